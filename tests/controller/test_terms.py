@@ -7,19 +7,9 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from tests.support import controller
 from tests.support.api import NODES, ApiUnderTest, wait_until
 from tests.support.cluster import RACK, ZONE, Turns
-from tests.support.controller import (
-    OPTIONS,
-    condition,
-    edit_topology,
-    make_node,
-    make_topology,
-    relabel,
-    running,
-    share_crd,
-    status_of,
-)
 from tests.support.publishing import BINDINGS, Time, install, patch
 from toposcope.api.cluster_topology import PATH
 from toposcope.controller.fence import Fence, FencedClient
@@ -58,7 +48,7 @@ class Replica:
             self.client,
             lambda: Reconciler(self.client, [GrovePublisher(self.client)], self.time),
             ControllerMetrics(self.registry),
-            OPTIONS,
+            controller.OPTIONS,
             threading.Event(),
             fence,
         )
@@ -86,17 +76,17 @@ class Replica:
 @pytest.fixture
 def cluster(api: ApiUnderTest) -> ApiUnderTest:
     """Two nodes with racks, and a topology that requires them."""
-    share_crd(api)
+    controller.share_crd(api)
     for name in ("n1", "n2"):
-        make_node(api, name, {ZONE: "z", RACK: f"r-{name}"})
+        controller.make_node(api, name, {ZONE: "z", RACK: f"r-{name}"})
         patch(api, f"{NODES}/{name}", {"spec": {"taints": None}})
-    make_topology(api, required=["rack"], gracePeriod=f"{GRACE:.0f}s")
+    controller.make_topology(api, required=["rack"], gracePeriod=f"{GRACE:.0f}s")
     return api
 
 
 def label_racks(api: ApiUnderTest, rack: str | None) -> None:
     for name in ("n1", "n2"):
-        relabel(api, name, {RACK: rack})
+        controller.relabel(api, name, {RACK: rack})
 
 
 @pytest.fixture
@@ -128,7 +118,7 @@ def follower(replicas: Callable[[], Replica]) -> Replica:
 
 
 def available(api: ApiUnderTest, name: str = "cluster") -> dict[str, Any]:
-    return condition(api, "TopologyLevelsAvailable", name)
+    return controller.condition(api, "TopologyLevelsAvailable", name)
 
 
 def version(api: ApiUnderTest) -> str:
@@ -149,7 +139,7 @@ def test_a_follower_knows_the_cluster_and_writes_nothing(leader: Replica, follow
 
 
 def test_a_term_that_is_lost_in_the_middle_of_a_pass_ends_the_pass(cluster: ApiUnderTest, follower: Replica) -> None:
-    make_topology(cluster, "other", required=["rack"])
+    controller.make_topology(cluster, "other", required=["rack"])
     follower.turns.begin()
     sent: list[str] = []
 
@@ -249,8 +239,8 @@ def test_a_key_that_a_spec_names_anew_is_judged_when_all_nodes_have_been_read_fo
     cluster: ApiUnderTest, leader: Replica
 ) -> None:
     for name in ("n1", "n2"):
-        relabel(cluster, name, {"example.com/row": "a"})
-    edit_topology(cluster, levels=[{"domain": "row", "key": "example.com/row"}], required=None)
+        controller.relabel(cluster, name, {"example.com/row": "a"})
+    controller.edit_topology(cluster, levels=[{"domain": "row", "key": "example.com/row"}], required=None)
     leader.controller._topology_reflector.sync()
     last = version(cluster)
     assert leader.controller._look() < 10.0
@@ -259,7 +249,7 @@ def test_a_key_that_a_spec_names_anew_is_judged_when_all_nodes_have_been_read_fo
     leader.controller._node_reflector._again = ""  # as its thread would, which does not run here
     leader.controller._node_reflector.sync()
     assert leader.controller._look() == 60.0
-    (level,) = status_of(cluster)["levels"]
+    (level,) = controller.status_of(cluster)["levels"]
     assert (level["domain"], level["nodes"], level["missing"]) == ("row", 2, 0)
 
 
@@ -283,7 +273,7 @@ def test_an_api_server_that_does_not_answer_is_a_failure_and_not_a_lost_term(
 
 
 def test_the_loop_takes_over_and_lets_go_when_it_is_woken(cluster: ApiUnderTest, follower: Replica) -> None:
-    with running(follower.controller):
+    with controller.running(follower.controller):
         wait_until(lambda: follower.controller.ready() == "", "the follower has seen the cluster")
         assert available(cluster) == {}
         follower.turns.begin()
@@ -301,7 +291,7 @@ def test_a_cluster_without_the_crd_does_not_make_the_loop_look_dead(
     api.remove_crd("clustertopologies.gpu.topology")
     wait_until(lambda: api.request("GET", PATH)[0] == 404, "ClusterTopologies are not served")
     replica = Replica(api)
-    with running(replica.controller):
+    with controller.running(replica.controller):
         wait_until(lambda: "have not been listed yet: 404" in replica.controller.ready(), "it says what is missing")
         passed = replica.controller._last_pass
         wait_until(

@@ -17,6 +17,7 @@ import yaml
 from tools.apiserver.certificates import Certificates
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import Cluster
+from toposcope.simulator.apiserver.server import kubeconfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +67,9 @@ def kubeconfig_document(
     server: Any = "http://127.0.0.1:1", user: dict[str, Any] | None = None, cluster: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """A kubeconfig with one context, `x`, of the cluster `c` and the user `u`."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "c", "cluster": {"server": server} | (cluster or {})}],
-        "users": [{"name": "u", "user": user or {}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "x",
-    }
+    document = kubeconfig(server, None, user or {})
+    document["clusters"][0]["cluster"] |= cluster or {}
+    return document
 
 
 def write(path: Path, content: dict[str, Any]) -> str:

@@ -27,7 +27,6 @@ from toposcope.kube.reflector import EtcdRestores, Reflector
 UNSTREAMED = ApiError(422, "Invalid", "sendInitialEvents is forbidden for watch")
 LISTED = [event("ADDED", "a", 1), bookmark(5, end=True)]
 LOST = UnreachableError("connection reset")
-SECOND = ("resourceVersion", "5")
 KINDS = (b"ADDED", b"MODIFIED", b"DELETED")
 BROKEN = (b"", b"}", b"{}", b'{"metadata":{"name":"b"}', b'{"metadata":{"name":tru}}}', b"[" * 10**5 + b"}")
 """What no object of an event ends with."""

@@ -7,24 +7,7 @@ from urllib.parse import quote
 import pytest
 import yaml
 
-from tests.manifests.rights import (
-    FOREIGN,
-    OTHER,
-    OWN,
-    Attempt,
-    apply_node,
-    json_patch,
-    kubeconfig_with,
-    make_node,
-    merge,
-    rbac,
-    reaching,
-    run_agent,
-    surprises,
-    unbound_token,
-    untouched,
-    wait_for,
-)
+from tests.manifests import rights
 from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests, built, run_kubectl, write_overlay
 from tests.support.api import MERGE, NODES, ApiUnderTest
 from tests.support.paths import MANIFESTS
@@ -45,8 +28,8 @@ ONLY_SPEC = "the prune Job may not write Node.spec"
 NO_OWNERS = "the prune Job may not write finalizers or ownerReferences"
 
 
-def change(what: str, says: str, path: str = OWN, **body: Any) -> Attempt:
-    return merge(what, path, body, says)
+def change(what: str, says: str, path: str = rights.OWN, **body: Any) -> rights.Attempt:
+    return rights.merge(what, path, body, says)
 
 
 def labels(**values: str | None) -> dict[str, Any]:
@@ -54,17 +37,17 @@ def labels(**values: str | None) -> dict[str, Any]:
 
 
 MAY = (
-    Attempt("list Nodes", "GET", NODES),
+    rights.Attempt("list Nodes", "GET", NODES),
     change("take a label of ours", "", **labels(gpu_topology__gpus=None)),
     change("take one that an agent may have written", "", **labels(nvidia_com__gpu_count=None)),
     change("take an annotation of ours", "", metadata={"annotations": {"gpu.topology/matrix": None}}),
-    Attempt("list ClusterTopologies", "GET", TOPOLOGIES),
-    *(Attempt(f"list {path}", "GET", path) for path in PUBLISHED),
-    *(Attempt(f"look at {path}", "GET", f"{path}/theirs") for path in PUBLISHED),
-    Attempt("list flavors", "GET", FLAVORS),
-    Attempt("list pods at home", "GET", f"{NAMESPACE}/pods"),
-    Attempt("look at the agents", "GET", f"{AGENTS}/toposcope-agent"),
-    Attempt("look at the controllers", "GET", f"{CONTROLLERS}/toposcope-controller"),
+    rights.Attempt("list ClusterTopologies", "GET", TOPOLOGIES),
+    *(rights.Attempt(f"list {path}", "GET", path) for path in PUBLISHED),
+    *(rights.Attempt(f"look at {path}", "GET", f"{path}/theirs") for path in PUBLISHED),
+    rights.Attempt("list flavors", "GET", FLAVORS),
+    rights.Attempt("list pods at home", "GET", f"{NAMESPACE}/pods"),
+    rights.Attempt("look at the agents", "GET", f"{AGENTS}/toposcope-agent"),
+    rights.Attempt("look at the controllers", "GET", f"{CONTROLLERS}/toposcope-controller"),
 )
 
 MAY_NOT = (
@@ -73,24 +56,27 @@ MAY_NOT = (
     change("set a label of others", ONLY_LABELS, **labels(example_com__new="x")),
     change("take a label of others", ONLY_LABELS, **labels(example_com__pool=None)),
     change("take a label of the GPU Operator", ONLY_LABELS, **labels(nvidia_com__gpu_present=None)),
-    json_patch("take all labels", OWN, "remove", "/metadata/labels", says=ONLY_LABELS),
+    rights.json_patch("take all labels", rights.OWN, "remove", "/metadata/labels", says=ONLY_LABELS),
     change("annotate", ONLY_ANNOTATIONS, metadata={"annotations": {"gpu.topology/matrix": "[]"}}),
     change("take others' annotation", ONLY_ANNOTATIONS, metadata={"annotations": {"example.com/note": None}}),
     change("cordon", ONLY_SPEC, spec={"unschedulable": True}),
     change("taint", ONLY_SPEC, spec={"taints": [{"key": "a", "effect": "NoExecute"}]}),
     change("hold a Node", NO_OWNERS, metadata={"finalizers": ["a.b/c"]}),
-    change("write a Node's status", rbac("patch", "nodes/status"), f"{OWN}/status", status={}),
-    Attempt("delete a Node", "DELETE", OTHER, says=rbac("delete", "nodes")),
-    apply_node("apply to a Node that is gone", f"{NODES}/ghost", rbac("create", "nodes")),
-    *(Attempt(f"delete another's {path}", "DELETE", f"{path}/theirs", says=ONLY_PUBLISHED) for path in PUBLISHED),
+    change("write a Node's status", rights.rbac("patch", "nodes/status"), f"{rights.OWN}/status", status={}),
+    rights.Attempt("delete a Node", "DELETE", rights.OTHER, says=rights.rbac("delete", "nodes")),
+    rights.apply_node("apply to a Node that is gone", f"{NODES}/ghost", rights.rbac("create", "nodes")),
+    *(
+        rights.Attempt(f"delete another's {path}", "DELETE", f"{path}/theirs", says=ONLY_PUBLISHED)
+        for path in PUBLISHED
+    ),
     *(change(f"change {path}", "cannot patch", f"{path}/theirs", spec={}) for path in PUBLISHED),
-    *(Attempt(f"make {path}", "POST", path, published(path, "a"), says="cannot create") for path in PUBLISHED),
-    *(Attempt(f"delete all {path}", "DELETE", path, says="cannot deletecollection") for path in PUBLISHED),
+    *(rights.Attempt(f"make {path}", "POST", path, published(path, "a"), says="cannot create") for path in PUBLISHED),
+    *(rights.Attempt(f"delete all {path}", "DELETE", path, says="cannot deletecollection") for path in PUBLISHED),
     change("ask for levels", "cannot patch", f"{TOPOLOGIES}/cluster", spec={"required": ["rack"]}),
-    Attempt("delete a flavor", "DELETE", f"{FLAVORS}/h200", says="cannot delete"),
-    Attempt("stop another program", "DELETE", f"{AGENTS}/other", says=rbac("delete", "daemonsets")),
-    Attempt("stop all programs", "DELETE", AGENTS, says=rbac("deletecollection", "daemonsets")),
-    Attempt("delete a pod", "DELETE", f"{NAMESPACE}/pods/a", says=rbac("delete", "pods")),
+    rights.Attempt("delete a flavor", "DELETE", f"{FLAVORS}/h200", says="cannot delete"),
+    rights.Attempt("stop another program", "DELETE", f"{AGENTS}/other", says=rights.rbac("delete", "daemonsets")),
+    rights.Attempt("stop all programs", "DELETE", AGENTS, says=rights.rbac("deletecollection", "daemonsets")),
+    rights.Attempt("delete a pod", "DELETE", f"{NAMESPACE}/pods/a", says=rights.rbac("delete", "pods")),
 )
 
 
@@ -100,57 +86,57 @@ def token(installed_once: ApiUnderTest, kubectl: str) -> str:
     api = installed_once
     serve_all(api)
     run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", MANIFESTS / "prune")
-    for path in (OWN, OTHER):
-        make_node(api, path)
+    for path in (rights.OWN, rights.OTHER):
+        rights.make_node(api, path)
     ours = {"gpu.topology/gpus": "8", "gpu.topology/shape": "abc", "nvidia.com/gpu.present": "true"}
     marks = {"labels": ours | {"nvidia.com/gpu.count": "8"}, "annotations": {"gpu.topology/matrix": "{}"}}
-    api.patch(OWN, {"metadata": marks})
+    api.patch(rights.OWN, {"metadata": marks})
     for path in PUBLISHED:
         api.create(path, published(path, "theirs"))
-    token = unbound_token(api, "toposcope-prune")
+    token = rights.unbound_token(api, "toposcope-prune")
     any_kind = next(iter(PUBLISHED))
     probes = (
-        Attempt("reading Nodes", "GET", NODES),
-        Attempt("looking at pods", "GET", f"{NAMESPACE}/pods"),
-        change("only labels of ours", ONLY_LABELS, f"{OWN}?dryRun=All", **labels(example_com__a="b")),
-        Attempt("only what was published", "DELETE", f"{any_kind}/theirs?dryRun=All", says=ONLY_PUBLISHED),
+        rights.Attempt("reading Nodes", "GET", NODES),
+        rights.Attempt("looking at pods", "GET", f"{NAMESPACE}/pods"),
+        change("only labels of ours", ONLY_LABELS, f"{rights.OWN}?dryRun=All", **labels(example_com__a="b")),
+        rights.Attempt("only what was published", "DELETE", f"{any_kind}/theirs?dryRun=All", says=ONLY_PUBLISHED),
     )
-    wait_for(api, probes, token)
+    rights.wait_for(api, probes, token)
     return token
 
 
 def test_it_may_do_nothing_else(installed_once: ApiUnderTest, token: str) -> None:
-    before = untouched(installed_once)
-    assert surprises(installed_once, (*MAY_NOT, *reaching("toposcope-prune")), token) == {}
-    assert untouched(installed_once) == before
+    before = rights.untouched(installed_once)
+    assert rights.surprises(installed_once, (*MAY_NOT, *rights.reaching("toposcope-prune")), token) == {}
+    assert rights.untouched(installed_once) == before
 
 
 def test_it_may_do_its_work(installed_once: ApiUnderTest, token: str) -> None:
-    assert surprises(installed_once, MAY, token) == {}
+    assert rights.surprises(installed_once, MAY, token) == {}
 
 
 def test_the_program_removes_everything_with_no_more_than_its_token(
     installed_once: ApiUnderTest, token: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     api = installed_once
-    assert run_agent("confined-own", api.kubeconfig, "--nvidia-labels") == 0
+    assert rights.run_agent("confined-own", api.kubeconfig, "--nvidia-labels") == 0
     ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-    api.request("PATCH", f"{OWN}/status", ready, content_type=MERGE)
-    api.request("PATCH", OWN, {"metadata": {"labels": {"kubernetes.io/hostname": "own"}}}, content_type=MERGE)
+    api.request("PATCH", f"{rights.OWN}/status", ready, content_type=MERGE)
+    api.request("PATCH", rights.OWN, {"metadata": {"labels": {"kubernetes.io/hostname": "own"}}}, content_type=MERGE)
     assert main(["controller", "--once", "--kubeconfig", str(api.kubeconfig)]) == 0
     there = [path for path in PUBLISHED if api.request("GET", f"{path}/cluster")[0] == 200]
     assert there
     capsys.readouterr()
-    assert main(["uninstall", "--yes", "--kubeconfig", str(kubeconfig_with(api, token, tmp_path))]) == 0
+    assert main(["uninstall", "--yes", "--kubeconfig", str(rights.kubeconfig_with(api, token, tmp_path))]) == 0
     output = capsys.readouterr().out
     order = ("stopped daemonset", "stopped deployment", "deleted clustertopologybinding", "deleted cluster", "cleaned")
     assert [output.index(word) for word in order] == sorted(output.index(word) for word in order), output
     assert api.get(AGENTS)["items"] == api.get(CONTROLLERS)["items"] == api.get(TOPOLOGIES)["items"] == []
     for path in PUBLISHED:
         assert [item["metadata"]["name"] for item in api.get(path)["items"]] == ["theirs"]
-    left = api.get(OWN)["metadata"]
-    foreign = FOREIGN["labels"] | {"nvidia.com/gpu.present": "true", "kubernetes.io/hostname": "own"}
-    assert (left["labels"], left["annotations"]) == (foreign, FOREIGN["annotations"])
+    left = api.get(rights.OWN)["metadata"]
+    foreign = rights.FOREIGN["labels"] | {"nvidia.com/gpu.present": "true", "kubernetes.io/hostname": "own"}
+    assert (left["labels"], left["annotations"]) == (foreign, rights.FOREIGN["annotations"])
 
 
 def test_it_waits_for_the_pods_that_write_and_for_no_other(

@@ -6,16 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.manifests.rights import (
-    Attempt,
-    apply,
-    json_patch,
-    kubeconfig_with,
-    merge,
-    surprises,
-    unbound_token,
-    wait_for,
-)
+from tests.manifests import rights
 from tests.manifests.support import TOPOLOGIES
 from tests.support.api import MERGE, NODES, ApiUnderTest, node
 from tests.support.publishing import PUBLISHED, published, serve_all
@@ -37,32 +28,34 @@ def marks(managed_by: str = "toposcope", **parts: Any) -> dict[str, Any]:
     return {"labels": {"app.kubernetes.io/managed-by": managed_by}, "ownerReferences": [owner(**parts)]}
 
 
-def publish(what: str, path: str, name: str, says: str = "", **parts: Any) -> Attempt:
-    return apply(what, f"{path}/{name}", published(path, name, **marks(**parts)), says)
+def publish(what: str, path: str, name: str, says: str = "", **parts: Any) -> rights.Attempt:
+    return rights.apply(what, f"{path}/{name}", published(path, name, **marks(**parts)), says)
 
 
-def may(path: str) -> Iterator[Attempt]:
+def may(path: str) -> Iterator[rights.Attempt]:
     yield publish(f"publish {path}", path, "new")
-    yield json_patch(f"change {path}", f"{path}/new", "replace", "/spec/levels", [])
-    yield Attempt(f"rehearse {path}", "POST", f"{path}?dryRun=All", published(path, "new-dry-run", **marks()))
-    yield Attempt(f"take back {path}", "DELETE", f"{path}/new")
+    yield rights.json_patch(f"change {path}", f"{path}/new", "replace", "/spec/levels", [])
+    yield rights.Attempt(f"rehearse {path}", "POST", f"{path}?dryRun=All", published(path, "new-dry-run", **marks()))
+    yield rights.Attempt(f"take back {path}", "DELETE", f"{path}/new")
 
 
-def may_not(path: str) -> Iterator[Attempt]:
+def may_not(path: str) -> Iterator[rights.Attempt]:
     theirs = f"{path}/theirs"
-    yield Attempt(f"make an unmarked {path}", "POST", path, published(path, "a"), says=ONLY_OURS)
+    yield rights.Attempt(f"make an unmarked {path}", "POST", path, published(path, "a"), says=ONLY_OURS)
     yield publish(f"make {path} of another manager", path, "b", ONLY_OURS, managed_by="me")
     yield publish(f"make {path} of a Node", path, "c", ONLY_OURS, kind="Node")
     yield publish(f"make {path} of Grove's ClusterTopology", path, "d", ONLY_OURS, apiVersion="grove.io/v1alpha1")
     yield publish(f"make {path} beside its owner", path, "e", ONLY_OURS, controller=False)
-    yield merge(f"change another's {path}", theirs, {"spec": {"levels": []}}, ONLY_OURS)
+    yield rights.merge(f"change another's {path}", theirs, {"spec": {"levels": []}}, ONLY_OURS)
     yield publish(f"take another's {path} over", path, "theirs", ONLY_OURS)
-    yield merge(f"mark another's {path}", theirs, {"metadata": marks()}, ONLY_OURS)
-    yield Attempt(f"delete another's {path}", "DELETE", theirs, says=ONLY_OURS)
-    yield Attempt(f"delete all {path}", "DELETE", path, says="cannot deletecollection")
-    yield merge(f"unmark {path}", f"{path}/ours", {"metadata": {"labels": None}}, ONLY_OURS)
+    yield rights.merge(f"mark another's {path}", theirs, {"metadata": marks()}, ONLY_OURS)
+    yield rights.Attempt(f"delete another's {path}", "DELETE", theirs, says=ONLY_OURS)
+    yield rights.Attempt(f"delete all {path}", "DELETE", path, says="cannot deletecollection")
+    yield rights.merge(f"unmark {path}", f"{path}/ours", {"metadata": {"labels": None}}, ONLY_OURS)
     field = "/metadata/ownerReferences/0/uid"
-    yield json_patch(f"give away {path}", f"{path}/ours", "replace", field, UID.replace("1", "9"), NO_OTHER_OWNER)
+    yield rights.json_patch(
+        f"give away {path}", f"{path}/ours", "replace", field, UID.replace("1", "9"), NO_OTHER_OWNER
+    )
 
 
 @pytest.fixture(scope="module")
@@ -73,26 +66,26 @@ def token(installed_once: ApiUnderTest) -> str:
     for path in PUBLISHED:
         api.create(path, published(path, "theirs"))
         api.create(path, published(path, "ours", **marks()))
-    token = unbound_token(api, "toposcope-controller")
+    token = rights.unbound_token(api, "toposcope-controller")
     any_kind = next(iter(PUBLISHED))
     foreign = published(any_kind, "probe")
     probes = (
-        Attempt("reading Nodes", "GET", NODES),
-        Attempt("only what it published", "POST", f"{any_kind}?dryRun=All", foreign, says=ONLY_OURS),
+        rights.Attempt("reading Nodes", "GET", NODES),
+        rights.Attempt("only what it published", "POST", f"{any_kind}?dryRun=All", foreign, says=ONLY_OURS),
     )
-    wait_for(api, probes, token)
+    rights.wait_for(api, probes, token)
     return token
 
 
 @pytest.mark.parametrize("path", PUBLISHED)
 def test_it_keeps_what_it_published(installed_once: ApiUnderTest, token: str, path: str) -> None:
-    assert surprises(installed_once, may(path), token) == {}
+    assert rights.surprises(installed_once, may(path), token) == {}
 
 
 @pytest.mark.parametrize("path", PUBLISHED)
 def test_it_touches_nothing_of_others(installed_once: ApiUnderTest, token: str, path: str) -> None:
     before = [installed_once.get(f"{path}/{name}") for name in ("ours", "theirs")]
-    assert surprises(installed_once, may_not(path), token) == {}
+    assert rights.surprises(installed_once, may_not(path), token) == {}
     assert [installed_once.get(f"{path}/{name}") for name in ("ours", "theirs")] == before
 
 
@@ -103,7 +96,7 @@ def test_the_program_publishes_and_takes_back_with_no_more_than_its_token(
     ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
     api.create(NODES, node("gpu-1", labels={HOSTNAME: "gpu-1", GPUS: "8"}))
     api.request("PATCH", f"{NODES}/gpu-1/status", ready, content_type=MERGE)
-    command = ["controller", "--once", "--kubeconfig", str(kubeconfig_with(api, token, tmp_path))]
+    command = ["controller", "--once", "--kubeconfig", str(rights.kubeconfig_with(api, token, tmp_path))]
     grove, _, kai, kueue = PUBLISHED
 
     def after(**options: str) -> list[str]:

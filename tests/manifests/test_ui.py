@@ -5,16 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.manifests import support
 from tests.manifests.rights import granted, kubeconfig_with, unbound_token
-from tests.manifests.support import (
-    NAMESPACE,
-    TOPOLOGIES,
-    Manifests,
-    assert_starts_quietly,
-    built,
-    run_kubectl,
-    write_overlay,
-)
 from tests.support.api import NODES, ApiUnderTest, node, wait_until
 from toposcope.api.cluster_topology import HOME_NAMESPACE
 from toposcope.cli.catalogue import CONFIG_MAP, KEY, of_cluster
@@ -25,7 +17,7 @@ from toposcope.ui.live import EXPECTED, LiveSource
 from toposcope.ui.program import listening
 
 PODS = "/api/v1/pods"
-CONFIG_MAPS = f"{NAMESPACE}/configmaps"
+CONFIG_MAPS = f"{support.NAMESPACE}/configmaps"
 OWN_LEVELS = {
     KEY: """{apiVersion: config.gpu.topology/v1alpha1, kind: ControllerConfig,
   catalogue: {domains: [{name: hall, after: block, keys: [example.com/hall]}]}}"""
@@ -59,15 +51,15 @@ OTHERS = (
 
 @pytest.fixture
 def overlay(tmp_path: Path) -> Path:
-    return write_overlay(tmp_path.resolve() / "overlay", ["ui"])
+    return support.write_overlay(tmp_path.resolve() / "overlay", ["ui"])
 
 
 @pytest.fixture
-def found(kubectl: str, overlay: Path) -> Manifests:
-    return built(kubectl, overlay)
+def found(kubectl: str, overlay: Path) -> support.Manifests:
+    return support.built(kubectl, overlay)
 
 
-def test_the_pod_is_confined_and_listens_where_its_probes_ask(found: Manifests) -> None:
+def test_the_pod_is_confined_and_listens_where_its_probes_ask(found: support.Manifests) -> None:
     spec = found.pod_template("ui")["spec"]
     (container,) = spec["containers"]
     assert container["securityContext"] == {
@@ -78,7 +70,7 @@ def test_the_pod_is_confined_and_listens_where_its_probes_ask(found: Manifests) 
     assert container["args"][:3] == ["ui", "--listen", "::"]
     assert container["args"][4] == str(container["ports"][0]["containerPort"])
     assert "memory" in container["resources"]["limits"]
-    assert_starts_quietly(container)
+    support.assert_starts_quietly(container)
     assert "volumes" not in spec
     service = found.get("Service", "toposcope-ui")["spec"]
     labels = found.pod_template("ui")["metadata"]["labels"]
@@ -88,7 +80,7 @@ def test_the_pod_is_confined_and_listens_where_its_probes_ask(found: Manifests) 
     assert container["image"] == found.pod_template("controller")["spec"]["containers"][0]["image"]
 
 
-def test_no_pod_may_reach_the_page(found: Manifests) -> None:
+def test_no_pod_may_reach_the_page(found: support.Manifests) -> None:
     policy = found.get("NetworkPolicy", "toposcope-ui")["spec"]
     assert policy["ingress"] == []
     assert set(policy["policyTypes"]) == {"Ingress", "Egress"}
@@ -102,21 +94,21 @@ def test_it_listens_for_both_families() -> None:
 
 @pytest.mark.real_api("RBAC, TokenRequest and Pod Security admission")
 def test_the_token_reads_what_the_page_shows_and_nothing_else(
-    installed: ApiUnderTest, kubectl: str, overlay: Path, found: Manifests, tmp_path: Path
+    installed: ApiUnderTest, kubectl: str, overlay: Path, found: support.Manifests, tmp_path: Path
 ) -> None:
     api = installed
-    run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", overlay)
-    code, answer = api.request("POST", f"{NAMESPACE}/pods?dryRun=All", found.pod("ui", "tried"))
+    support.run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", overlay)
+    code, answer = api.request("POST", f"{support.NAMESPACE}/pods?dryRun=All", found.pod("ui", "tried"))
     assert code == 201, answer
     token = unbound_token(api, "toposcope-ui")
     wait_until(lambda: api.request("GET", NODES, token=token)[0] == 200, "the role is in force")
     expected = MAY | {other: set() for other in OTHERS}
     assert {resource: granted(api, token, *resource) for resource in expected} == expected
     assert api.request("GET", PODS, token=token)[0] == 200
-    assert api.request("GET", TOPOLOGIES, token=token)[0] == 200
-    assert api.request("GET", f"{NAMESPACE}/secrets", token=token)[0] == 403
+    assert api.request("GET", support.TOPOLOGIES, token=token)[0] == 200
+    assert api.request("GET", f"{support.NAMESPACE}/secrets", token=token)[0] == 403
     assert api.request("POST", NODES, node("made"), token=token)[0] == 403
-    assert api.request("DELETE", f"{TOPOLOGIES}/cluster", token=token)[0] == 403
+    assert api.request("DELETE", f"{support.TOPOLOGIES}/cluster", token=token)[0] == 403
     # And it is enough for the program, with an admin's own levels.
     cluster = load(str(kubeconfig_with(api, token, tmp_path)))
     with contextlib.closing(ApiClient(cluster)) as client:

@@ -12,22 +12,8 @@ from typing import Any, Final, Self
 
 from tools.apiserver.client import CRDS, MERGE, pod_token
 from tools.apiserver.server import Binaries
+from tools.chaos import cluster
 from tools.chaos.audit import AuditLog, PublishedWrites, Turns
-from tools.chaos.cluster import (
-    GROVE,
-    KAI,
-    KUEUE,
-    NODES,
-    TOPOLOGIES,
-    crds,
-    foreign_objects,
-    machine_node,
-    machines,
-    other_nodes,
-    passing_node,
-    pod,
-    topologies,
-)
 from tools.chaos.desired import desired, differences, observed
 from tools.chaos.machines import PREFIX, ROOT, Machine
 from tools.chaos.observer import Observer
@@ -64,7 +50,7 @@ class World:
         self.folder = Path(tempfile.mkdtemp(prefix="toposcope-chaos-"))
         self.servers = Servers(self.folder, binaries)
         self.api = self.servers.api
-        self.machines = machines(scale.agents, self.folder)
+        self.machines = cluster.machines(scale.agents, self.folder)
         self.observer = Observer(self.api, self.machines, self.findings)
         self.audit = AuditLog(self.servers.audit_log)
         self.turns = Turns(self.findings, scale.lease / scale.controller_speed)
@@ -87,7 +73,7 @@ class World:
             for number in range(2):
                 self._add("controller", str(number), None)
             nodes = [machine.node for machine in self.machines]
-            self.stand_ins = stack.enter_context(StandIns(self.api, nodes, passing_node()))
+            self.stand_ins = stack.enter_context(StandIns(self.api, nodes, cluster.passing_node()))
             for actor in self.actors.values():
                 stack.callback(actor.program.kill)
                 actor.program.start()
@@ -142,16 +128,16 @@ class World:
             raise NotSettledError("kubectl is not on PATH; it applies the manifests")
         for part in ("crds", "base"):
             if part == "base":
-                self._until(lambda: self._is_served(TOPOLOGIES), "ClusterTopology is served")
+                self._until(lambda: self._is_served(cluster.TOPOLOGIES), "ClusterTopology is served")
             command = [kubectl, "--kubeconfig", str(self.api.kubeconfig), "apply", "--server-side", "-k"]
             done = subprocess.run(
                 [*command, str(ROOT / "manifests" / part)], capture_output=True, text=True, check=False
             )
             if done.returncode:
                 raise NotSettledError(f"kubectl apply -k manifests/{part}: {done.stderr}")
-        for crd in crds().values():
+        for crd in cluster.crds().values():
             self.api.install_crd(crd)
-        for node in (*other_nodes(), *map(machine_node, self.machines)):
+        for node in (*cluster.other_nodes(), *map(cluster.machine_node, self.machines)):
             self.add_node(node)
         self.plant()
         self.add_topologies()
@@ -162,12 +148,12 @@ class World:
     def add_node(self, node: dict[str, Any]) -> None:
         """Create a Node, and have the observer know what others wrote on it."""
         taints = (node.get("spec") or {}).get("taints")
-        created = self.api.create(NODES, node)
+        created = self.api.create(cluster.NODES, node)
         if taints and created["spec"].get("taints") != taints:
-            created = self.api.get(f"{NODES}/{created['metadata']['name']}")
+            created = self.api.get(f"{cluster.NODES}/{created['metadata']['name']}")
         # Not ready before its kubelet says so: set what it would say.
         status = {name: node["status"][name] for name in ("conditions", "allocatable", "capacity")}
-        path = f"{NODES}/{node['metadata']['name']}/status"
+        path = f"{cluster.NODES}/{node['metadata']['name']}/status"
         self.api.request("PATCH", path, {"status": status}, content_type=MERGE)
         self.observer.nodes.plant(created)
 
@@ -176,7 +162,7 @@ class World:
 
         Raises NotSettledError when their kinds are not served within `patience` seconds.
         """
-        for path, document in foreign_objects():
+        for path, document in cluster.foreign_objects():
             self._until(
                 lambda path=path: self._is_served(path),  # type: ignore[misc]
                 f"{path} is served",
@@ -196,9 +182,9 @@ class World:
 
     def add_topologies(self) -> None:
         """Create the ClusterTopologies, or give those that are there their specs."""
-        for document in topologies():
+        for document in cluster.topologies():
             body = {**document, "metadata": {"name": document["metadata"]["name"]}}
-            path = f"{TOPOLOGIES}/{document['metadata']['name']}"
+            path = f"{cluster.TOPOLOGIES}/{document['metadata']['name']}"
             code, answer = self.api.apply(path, body, "administrator", force=True)
             if code >= 300:
                 raise NotSettledError(f"{path}: {answer}")
@@ -229,7 +215,7 @@ class World:
     def _pod(self, actor: Actor) -> None:
         account = "toposcope-agent" if actor.machine else "toposcope-controller"
         node = actor.machine.node if actor.machine else self.machines[0].node
-        actor.pod = self.api.create(f"/api/v1/namespaces/{NAMESPACE}/pods", pod(actor.name, account, node))
+        actor.pod = self.api.create(f"/api/v1/namespaces/{NAMESPACE}/pods", cluster.pod(actor.name, account, node))
 
     # What it should be
 
@@ -245,9 +231,9 @@ class World:
         """Set the levels by which the observer and the audit judge."""
         for path, document in wanted.items():
             collection, _, name = path.rpartition("/")
-            if collection == TOPOLOGIES:
+            if collection == cluster.TOPOLOGIES:
                 self.observer.topologies.levels[name] = [level["key"] for level in document["levels"]]
-        for collection in (GROVE, KAI, KUEUE):
+        for collection in (cluster.GROVE, cluster.KAI, cluster.KUEUE):
             group = collection.split("/")[2]
             self.published_writes.levels[group, "cluster"] = wanted[f"{collection}/cluster"]["levels"]
 
@@ -276,25 +262,25 @@ class World:
         self.published_writes.deletion_expected = True
         by_hand = {"spec": {"levels": [{"domain": "host", "key": HOSTNAME}]}}
         with contextlib.suppress(*_UNANSWERED):
-            self.api.request("PATCH", f"{GROVE}/cluster", by_hand, content_type=MERGE)
+            self.api.request("PATCH", f"{cluster.GROVE}/cluster", by_hand, content_type=MERGE)
 
     def unnoticed(self) -> list[str]:
         """What of it the controller has not answered yet."""
-        path = f"{TOPOLOGIES}/cluster"
+        path = f"{cluster.TOPOLOGIES}/cluster"
         try:
             nodes = (self.api.get(path).get("status") or {}).get("nodes")
-            levels = self.api.get(f"{GROVE}/cluster")["spec"]["levels"]
+            levels = self.api.get(f"{cluster.GROVE}/cluster")["spec"]["levels"]
         except _UNANSWERED as error:
             return [f"the API server: {type(error).__name__}: {error}"[:300]]
         wanted = self.desired[path]["nodes"] + 1
         missing = [] if nodes == wanted else [f"a new Node was not noticed: {nodes} nodes, should be {wanted}"]
-        edited = levels != self.desired[f"{GROVE}/cluster"]["levels"]
+        edited = levels != self.desired[f"{cluster.GROVE}/cluster"]["levels"]
         return [*missing, *(["an edit of Grove's resource was not put back"] if edited else [])]
 
     def _node_differences(self) -> list[str]:
         missing = []
         for machine in self.machines:
-            code, node = self.api.request("GET", f"{NODES}/{machine.node}")
+            code, node = self.api.request("GET", f"{cluster.NODES}/{machine.node}")
             if code != 200:
                 return [f"node {machine.node}: {code}"]
             labels = node["metadata"].get("labels") or {}
