@@ -93,6 +93,17 @@ def test_history_is_bounded(tmp_path: Path) -> None:
             assert [next(events)["object"]["metadata"]["name"] for _ in range(3)] == ["m5", "m6", "m7"]
 
 
+def test_bookmarks_come_at_their_interval(tmp_path: Path) -> None:
+    with EmbeddedApiServer(bookmark_interval=0.02) as server:
+        client = ApiUnderTest.of_embedded(server, tmp_path)
+        version = client.get(NODES)["metadata"]["resourceVersion"]
+        server.load([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "elsewhere"}}])
+        with client.watch(NODES, f"resourceVersion={version}&allowWatchBookmarks=true") as events:
+            event = next(events)
+    assert event["type"] == "BOOKMARK"
+    assert int(event["object"]["metadata"]["resourceVersion"]) > int(version)
+
+
 def test_loaded_objects_are_there(embedded_server: EmbeddedApiServer, client: ApiUnderTest) -> None:
     embedded_server.load(node(f"n{index}", labels={"a": str(index)}) for index in range(3))
     listed = client.get(NODES)["items"]

@@ -46,11 +46,14 @@ _SYSTEM_OWNED = (
 class Api:
     """All resources of one server over one store."""
 
-    def __init__(self, store: Store, *, clock: Callable[[], datetime], new_uid: Callable[[], str]) -> None:
+    def __init__(
+        self, store: Store, *, clock: Callable[[], datetime], new_uid: Callable[[], str], bookmark_interval: float
+    ) -> None:
         self.catalog = Catalog()
         self._store = store
         self._clock = clock
         self._new_uid = new_uid
+        self._bookmark_interval = bookmark_interval
         self.load({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in _NAMESPACES)
 
     def load(self, objects: Iterable[Mapping[str, Any]]) -> None:
@@ -89,7 +92,7 @@ class Api:
         view = View.negotiate(request.headers.get("accept", ""), self._clock())
         match request.method, bool(route.name):
             case "GET", _ if request.flag("watch"):
-                return reads.open_watch(self._store, request, route, view)
+                return reads.open_watch(self._store, request, route, view, bookmark_interval=self._bookmark_interval)
             case "GET", True:
                 return _respond(route, view, self._existing(route))
             case "GET", False:

@@ -106,7 +106,7 @@ def list_objects(store: Store, request: Request, route: Route, view: View) -> Re
     return Response(200, view.many(route.resource, items, metadata))
 
 
-def open_watch(store: Store, request: Request, route: Route, view: View) -> Response:
+def open_watch(store: Store, request: Request, route: Route, view: View, *, bookmark_interval: float) -> Response:
     """Answer a watch; a version that is too old becomes an ERROR event under HTTP 200."""
     initial_events = request.flag("sendInitialEvents")
     query = {**request.query, "fieldSelector": f"metadata.name={route.name}"} if route.name else request.query
@@ -117,6 +117,7 @@ def open_watch(store: Store, request: Request, route: Route, view: View) -> Resp
         namespace=route.namespace,
         initial_events=initial_events,
         bookmarks=request.flag("allowWatchBookmarks"),
+        bookmark_interval=bookmark_interval,
         timeout=request.number("timeoutSeconds") or _MAX_WATCH,
     )
     revision = request.number("resourceVersion")
@@ -160,6 +161,7 @@ class _Watch:
     namespace: str = ""
     initial_events: bool = False
     bookmarks: bool = False
+    bookmark_interval: float = 60.0
     timeout: float = _MAX_WATCH
 
     def sees(self, item: Stored | None) -> bool:
@@ -172,9 +174,9 @@ class _Watch:
         """Write one event."""
         return b'{"type":"%s","object":%s}\n' % (kind.encode(), self.view.one(self.resource, item))
 
-    def initial_end(self, revision: int) -> bytes:
-        """Write the bookmark after the objects that were there."""
-        metadata = {"resourceVersion": str(revision), "annotations": {_INITIAL_EVENTS_END: "true"}}
+    def bookmark(self, revision: int, annotations: Mapping[str, str] | None = None) -> bytes:
+        """Write a bookmark: nothing up to `revision` is missing."""
+        metadata = {"resourceVersion": str(revision)} | ({"annotations": annotations} if annotations else {})
         return b'{"type":"BOOKMARK","object":%s}\n' % self.view.bookmark(self.resource, metadata)
 
     def event(self, change: Change) -> bytes:
@@ -202,20 +204,26 @@ def _events(
     if initial is not None:
         yield from _chunks(watch.line("ADDED", item) for item in initial if watch.sees(item))
         if watch.bookmarks and watch.initial_events:
-            yield watch.initial_end(revision)
+            yield watch.bookmark(revision, {_INITIAL_EVENTS_END: "true"})
+    interval = watch.bookmark_interval if watch.bookmarks else float("inf")
+    next_bookmark = time.monotonic() + interval
     while (now := time.monotonic()) < end:
         try:
             with changed:
                 changes = store.changes_from(storage, position)
                 if not changes:
-                    changed.wait(min(_IDLE, end - now))
+                    changed.wait(min(_IDLE, end - now, max(next_bookmark - now, 0.0)))
                     changes = store.changes_from(storage, position)
+                revision = store.revision
         except StatusError as error:
             yield msgspec.json.encode({"type": "ERROR", "object": error.status}) + b"\n"
             return
         position += len(changes)
         yield from _chunks(watch.event(change) for change in changes)
-        if not changes:
+        if time.monotonic() >= next_bookmark:
+            next_bookmark = time.monotonic() + interval
+            yield watch.bookmark(revision)
+        elif not changes:
             yield b""
 
 

@@ -128,7 +128,8 @@ class _DisconnectedError(ToposcopeError):
 class EmbeddedApiServer:
     """One API server in this process; a context manager that stops it and closes its connections.
 
-    `history` is how many changes of each resource stay available to watches; `clock` gives the time that objects carry.
+    `history` is how many changes of each resource stay available to watches, `bookmark_interval` is in seconds (clients
+    take a watch that is silent for longer for dead), and `clock` gives the time that objects carry.
     """
 
     def __init__(
@@ -137,11 +138,12 @@ class EmbeddedApiServer:
         tls: Tls | None = None,
         *,
         history: int = 10_000,
+        bookmark_interval: float = 60.0,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.store = Store(history)
         self.faults = Faults(self.store)
-        self.api = Api(self.store, clock=clock, new_uid=lambda: str(uuid.uuid4()))
+        self.api = Api(self.store, clock=clock, new_uid=lambda: str(uuid.uuid4()), bookmark_interval=bookmark_interval)
         self._tls = tls
         self._http = _HttpServer(port, self.api, self.faults, tls)
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
