@@ -332,6 +332,8 @@ def test_an_xid_wakes_the_agent_and_a_lost_gpu_ends_the_events_until_the_next_pr
     agent.break_by(xid)
     assert agent.process.wait(0.2, wake) == ""  # nobody listens until the next probe: a storm of XIDs is one wake
     assert agent.probe() == whole
+    assert agent.process.wait(MINUTE, wake) == "XID 79 on GPU 3"  # the one that came meanwhile
+    assert agent.probe() == whole
     agent.break_by("nvmlDeviceGetHandleByIndex_v2 1 = 15")
     assert agent.process.wait(MINUTE, wake) == "NVML's events ended: GPU is lost"
     assert [gpu.index for gpu in agent.probe().gpus] == [0, 2, 3, 4, 5, 6, 7]
