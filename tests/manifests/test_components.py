@@ -92,7 +92,8 @@ TOUCHED = {
     "prometheus-rule": {("PrometheusRule", "toposcope")},
     "ui": {
         (kind, "toposcope-ui")
-        for kind in ("ClusterRole", "ClusterRoleBinding", "Deployment", "NetworkPolicy", "Service", "ServiceAccount")
+        for kind in ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount")
+        + ("Deployment", "NetworkPolicy", "Service")
     },
 }
 
