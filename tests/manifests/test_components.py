@@ -92,8 +92,8 @@ TOUCHED = {
     "prometheus-rule": {("PrometheusRule", "toposcope")},
     "ui": {
         (kind, "toposcope-ui")
-        for kind in ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount")
-        + ("Deployment", "NetworkPolicy", "Service")
+        for role in ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+        for kind in (role, "ServiceAccount", "Deployment", "NetworkPolicy", "Service")
     },
 }
 
