@@ -255,6 +255,72 @@ def test_jobs_of_one_kind_that_start_with_fewer_pods() -> None:
     assert group.total()["pods"] == 6
 
 
+def test_jobs_that_never_have_the_pods_that_kai_waits_for() -> None:
+    few = replicated("a", 2, 4, placed(RACK.key))
+    few["template"]["spec"]["completions"] = 2
+    reading = read(jobset(few))
+    message = "KAI waits for 4 pods of each Job, of which no more than 2 ever run"
+    assert reported(reading) == [("error", "spec.replicatedJobs[0].template.spec.parallelism", message)]
+
+
+@pytest.mark.parametrize(
+    ("names", "annotations", "severity", "message"),
+    [
+        (("b", "a"), {}, "error", "KAI 0.17 takes a first, by its name, and the JobSet creates b first"),
+        (("a", "b"), placed(ZONE.key), "warning", "KAI 0.17 places a alone, and the others later wherever"),
+    ],
+)
+def test_jobs_that_a_jobset_creates_in_order(
+    names: tuple[str, str], annotations: Object, severity: str, message: str
+) -> None:
+    document = jobset(*(replicated(name, 1, 4, placed(RACK.key)) for name in names), annotations=annotations)
+    assert reported(read(document)) == []
+    document["spec"]["startupPolicy"] = {"startupPolicyOrder": "InOrder"}
+    (finding,) = read(document).findings
+    assert (finding.rule, finding.severity, message in finding.message) == ("kai/startup-order", severity, True)
+
+
+def kubeflow(kind: str, specs: str, *roles: str, **spec: Any) -> Object:
+    replicas = {name: {"replicas": 4, "template": template(8, schedulerName="kai-scheduler")} for name in roles}
+    return workload("kubeflow.org/v1", kind, {specs: replicas, **spec}, placed(RACK.key))
+
+
+SCHEDULED = {"schedulingPolicy": {"minAvailable": 5}}
+
+
+@pytest.mark.parametrize(
+    ("document", "together"),
+    [
+        (kubeflow("TFJob", "tfReplicaSpecs", "PS", "Worker"), 8),
+        (kubeflow("TFJob", "tfReplicaSpecs", "PS", "Worker", runPolicy=SCHEDULED), 5),
+        (kubeflow("TFJob", "tfReplicaSpecs", "PS", "Worker", elasticPolicy={"minReplicas": 3}), 8),
+        (kubeflow("PyTorchJob", "pytorchReplicaSpecs", "Master", "Worker", elasticPolicy={"minReplicas": 6}), 6),
+        (kubeflow("PyTorchJob", "pytorchReplicaSpecs", "Master", "Worker", elasticPolicy={"minReplicas": 2}), 4),
+        (kubeflow("PyTorchJob", "pytorchReplicaSpecs", "Worker", runPolicy=SCHEDULED), 4),
+    ],
+)
+def test_how_many_pods_of_a_kubeflow_job_start_together(document: Object, together: int) -> None:
+    assert understood(read(document)).groups[0].total()["pods"] == together
+
+
+def test_a_kubeflow_job_that_waits_for_more_pods_than_it_has() -> None:
+    reading = read(kubeflow("PyTorchJob", "pytorchReplicaSpecs", "Worker", runPolicy=SCHEDULED))
+    field, message = (
+        "spec.runPolicy.schedulingPolicy.minAvailable",
+        "5 is more than its 4 pods: KAI waits for the others",
+    )
+    assert [(finding.field, message in finding.message) for finding in reading.findings] == [(field, True)]
+
+
+def test_segments_beyond_the_pods_that_start_together_are_not_needed() -> None:
+    document = kubeflow("PyTorchJob", "pytorchReplicaSpecs", "Worker", elasticPolicy={"minReplicas": 3})
+    worker = document["spec"]["pytorchReplicaSpecs"]["Worker"]
+    worker["template"]["metadata"] = {"annotations": {SIZE: "2", SEGMENT: HOST.key}}
+    assert [group.total()["pods"] for group in understood(read(document)).groups[0].groups] == [4]
+    worker["replicas"] = 9
+    assert [group.total()["pods"] for group in understood(read(document)).groups[0].groups] == [4]
+
+
 def test_pods_of_other_kubeflow_jobs_are_one_group() -> None:
     roles = {name: {"replicas": 2, "template": template(8, schedulerName="kai-scheduler")} for name in ("PS", "Worker")}
     group = tree(workload("kubeflow.org/v1", "TFJob", {"tfReplicaSpecs": roles}, placed(RACK.key)))
@@ -313,6 +379,15 @@ def test_two_topologies_are_more_than_the_placement_looks_at() -> None:
 def test_each_group_of_a_leader_worker_set_is_placed_by_itself() -> None:
     group = tree(leader_worker_set(3, 5, placed(RACK.key)))
     assert (group.copies, group.required, group.total()) == (3, RACK, {"pods": 5, GPU: 33})
+
+
+def test_a_leader_that_starts_before_its_workers() -> None:
+    document = leader_worker_set(3, 5, placed(RACK.key))
+    document["spec"]["startupPolicy"] = "LeaderReady"
+    assert [(finding.rule, finding.severity) for finding in read(document).findings] == [
+        ("kai/leader-first", "warning")
+    ]
+    assert accepted(read(leader_worker_set(3, 5, placed(preferred=RACK.key), startupPolicy="LeaderReady"))).gang
 
 
 def test_segments_of_a_leader_worker_set() -> None:
@@ -391,6 +466,9 @@ def test_worker_groups_of_ray() -> None:
         "when topology placement annotations are set"
     )
     field = f"spec.workerGroupSpecs[0].template.{OWN}[{REQUIRED}]"
+    fewer = ray(placed(RACK.key))
+    fewer["spec"]["workerGroupSpecs"][0] |= {"minReplicas": 2, "numOfHosts": 2}
+    assert [group.total()["pods"] for group in understood(read(fewer)).groups[0].groups] == [4, 1]
     assert reported(read(ray(placed(RACK.key, topology=None)))) == [("error", field, message)]
 
 

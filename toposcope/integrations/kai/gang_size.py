@@ -7,6 +7,7 @@ fields.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from toposcope.integrations.framework.document import Field, kind_of
@@ -14,6 +15,7 @@ from toposcope.integrations.framework.pods import Structure
 from toposcope.integrations.kai.api import BATCH_MIN_MEMBER, GROUP_OF, SKIP_GROUPER
 
 JOB: Final = ("batch", "Job")
+PYTORCH: Final = ("kubeflow.org", "PyTorchJob")
 ONE_BY_ONE: Final = frozenset({JOB, ("apps", "StatefulSet"), ("apps", "ReplicaSet"), ("kubeflow.org", "PaddleJob")})
 """Kinds whose pods start one by one by default, as pods of one PodGroup."""
 _RULE: Final = "kai/min-member"
@@ -45,6 +47,39 @@ def minimum_of(annotations: Field, most: int, unit: str = "pods") -> int:
     else:
         return min(int(text), most)
     return 0
+
+
+def kubeflow_minimum(root: Field, kind: tuple[str, str], total: int) -> int:
+    """How many of its `total` pods a Kubeflow job starts with."""
+    spec = root / "spec"
+    minimum = spec / "runPolicy" / "schedulingPolicy" / "minAvailable"
+    if not minimum and kind == PYTORCH:
+        minimum = spec / "elasticPolicy" / "minReplicas"
+    if minimum.number(total) > total:
+        fix = f"write at most {total}"
+        minimum.error(_RULE, f"{minimum.value} is more than its {total} pods: KAI waits for the others forever", fix)
+    return min(minimum.number(total), total)
+
+
+def check_startup_order(root: Field, names: Sequence[str], constraint: Field) -> None:
+    """What becomes of a JobSet that creates its kinds of Jobs one after the other; `names` are in the order of it."""
+    order = root / "spec" / "startupPolicy" / "startupPolicyOrder"
+    if order.text() != "InOrder" or not names[1:]:
+        return
+    first = min(names)
+    if first != names[0]:
+        order.error(
+            "kai/startup-order",
+            f"KAI 0.17 takes {first} first, by its name, and the JobSet creates {names[0]} first: neither ever starts",
+            f"rename them so that {names[0]} is the first by its name, or use startupPolicyOrder: AnyOrder",
+        )
+    elif constraint.text():
+        constraint.warn(
+            "kai/startup-order",
+            f"KAI 0.17 places {names[0]} alone, and the others later wherever there is room: this keeps no two of them "
+            "together",
+            "use startupPolicyOrder: AnyOrder",
+        )
 
 
 def starts_with(minimum: int, total: int) -> str:

@@ -5,7 +5,7 @@ for a JobSet also on each Job template (one constraint per Job), for Ray on each
 pod template and are known for PyTorchJob workers and LeaderWorkerSets only; others' are ignored.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final
@@ -33,7 +33,10 @@ from toposcope.integrations.kai.constraints import Constraint, Constraints, Writ
 from toposcope.integrations.kai.gang_size import (
     JOB,
     ONE_BY_ONE,
+    PYTORCH,
+    check_startup_order,
     keeps_its_group,
+    kubeflow_minimum,
     minimum_of,
     starts_with,
     warn_of_no_gang,
@@ -41,7 +44,8 @@ from toposcope.integrations.kai.gang_size import (
 from toposcope.integrations.lws.workload import LEADER_EXCLUDED, sub_group_policy, sub_groups
 
 _DEPLOYMENT: Final = ("apps", "Deployment")
-_PYTORCH: Final = ("kubeflow.org", "PyTorchJob")
+_KUBEFLOW: Final = "kubeflow.org"
+_RAY_HEAD: Final = "headgroup"
 _RAY: Final = "ray.io"
 _NOT_KAI: Final = (None, "default-scheduler")
 
@@ -115,11 +119,14 @@ class _Tree:
             below = self._leader_worker_set(above)
         elif self._kind == JOBSET:
             below = self._jobs(above)
-        elif self._kind == _PYTORCH or self._kind[0] == _RAY:
-            sets = sorted(structure.sets, key=lambda pod_set: pod_set.name.lower())
-            below = tuple(self._set(pod_set, above) for pod_set in sets)
+        elif self._kind == PYTORCH:
+            below = self._pytorch(above)
+        elif self._kind[0] == _RAY:
+            below = tuple(self._ray(pod_set, above) for pod_set in sorted(structure.sets, key=_ray_name))
         else:
-            pods = structure.whole
+            total = sum(pod_set.count for pod_set in structure.sets)
+            minimum = kubeflow_minimum(self._root, self._kind, total) if self._kind[0] == _KUBEFLOW else total
+            pods = self._some(structure.whole, minimum)
         return Group(name, pods, below, above.required, above.preferred, structure.copies)
 
     def _separate(self, above: Constraint) -> Group:
@@ -142,13 +149,22 @@ class _Tree:
         wrong = self._kind == JOB and self._own / BATCH_MIN_MEMBER
         if not (self._gang or wrong) and (above.required or above.preferred):
             warn_of_no_gang(self._root, self._kind, constraint, total)
-        if 0 < minimum < total:
+        return self._some(whole, minimum or total)
+
+    def _some(self, whole: Sequence[Pods], minimum: int) -> tuple[Pods, ...]:
+        """The first pods, as many as start together."""
+        total = sum(pods.count for pods in whole)
+        if minimum < total:
             self.notes.append(starts_with(minimum, total))
-            return (replace(whole[0], count=minimum),)
-        return whole
+        some = []
+        for pods in whole:
+            some.append(replace(pods, count=min(pods.count, minimum)))
+            minimum -= some[-1].count
+        return tuple(pods for pods in some if pods.count)
 
     def _jobs(self, above: Constraint) -> tuple[Group, ...]:
         """A JobSet's Jobs: each is a sub-group, and those of one kind are a sub-group around them."""
+        check_startup_order(self._root, [pod_set.name for pod_set in self._structure.sets], self._own / REQUIRED)
         sets = sorted(self._structure.sets, key=lambda pod_set: pod_set.name)
         kinds = minimum_of(self._own, len(sets), "replicated Jobs")
         if 0 < kinds < len(sets):
@@ -162,21 +178,38 @@ class _Tree:
         annotations = (pod_set.job or pod_set.template) / "metadata" / "annotations"
         written = _written(f"sub-group {pod_set.name}", annotations)
         own = self._constraints.read(written, above, dropped_without_level=True)
-        minimum = minimum_of(annotations, pod_set.pods.count) or pod_set.pods.count
-        if minimum < pod_set.pods.count:
+        parallelism = (pod_set.job or pod_set.template) / "spec" / "parallelism"
+        minimum = minimum_of(annotations, pod_set.pods.count)
+        if not minimum and parallelism.number(0) > pod_set.pods.count:
+            count = pod_set.pods.count
+            text = f"KAI waits for {parallelism.value} pods of each Job, of which no more than {count} ever run"
+            fix = f"lower it to {count}, or set {BATCH_MIN_MEMBER} on the Job template"
+            parallelism.error("kai/min-member", text, fix)
+        if 0 < minimum < pod_set.pods.count:
             self.notes.append(f"{pod_set.name}: {starts_with(minimum, pod_set.pods.count)}")
+        minimum = minimum or pod_set.pods.count
         return Group(f"job of {pod_set.name}", (pod_set.some(minimum),), (), own.required, own.preferred, pod_set.jobs)
 
-    def _set(self, pod_set: PodSet, above: Constraint) -> Group:
-        if self._kind[0] == _RAY:
-            return self._ray(pod_set, above)
-        if pod_set.name == "Worker":
-            size = self._segment_size(pod_set.annotations / SEGMENT_SIZE, pod_set.count)
-            segment = self._segment(pod_set.annotations, size)
-            if size and segment:
-                own = self._constraints.read(segment, above)
-                return Group(pod_set.name, groups=tuple(_in_name_order(own, pod_set, size)))
-        return Group(pod_set.name, (pod_set.pods,))
+    def _pytorch(self, above: Constraint) -> tuple[Group, ...]:
+        """A PyTorchJob's masters, all of which start at once, and workers, or the segments that are needed at first."""
+        sets = {pod_set.name: pod_set for pod_set in self._structure.sets}
+        total = sum(pod_set.count for pod_set in sets.values())
+        minimum = kubeflow_minimum(self._root, self._kind, total)
+        if minimum < total:
+            self.notes.append(starts_with(minimum, total))
+        masters = sets["Master"].count if "Master" in sets else 0
+        groups = [Group("Master", (sets["Master"].pods,))] if masters else []
+        if "Worker" in sets:
+            groups.append(self._workers(sets["Worker"], max(0, minimum - masters), above))
+        return tuple(groups)
+
+    def _workers(self, workers: PodSet, minimum: int, above: Constraint) -> Group:
+        size = self._segment_size(workers.annotations / SEGMENT_SIZE, workers.count)
+        segment = self._segment(workers.annotations, size)
+        if not (size and segment):
+            return Group(workers.name, (workers.some(minimum),))
+        own = self._constraints.read(segment, above)
+        return Group(workers.name, groups=tuple(_in_name_order(own, workers, size, minimum)))
 
     def _ray(self, pod_set: PodSet, above: Constraint) -> Group:
         annotations = pod_set.annotations
@@ -191,13 +224,33 @@ class _Tree:
             return Group(pod_set.name, (pod_set.pods,))
         written = _written(f"sub-group {pod_set.name}", annotations)
         own = self._constraints.read(written, above, dropped_without_level=True)
-        return Group(pod_set.name, (pod_set.pods,), (), own.required, own.preferred)
+        minimum = self._ray_minimum(pod_set)
+        if minimum < pod_set.count:
+            self.notes.append(f"{pod_set.name}: {starts_with(minimum, pod_set.count)}")
+        return Group(pod_set.name, (pod_set.some(minimum),), (), own.required, own.preferred)
+
+    def _ray_minimum(self, pod_set: PodSet) -> int:
+        """The pods of `minReplicas` of a worker group, where that is set and above 0, else all."""
+        spec = self._root / "spec"
+        cluster = next((spec / name for name in ("rayClusterSpec", "rayClusterConfig") if spec / name), spec)
+        groups = dict(zip(self._structure.sets[1:], (cluster / "workerGroupSpecs").items(), strict=True))
+        least = (groups[pod_set] / "minReplicas").number(0) if pod_set in groups else 0
+        if not least or not pod_set.count:
+            return pod_set.count
+        return min(pod_set.count, least * (groups[pod_set] / "numOfHosts").number(1, least=1))
 
     def _leader_worker_set(self, above: Constraint) -> tuple[Group, ...]:
         """The leader, and the workers or their segments."""
         structure = self._structure
         leader, rest = structure.sets[0], structure.sets[-1]
         workers = rest.some(sum(pod_set.count for pod_set in structure.sets) - 1)
+        if (self._root / "spec" / "startupPolicy").text() == "LeaderReady" and above.required and workers.count:
+            (self._own / REQUIRED).warn(
+                "kai/leader-first",
+                "KAI 0.17 places the leader before its workers exist, and these later wherever there is room: this "
+                "does not keep them with it",
+                "use startupPolicy: LeaderCreated",
+            )
         whole = (Group("leader", (leader.some(1),)), *((Group("workers", (workers,)),) if workers.count else ()))
         policy = sub_group_policy(self._root)
         annotations = structure.sets[-1].annotations
@@ -256,7 +309,7 @@ class _Tree:
 
     def _check_places(self) -> None:
         """Note annotations where KAI does not look for them."""
-        segmented = {"Worker"} if self._kind == _PYTORCH else set()
+        segmented = {"Worker"} if self._kind == PYTORCH else set()
         if self._kind == LEADER_WORKER_SET:
             segmented = {self._structure.sets[-1].name}
         for pod_set in self._structure.sets:
@@ -310,8 +363,12 @@ def _segment(own: Constraint, pods: tuple[Pods, ...], times: int) -> Group:
     return Group("segment", pods, (), own.required, own.preferred, times)
 
 
-def _in_name_order(own: Constraint, pod_set: PodSet, size: int) -> Iterator[Group]:
-    """The segments of a PyTorchJob; the last may be smaller, and stands where its name does."""
-    sizes = [pods for pods, times in chunks(pod_set.count, size) for _ in range(times)]
+def _ray_name(pod_set: PodSet) -> str:
+    return _RAY_HEAD if pod_set.name == "head" else pod_set.name
+
+
+def _in_name_order(own: Constraint, pod_set: PodSet, size: int, minimum: int) -> Iterator[Group]:
+    """The segments that hold the first `minimum` pods; the last may be smaller, and stands where its name does."""
+    sizes = [pods for pods, times in chunks(pod_set.count, size) for _ in range(times)][: -(-minimum // size)]
     for pods, alike in groupby(sizes[number] for number in in_name_order(len(sizes))):
         yield _segment(own, (pod_set.some(pods),), len(list(alike)))
