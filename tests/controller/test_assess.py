@@ -144,6 +144,82 @@ def test_availability_of_a_required_level_over_time(steps: str) -> None:
                 assert status != "Unknown" or name == "none" or "'rack'" in available(history)["message"]
 
 
+INFERRED: dict[str, Any] = {}
+LISTED = {"levels": [{"domain": domain, "key": key} for domain, key in (("zone", ZONE), ("rack", RACK))]}
+
+
+@pytest.mark.parametrize("levels", [INFERRED, LISTED], ids=["inferred", "listed"])
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param(
+            "rack: unlabelled 0 =, unlabelled 61 +, unlabelled 9999 +, labelled 1 =, unlabelled 0 =, unlabelled 61 +",
+            id="required-is-kept",
+        ),
+        pytest.param("zone: unlabelled 0 =, unlabelled 61 -", id="what-none-requires-is-removed"),
+        pytest.param(
+            "rack: unlabelled 0 =, unlabelled 61 +, -: unlabelled 9 +, unlabelled 59 +, rack: unlabelled 2 +, "
+            "-: unlabelled 1 +, unlabelled 61 -",
+            id="the-end-of-the-workload-removes-it-after-the-grace-period",
+        ),
+        pytest.param("rack: unlabelled 0 =, -: unlabelled 61 -", id="not-required-when-the-period-ends"),
+        pytest.param(
+            "?: unlabelled 0 =, unlabelled 61 +, unlabelled 9999 +, -: unlabelled 1 +, unlabelled 61 -",
+            id="unknown-is-kept",
+        ),
+        pytest.param(
+            "-: unlabelled 0 =, unlabelled 61 -, ?: unlabelled 9 -, restart, unlabelled 9 -, -: unlabelled 61 -",
+            id="unknown-takes-nothing-back",
+        ),
+        pytest.param(
+            "rack: unlabelled 0 =, unlabelled 61 +, restart, ?: unlabelled 9 +, rack: unlabelled 99 +, restart, "
+            "-: unlabelled 9 +, restart, unlabelled 59 +, unlabelled 61 -",
+            id="a-new-leader-goes-on",
+        ),
+        pytest.param(
+            "rack: none 0 nothing, unlabelled 0 =, unlabelled 61 +, none 99 nothing, unlabelled 9 +", id="no-nodes"
+        ),
+        pytest.param("never, rack: unlabelled 0 =, unlabelled 61 -", id="without-a-binding-of-ours"),
+        pytest.param("retain, rack: unlabelled 0 =, unlabelled 61 =", id="retain-keeps-it-everywhere"),
+    ],
+)
+def test_grove_s_binding_keeps_a_level_that_workloads_require(levels: dict[str, Any], steps: str) -> None:
+    """`=`: rack is published everywhere; `+`: only for Grove; `-`: nowhere. Before the nodes: what Grove's require."""
+    history = History(gracePeriod="1m", **levels)
+    history.look(NODES["labelled"])
+    for step in steps.split(", "):
+        words = step.split()
+        match words:
+            case ["restart"]:
+                history.restart()
+            case ["never"]:
+                history.spec["publish"] = {"grove": "Never"}
+            case ["retain"]:
+                history.spec["removalPolicy"] = "Retain"
+            case [*bound, name, seconds, outcome]:
+                if bound:
+                    history.bound = {"-": (), "?": None}.get(bound[0].strip(":"), bound[0].strip(":"))
+                found = history.look(NODES[name], after=float(seconds))
+                racks = [any(x.key == RACK for x in of or ()) for of in (found.publishable, found.bindable)]
+                assert racks == {"=": [True] * 2, "+": [False, True], "-": [False] * 2, "nothing": [False] * 2}[outcome]
+                entry: dict[str, Any] = next(
+                    (level for level in history.status["levels"] if level["domain"] == "rack"), {}
+                )
+                assert name == "none" or entry.get("retained", False) == (outcome == "+"), step
+
+
+def test_a_level_that_nodes_carry_by_another_key_needs_no_retention() -> None:
+    other = "cloud.provider.com/topology-rack"
+    history = History(gracePeriod="1m")
+    history.bound = ("rack",)
+    history.look(nodes())
+    moved = [gpu_node(f"n{i}", {"rack": None, other: "r"}) for i in range(4)]
+    history.look(moved)
+    found = history.look(moved, after=61)
+    keys = [level.key for level in found.bindable or () if level.domain == "rack"]
+    assert (keys, found.bindable) == ([other], found.publishable)
+
+
 def test_several_levels_are_sorted_and_joined() -> None:
     history = History(required=["zone", "rack", "block"], gracePeriod="1m")
     history.look(nodes())

@@ -33,6 +33,9 @@ class NoWorkloads:
     def level_requests(self) -> Mapping[WorkloadRef, Sequence[LevelRequest]]:
         return {}
 
+    def bound_requests(self) -> Mapping[WorkloadRef, Sequence[LevelRequest]]:
+        return {}
+
 
 class Cluster:
     """One API server, and a reconciler that looks at it from scratch each time it is asked to."""

@@ -173,7 +173,8 @@ def test_what_somebody_holds_is_not_deleted(api: ApiUnderTest, kai: KaiPublisher
         result = kai.publish(TOPOLOGY, levels(*THREE))
         assert (result.reason, result.again_in) == ("Waiting", None)  # the watch shows when it lets go
         assert result.message == (
-            f"waits to be deleted to get the levels {' > '.join(THREE)}; still held by finalizer example.com/keep"
+            f"waits to be deleted to get the levels {' > '.join(THREE)} (until then schedulers leave out nodes without "
+            f"{BLOCK}, at every level); still held by finalizer example.com/keep"
         )
         withdrawn = kai.retract(TOPOLOGY)
         assert withdrawn is not None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.api import ApiUnderTest
-from tests.support.cluster import RACK, ZONE, topology
+from tests.support.cluster import BLOCK, RACK, ZONE, topology
 from tests.support.publishing import FOUR, THREE, Time, finalizer, found, install, kueue_topology, levels, node_labels
 from tests.support.upstream_crds import upstream_crd
 from toposcope.api.label_keys import HOSTNAME
@@ -120,7 +120,10 @@ def test_what_a_flavor_names_is_not_deleted_and_kueues_finalizer_alone_holds_not
         result = kueue.publish(TOPOLOGY, levels(*THREE))
         assert (result.reason, result.message) == (
             "Waiting",
-            f"waits to be deleted to get the levels {' > '.join(THREE)}; still held by ResourceFlavor gpu",
+            (
+                f"waits to be deleted to get the levels {' > '.join(THREE)} (until then schedulers leave out nodes without "
+                f"{BLOCK}, at every level); still held by ResourceFlavor gpu"
+            ),
         )
         withdrawn = kueue.retract(TOPOLOGY)
         assert withdrawn is not None

@@ -242,6 +242,43 @@ def test_what_may_not_be_read_is_reported_and_hides_nothing_else(
     assert not shaken.outdated
 
 
+@pytest.mark.parametrize(
+    ("fault", "known"),
+    [("podcliquesets", False), ("/apis?", False), ("podgroups", True)],
+    ids=["its-kind", "discovery", "another-kind"],
+)
+def test_what_grove_s_workloads_require_is_unknown_while_one_of_their_kinds_cannot_be_read(
+    embedded: ApiUnderTest,
+    embedded_server: EmbeddedApiServer,
+    shaken: Requirements,
+    changes: Changes,
+    fault: str,
+    *,
+    known: bool,
+) -> None:
+    assert shaken.bound_requests() is None  # nothing has been looked at
+    embedded.install_crd(POD_GROUPS)
+    shaken.refresh()
+    changes.until(lambda: shaken.synced)
+    assert shaken.bound_requests() == {}
+    embedded.install_crd(upstream_crd("grove-podcliquesets-alpha12"))
+    create_namespace(embedded, "team")
+    constraint = {"topologyName": "cluster", "pack": {"required": "rack"}}
+    spec = {"replicas": 1, "template": {"cliques": [], "topologyConstraint": constraint}}
+    make(embedded, "/apis/grove.io/v1alpha1/podcliquesets", "PodCliqueSet", "team", "llm", spec=spec)
+    shaken.refresh()
+    changes.until(lambda: bool(shaken.bound_requests()))
+    embedded_server.faults.reject(403, 1000, applies=lambda request: fault in f"{request.path}?")
+    embedded_server.faults.cut_watches()
+    shaken.refresh()
+    wait_until(lambda: bool(embedded.get("/api") and shaken.failing()), "the error is reported")
+    asked = {("llm", LevelRequest("rack", required=True, topology="cluster"))}
+    bound = shaken.bound_requests()
+    assert (None if bound is None else {(w.name, r) for w, of in bound.items() for r in of}) == (
+        asked if known else None
+    )
+
+
 def test_one_pass_without_following(api: ApiUnderTest, requirements: Requirements) -> None:
     serve_group(api)
     requirements.sync()

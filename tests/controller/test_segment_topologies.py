@@ -222,6 +222,35 @@ def test_a_segment_without_nodes_goes_after_the_grace_period(api: ApiUnderTest, 
     assert api.get(f"{PATH}/cluster-rack")["status"]["nodes"] == 5
 
 
+def test_a_segment_that_grove_s_workloads_are_bound_to_goes_with_the_last_of_them(
+    api: ApiUnderTest, passes: Callable[..., None]
+) -> None:
+    """With its ClusterTopology would go the binding, and with that every constraint."""
+    install(api, "grove-podcliquesets-alpha12")
+    sets = "/apis/grove.io/v1alpha1/namespaces/default/podcliquesets"
+    constraint = {"topologyName": "cluster-leaf", "pack": {"required": "leaf"}}
+    template = {
+        "topologyConstraint": constraint,
+        "cliques": [{"name": "w", "spec": {"roleName": "w", "replicas": 1, "podSpec": {"containers": []}}}],
+    }
+    body = {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "PodCliqueSet",
+        "metadata": {"name": "llm"},
+        "spec": {"replicas": 1, "template": template},
+    }
+    make_topology(api, segments="Auto")
+    passes(GRACE, 1)
+    api.create(sets, body)
+    for i in range(2):
+        relabel(api, f"gb200-{i}", {TIER: None, **H100})
+    passes(GRACE, GRACE, GRACE)
+    assert topologies(api) == ["cluster", "cluster-leaf", "cluster-rack"]
+    assert api.request("DELETE", f"{sets}/llm")[0] == 200
+    passes(GRACE, GRACE)
+    assert topologies(api) == ["cluster", "cluster-rack"]
+
+
 def test_no_nodes_and_a_lost_status_take_nothing_away_at_once(api: ApiUnderTest, passes: Callable[..., None]) -> None:
     make_topology(api, segments="Auto")
     passes(GRACE, 1)

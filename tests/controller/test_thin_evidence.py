@@ -122,6 +122,9 @@ class Asking:
     def level_requests(self) -> Mapping[WorkloadRef, tuple[LevelRequest, ...]]:
         return self._needs
 
+    def bound_requests(self) -> Mapping[WorkloadRef, tuple[LevelRequest, ...]]:
+        return {}
+
 
 def test_a_level_that_flaps_under_a_thousand_workloads_does_not_flood_the_api_server(
     api: ApiUnderTest, client: ApiClient, time: Time, caplog: pytest.LogCaptureFixture

@@ -44,6 +44,9 @@ class NoWorkloads:
     def level_requests(self) -> Mapping[WorkloadRef, Sequence[LevelRequest]]:
         return {}
 
+    def bound_requests(self) -> Mapping[WorkloadRef, Sequence[LevelRequest]]:
+        return {}
+
 
 @dataclass
 class Cluster:

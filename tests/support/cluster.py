@@ -1,7 +1,7 @@
 """Nodes, topologies, time and leadership without an API server, for tests of what the controller concludes."""
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -61,11 +61,12 @@ def topology(status: dict[str, Any] | None = None, **spec: Any) -> Topology:
 
 
 class History:
-    """`spec` and `catalogue` may be changed between two looks."""
+    """`spec`, `catalogue` and `bound` may be changed between two looks."""
 
     def __init__(self, **spec: Any) -> None:
         self.spec = spec
         self.catalogue: Catalogue = BUILT_IN
+        self.bound: Container[str] | None = ()
         self.absences = Absences()
         self.now = 0.0
         self.status: dict[str, Any] = {}
@@ -76,7 +77,7 @@ class History:
         """Assess `after` seconds later."""
         self.now += after
         current = topology(self.status, **self.spec)
-        found = assess(current, nodes, self.absences, self.now, catalogue=self.catalogue)
+        found = assess(current, nodes, self.absences, self.now, catalogue=self.catalogue, bound=self.bound)
         conditions = conditions_of(current, found, [], anything_served=True, children=children)
         self.status = status_of(current, found, [], START, conditions, children=children)
         return found

@@ -49,6 +49,7 @@ class _StatusLevel(msgspec.Struct, frozen=True):
     key: str
     available: bool = True
     expired: bool = False
+    retained: bool = False
 
 
 class _StatusCondition(msgspec.Struct, frozen=True, rename="camel"):

@@ -4,9 +4,13 @@ An inferred topology gains a level when every selected node carries it, and keep
 that joined a minute before its labels must not take the rack level from every running workload. It loses the level when
 no node has carried it, or the catalogue has not known it, for the grace period. No nodes, or nodes not yet listed, are
 no evidence.
+
+Grove drops the hard constraints of existing PodGangs as soon as its binding lacks their level (operator, main of August
+2026): their pods land anywhere and stay there. So its binding keeps an expired level for as long as workloads bound to
+it require the level, and for the grace period after that.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -18,7 +22,8 @@ from toposcope.topology.levels import MAX_LEVELS, Level
 from toposcope.topology.table import Table
 
 _LEVEL: Final = "level "
-"""Prefix of levels in `Absences`."""
+_UNNEEDED: Final = "unneeded "
+"""Prefixes of levels in `Absences`: that no node carries, and retained ones that no workload requires any more."""
 
 
 class Absences:
@@ -62,6 +67,8 @@ class EffectiveLevels:
     levels: tuple[Level, ...]
     expired: frozenset[Level]
     """Gone from all nodes for longer than the grace period."""
+    retained: frozenset[Level] = frozenset()
+    """Expired ones that Grove's binding keeps for workloads."""
 
     @property
     def path(self) -> str:
@@ -69,37 +76,59 @@ class EffectiveLevels:
         return " > ".join(level.domain for level in self.levels)
 
 
-def reported_expired(topology: Topology) -> frozenset[Level]:
-    """The levels that the stored status reports as expired."""
+def reported(topology: Topology) -> EffectiveLevels:
+    """The levels as the stored status, or the spec, has them."""
     entries = topology.status.get("levels") or ()
-    return frozenset(Level(entry["domain"], entry["key"]) for entry in entries if entry.get("expired"))
+    levels = {flag: [Level(e["domain"], e["key"]) for e in entries if e.get(flag)] for flag in ("expired", "retained")}
+    return EffectiveLevels(topology.last_levels, frozenset(levels["expired"]), frozenset(levels["retained"]))
 
 
 def effective_levels(
-    topology: Topology, nodes: Table, absences: Absences, now: float, catalogue: Catalogue = BUILT_IN
+    topology: Topology,
+    nodes: Table,
+    absences: Absences,
+    now: float,
+    catalogue: Catalogue = BUILT_IN,
+    bound: Container[str] | None = (),
 ) -> EffectiveLevels:
-    """The effective levels over the selected `nodes` (at least one: without nodes there is no evidence)."""
-    reported = reported_expired(topology)
+    """The effective levels over the selected `nodes` (at least one: without nodes there is no evidence).
+
+    `bound` are the domains that workloads require through Grove's binding. None: that is not known, so the binding
+    keeps what it has.
+    """
+    last = reported(topology)
     before = topology.levels if topology.levels is not None else _before(topology, catalogue)
     absences.keep_only(topology.uid, _LEVEL, [level.key for level in before])
 
-    def expired(level: Level, *, known: bool = True) -> bool:
-        gone = not known or not nodes.column(level.key).distinct
+    listed = catalogue.level_keys if topology.levels is None else [level.key for level in before]
+
+    def expired(level: Level) -> bool:
+        gone = level.key not in listed or not nodes.column(level.key).distinct
         overdue = absences.longer_than(topology.uid, _LEVEL + level.key, gone=gone, grace=topology.grace, now=now)
         # A restarted controller, which has no memory, must not restore a level only to remove it again.
-        return overdue or (gone and level in reported)
+        return overdue or (gone and level in last.expired)
 
+    def retained(level: Level) -> bool:
+        if topology.retain or topology.publish.get("grove") == "Never":
+            return False
+        if bound is None:
+            return level in last.retained or level not in last.expired
+        leaving = level in last.retained and level.domain not in bound
+        left = absences.longer_than(topology.uid, _UNNEEDED + level.key, gone=leaving, grace=topology.grace, now=now)
+        return level.domain in bound or (leaving and not left)
+
+    over = {level for level in before if expired(level)}
+    absences.keep_only(topology.uid, _UNNEEDED, [level.key for level in over])
     if topology.levels is not None:
-        return EffectiveLevels(topology.levels, frozenset(level for level in topology.levels if expired(level)))
-    over = {level for level in before if expired(level, known=level.key in catalogue.level_keys)}
-    kept = {level.domain: level for level in before if topology.retain or level not in over}
+        return EffectiveLevels(topology.levels, frozenset(over), frozenset(filter(retained, over)))
     inferred = {level.domain: level for level in catalogue.infer(fully_covered(catalogue.level_keys, nodes))}
+    # A domain that nodes carry by another key now needs no retention: Grove's workloads name the domain.
+    held = {level for level in over if level.domain not in inferred and retained(level)}
+    kept = {level.domain: level for level in before if topology.retain or level not in over or level in held}
     # A change of key takes the level from workloads that ask for it by key: only the admin's configuration does that.
     levels = inferred | {domain: x for domain, x in kept.items() if inferred.get(domain, x).key not in catalogue.chosen}
     ordered = [levels[domain] for domain in _order(catalogue, before) if domain in levels]
-    return EffectiveLevels(
-        tuple(ordered[-MAX_LEVELS:]), frozenset(level for level in ordered if topology.retain and level in over)
-    )
+    return EffectiveLevels(tuple(ordered[-MAX_LEVELS:]), frozenset(over.intersection(ordered)), frozenset(held))
 
 
 def _before(topology: Topology, catalogue: Catalogue) -> tuple[Level, ...]:

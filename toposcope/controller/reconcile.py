@@ -1,7 +1,7 @@
 """One pass: assess every ClusterTopology, publish, write its status, record Events."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -37,6 +37,8 @@ from toposcope.topology.table import Table, table_of
 log = logging.getLogger(__name__)
 
 REPORTER: Final = "controller"
+_BOUND: Final = frozenset({"grove", "kai"})
+"""Publishers whose resources keep retained levels: where Grove's binding is published, KAI's Topology is made of it."""
 _USUAL: Final = frozenset({"", "Waiting"})
 """Reasons that need nobody, unless a write was refused."""
 
@@ -50,6 +52,9 @@ class Workloads(Protocol):
 
     def level_requests(self) -> Mapping[WorkloadRef, Sequence[LevelRequest]]:
         """The requests of each workload that has some."""
+
+    def bound_requests(self) -> Mapping[WorkloadRef, Sequence[LevelRequest]] | None:
+        """Those of workloads whose constraints depend on Grove's binding; None: not all can be read now."""
 
 
 class Reconciler:
@@ -93,6 +98,8 @@ class Reconciler:
         self._pending: dict[str, list[Mapping[str, Any]]] = {}
         self._logged: set[tuple[str, str, str]] = set()
         self.catalogue = BUILT_IN
+        self._bound: Mapping[str, Container[str]] | None = None
+        """By topology: the domains that workloads require through Grove's binding; None: unknown."""
         self._due: list[float] = []
         """When publishers want another pass, in monotonic seconds."""
         self.reports: dict[str, Report] = {}
@@ -109,9 +116,11 @@ class Reconciler:
             self._logged = {entry for entry in self._logged if entry[0] != gone}
         self._due.clear()
         latest = [self._latest(topology) for topology in topologies]
-        demands = resolve(
-            {topology.name: topology.last_levels for topology in latest}, workloads.level_requests(), self.catalogue
-        )
+        levels = {topology.name: topology.last_levels for topology in latest}
+        demands = resolve(levels, workloads.level_requests(), self.catalogue)
+        requests = workloads.bound_requests()
+        bound = None if requests is None else resolve(levels, requests, self.catalogue)
+        self._bound = None if bound is None else {name: asked.required for name, asked in bound.items()}
         table = table_of(nodes, self.catalogue.placeholders)
         shared = overlaps(latest, table)
         self.reports = {name: report for name, report in self.reports.items() if name in demands}
@@ -167,14 +176,19 @@ class Reconciler:
     ) -> None:
         demand = demand_of(demanded, topology.status, listed=listed)
         now = self._monotonic()
-        assessment = assess(topology, nodes, self._absences, now, demand.required, demand.preferred, self.catalogue)
+        bound = None if self._bound is None else self._bound[topology.name]
+        assessment = assess(
+            topology, nodes, self._absences, now, demand.required, demand.preferred, self.catalogue, bound
+        )
         conditions = tuple(map(self._agent_pods.explained, assessment.conditions))
         assessment = replace(assessment, conditions=conditions)
-        children = self._segment_topologies.sync(topology, assessment.segments, topologies, self._absences, now)
+        # What Grove's workloads are bound to is no more deleted than its levels are removed.
+        idle = () if self._bound is None else [x for x in topologies if not self._bound.get(x.name)]
+        children = self._segment_topologies.sync(topology, assessment.segments, topologies, self._absences, now, idle)
         if self._backoff:
             schemas = self._cached_reader.schemas if self._cached_reader else 0
             self._backoff.subject = (topology.uid, topology.generation, schemas)
-        publish = partial(self._publish, topology, assessment.publishable)
+        publish = partial(self._publish, topology, assessment)
         published, wanted = self._cached_reader.decide(publish) if self._cached_reader else publish()
         self._log_published(topology, published)
         now = self._monotonic()
@@ -190,10 +204,13 @@ class Reconciler:
         workloads = {**dict.fromkeys(topology.required, 0), **demand.required}
         self.reports[topology.name] = report(assessment, conditions, published, workloads)
 
-    def _publish(self, topology: Topology, levels: Sequence[Level] | None) -> tuple[list[Published], bool]:
+    def _publish(self, topology: Topology, assessment: Assessment) -> tuple[list[Published], bool]:
         """The published resources, and whether the cluster serves any kind that is wanted."""
         served = [publisher for publisher in self._publishers if publisher.served()]
-        published = [resource for publisher in served for resource in self._publish_with(publisher, topology, levels)]
+        published = []
+        for publisher in served:
+            levels = assessment.bindable if publisher.name in _BOUND else assessment.publishable
+            published += self._publish_with(publisher, topology, levels)
         return published, any(topology.publish.get(publisher.name) != "Never" for publisher in served)
 
     def _publish_with(

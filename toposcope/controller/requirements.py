@@ -19,7 +19,8 @@ from toposcope.integrations.framework.level_requests import (
     read_object,
     roll_up,
 )
-from toposcope.integrations.watched import WATCHED
+from toposcope.integrations.grove.api import POD_CLIQUE_SETS
+from toposcope.integrations.watched import BOUND, WATCHED
 from toposcope.kube.discovery import Served, discover, is_gone
 from toposcope.kube.errors import KubeError
 from toposcope.kube.reflector import Raw, key
@@ -89,6 +90,14 @@ class Requirements:
     def level_requests(self) -> dict[WorkloadRef, tuple[LevelRequest, ...]]:
         """The requests of each workload that has some."""
         return roll_up(read for informer in self._informers.values() for read in informer.objects())
+
+    def bound_requests(self) -> dict[WorkloadRef, tuple[LevelRequest, ...]] | None:
+        """The requests of workloads whose constraints depend on Grove's binding; None: not all can be read now."""
+        informers = [informer for kind, informer in self._informers.items() if kind in BOUND]
+        if not self._discovered or self._error or any(not one.synced or one.error for one in informers):
+            return None
+        served = POD_CLIQUE_SETS in self._informers  # without Grove nothing is bound
+        return roll_up(read for one in informers for read in one.objects()) if served else {}
 
     def failing(self) -> dict[str, str]:
         """What cannot be read at the moment, and why; what was read before stays valid."""

@@ -12,7 +12,7 @@ own nodes, and status, publishing and requirements work as for any other. An own
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
@@ -377,10 +377,12 @@ class SegmentTopologies:
         topologies: Iterable[Topology],
         absences: Absences,
         now: float,
+        idle: Container[Topology],
     ) -> list[SegmentTopology]:
         """Bring the children in line with `segments`; None: nothing is known that should change them.
 
-        `topologies` are all ClusterTopologies. Raises KubeError if the server does not answer.
+        `topologies` are all ClusterTopologies; those in `idle` may go with their segment. Raises KubeError if the
+        server does not answer.
         """
         existing = {topology.name: topology for topology in topologies}
         mine = [topology for topology in existing.values() if topology.owner == parent.uid]
@@ -393,6 +395,7 @@ class SegmentTopologies:
         children = [self._write(parent, segment, existing) for segment in listed]
         claimed = {child_name(parent.name, segment.name) for segment in listed}
         dropped = {child_name(parent.name, name) for name in segments.dropped} if segments else set[str]()
+        mine = [child for child in mine if child in idle]
         self._delete([child for child in mine if child.name in dropped], "its segment no longer exists")
         self._clean_up(parent, [child for child in mine if child.name not in claimed | dropped], absences, now)
         return [child for child in children if child is not None]

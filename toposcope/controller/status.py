@@ -165,6 +165,8 @@ def _level(coverage: Coverage, assessment: Assessment, degraded: Mapping[Level, 
     }
     if coverage.level in assessment.effective.expired:
         entry["expired"] = True
+    if coverage.level in assessment.effective.retained:
+        entry["retained"] = True
     if coverage.missing_nodes:
         entry["missingNodes"] = list(coverage.missing_nodes)
     bad = degraded.get(coverage.level)

@@ -27,6 +27,9 @@ WATCHED: Final[tuple[WatchedKind, ...]] = (
     kubernetes.STATEFUL_SETS,
 )
 
+BOUND: Final = (dynamo.DEPLOYMENTS, grove.POD_CLIQUE_SETS)
+"""Kinds whose constraints Grove translates by its binding: without the level they have none."""
+
 PUBLISHED: Final[tuple[PublishedKind, ...]] = (grove.BINDINGS, grove.OLDER_TOPOLOGIES, kai.TOPOLOGIES, kueue.TOPOLOGIES)
 FOLLOWED: Final = (*PUBLISHED, kueue.FLAVORS)
 """What publishers read: what they publish, and what may hold it back."""

@@ -108,7 +108,11 @@ def levels(*pairs: tuple[str, str]) -> list[dict[str, str]]:
     return [{"domain": domain, "key": key} for domain, key in pairs]
 
 
-def gone(*domains: str) -> Verdict:
-    """The verdict on required levels that no node carries any more."""
-    sentences = (f"Topology level '{domain}' is no longer available in the cluster topology" for domain in domains)
-    return "False", "TopologyLevelsUnavailable", "; ".join(sentences)
+def gone(domain: str, *, kept: bool = False) -> Verdict:
+    """The verdict on a required level that no node carries any more; `kept` in Grove's binding."""
+    why = (
+        " (kept in Grove's binding, because without it Grove drops the hard constraints of workloads; until a node "
+        "carries it, KAI places no gang that asks this topology for any level)"
+    )
+    text = f"Topology level '{domain}' is no longer available in the cluster topology{why if kept else ''}"
+    return "False", "TopologyLevelsUnavailable", text

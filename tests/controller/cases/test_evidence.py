@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.controller.cases import grove_objects as grove
+from tests.controller.cases import kueue
 from tests.controller.cases.model import gone, levels
 from tests.controller.cases.world import World
 from tests.support.api import NODES
@@ -90,7 +91,37 @@ def test_a_restart_within_the_grace_period_begins_it_anew(at: World) -> None:
     assert (available(at)["status"], at.events_on("llm")) == ("True", ())
     at.pass_time(2)
     at.reconcile()
-    assert available(at)["message"] == gone("rack")[2]
+    assert available(at)["message"] == gone("rack", kept=True)[2]
+
+
+def test_a_level_that_goes_stays_where_its_removal_drops_constraints(at: World) -> None:
+    """Grove drops them, KAI and Kueue refuse what asks for a level that they do not have."""
+    spec = {key: value for key, value in SPEC.items() if key != "publish"}
+    asks = kueue.workload("job", required=grove.RACK)
+    at.start(grove.cluster(2), spec, (ASKS_RACK, asks))
+    keys = {path: tuple(key for _, key in path) for path in (grove.TWO, grove.THREE)}
+    grove.label_racks(at, None)
+    at.reconcile()
+    at.pass_time(601)
+    at.reconcile()
+    status = at.status_of()
+    assert (status.grove, status.kai, status.kueue) == (grove.THREE, keys[grove.THREE], keys[grove.TWO])
+    assert status.conditions["TopologyLevelsAvailable"] == gone("rack", kept=True)
+    assert (at.events_on("llm"), at.events_on("job")) == ((GONE,), (GONE,))
+    # Once the last workload of Grove's is gone, so is the level, after the grace period; Kueue's own does not hold it.
+    at.delete(f"{ASKS_RACK.path}/llm")
+    at.reconcile()
+    at.pass_time(599)
+    at.restart()
+    at.reconcile()
+    at.pass_time(599)
+    at.reconcile()
+    assert at.status_of().grove == grove.THREE
+    at.pass_time(2)
+    at.reconcile()
+    status = at.status_of()
+    assert (status.grove, status.kai, status.kueue) == (grove.TWO, keys[grove.TWO], keys[grove.TWO])
+    assert status.conditions["TopologyLevelsAvailable"] == gone("rack")
 
 
 def test_nodes_that_are_away_for_a_moment_take_nothing(at: World) -> None:

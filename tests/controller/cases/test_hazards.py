@@ -168,7 +168,7 @@ def test_another_project_s_condition_is_not_the_truth(at: World) -> None:
     at.reconcile()
     at.pass_time(601)
     at.reconcile()
-    assert at.status_of().conditions["TopologyLevelsAvailable"] == gone("rack")
+    assert at.status_of().conditions["TopologyLevelsAvailable"] == gone("rack", kept=True)
     assert at.api.get(f"{asks.path}/llm")["status"]["conditions"][0]["status"] == "False"
 
 

@@ -1,12 +1,12 @@
 """From nodes and one ClusterTopology to conditions, and to the levels that should be published. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import AGENTS_REPORTING, FABRIC_HEALTHY, HIERARCHY_CONSISTENT, LEVELS_COVERED, Condition
-from toposcope.api.effective_levels import Absences, EffectiveLevels, effective_levels, reported_expired
+from toposcope.api.effective_levels import Absences, EffectiveLevels, effective_levels, reported
 from toposcope.api.label_keys import GPU_PRESENT, GPUS
 from toposcope.controller.assess import availability
 from toposcope.controller.assess.diagnostics import Diagnostic, diagnostics
@@ -39,6 +39,8 @@ class Assessment:
     """Required levels that are gone."""
     publishable: tuple[Level, ...] | None = None
     """The levels for published resources; None: leave them as they are."""
+    bindable: tuple[Level, ...] | None = None
+    """Those for Grove's binding, and for the KAI Topology made of it, with retained ones; None as above."""
     health: Health = field(default_factory=Health)
     segments: Segments | None = None
     """How the nodes divide; None: they do not."""
@@ -53,14 +55,18 @@ def assess(
     required: Iterable[str] = (),
     preferred: Iterable[str] = (),
     catalogue: Catalogue = BUILT_IN,
+    bound: Container[str] | None = (),
 ) -> Assessment:
-    """Assess one topology against all nodes, at `now` (monotonic seconds), with the domains that workloads ask for."""
+    """Assess one topology against all nodes, at `now` (monotonic seconds), with the domains that workloads ask for.
+
+    `bound` as in `effective_levels`.
+    """
     table = table_of(nodes, catalogue.placeholders)
     chosen = selected(topology, table)
     reporting = _agents_reporting(table)
     if not chosen:
         waiting = availability.no_nodes()
-        last = EffectiveLevels(topology.last_levels, reported_expired(topology))
+        last = reported(topology)
         return Assessment(
             effective=last,
             coverage=cover(last.levels, ()),
@@ -75,17 +81,18 @@ def assess(
             selected=chosen,
             segments=observe(topology, chosen, last.levels, absences, now, catalogue),
         )
-    effective = effective_levels(topology, chosen, absences, now, catalogue)
+    effective = effective_levels(topology, chosen, absences, now, catalogue, bound)
     coverage = cover(effective.levels, chosen)
     segments = observe(topology, chosen, effective.levels, absences, now, catalogue)
     wanted = {*_required(topology, effective, segments), *required}
-    verdict = availability.judge(topology, wanted, coverage, absences, now, preferred)
+    kept = {level.domain for level in effective.retained}
+    verdict = availability.judge(topology, wanted, coverage, absences, now, preferred, kept)
     report = health(effective.levels, chosen)
     listed = segments.listed if segments else ()
     segment_keys = {level.key for segment in listed for level in segment.levels}
-    remaining = (
-        effective.levels if topology.retain else tuple(x for x in effective.levels if x not in effective.expired)
-    )
+    gone = frozenset[Level]() if topology.retain else effective.expired
+    remaining = tuple(level for level in effective.levels if level not in gone)
+    publishes = bool(remaining) and not topology.problems
     return Assessment(
         nodes=len(chosen),
         gpus=report.gpus,
@@ -100,7 +107,8 @@ def assess(
         ),
         unavailable=verdict.unavailable,
         missed=verdict.missed,
-        publishable=None if topology.problems or not remaining else remaining,
+        publishable=remaining if publishes else None,
+        bindable=tuple(x for x in effective.levels if x not in gone - effective.retained) if publishes else None,
         health=report,
         selected=chosen,
         segments=segments,

@@ -17,6 +17,12 @@ _DOMAIN: Final = "domain "
 """Prefix of required and preferred levels in `Absences`."""
 
 
+_KEPT: Final = (
+    " (kept in Grove's binding, because without it Grove drops the hard constraints of workloads; until a node carries "
+    "it, KAI places no gang that asks this topology for any level)"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The condition, and the unavailable domains, sorted: the required ones, and the preferred ones."""
@@ -46,8 +52,12 @@ def judge(
     absences: Absences,
     now: float,
     preferred: Iterable[str] = (),
+    retained: Container[str] = (),
 ) -> Verdict:
-    """Judge the required domains, which make the condition, and the preferred ones, over at least one selected node."""
+    """Judge the required domains, which make the condition, and the preferred ones, over at least one selected node.
+
+    `retained` ones are kept in Grove's binding, which the message adds.
+    """
     by_domain = {cover.level.domain: cover for cover in coverage}
     before = previous(topology.status, LEVELS_AVAILABLE)
     reported = unavailable_levels(before)
@@ -68,7 +78,7 @@ def judge(
     reported_before = reported_missed(topology.status)
     missed = tuple(domain for domain in optional if is_unavailable(domain, reported_before))
     if unavailable:
-        text = "; ".join(map(unavailable_message, unavailable))
+        text = "; ".join(unavailable_message(domain) + _KEPT * (domain in retained) for domain in unavailable)
         return Verdict(Condition(LEVELS_AVAILABLE, "False", "TopologyLevelsUnavailable", text), unavailable, missed)
     waiting = [domain for domain in wanted if is_gone(domain) or not by_domain[domain].usable]
     if waiting and (before is None or before.get("status") == "Unknown"):

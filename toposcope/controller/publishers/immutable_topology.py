@@ -127,6 +127,8 @@ class ImmutableTopologyPublisher:
                     # Either levels are immutable, or these levels are refused: that must not cost the old object.
                     try_create(self._client, target, body)
                 why = f"to get the levels {' > '.join(wanted)}"
+                lost = ", ".join(key for key in level_keys(existing) if key not in wanted)
+                why += f" (until then schedulers leave out nodes without {lost}, at every level)" if lost else ""
                 waiting = remove(self._client, target, existing, why, holders)
                 if waiting:
                     return waiting
