@@ -121,8 +121,8 @@ def test_what_a_flavor_names_is_not_deleted_and_kueues_finalizer_alone_holds_not
         assert (result.reason, result.message) == (
             "Waiting",
             (
-                f"waits to be deleted to get the levels {' > '.join(THREE)} (until then schedulers leave out nodes without "
-                f"{BLOCK}, at every level); still held by ResourceFlavor gpu"
+                f"waits to be deleted to get the levels {' > '.join(THREE)} (until then schedulers leave out nodes "
+                f"without {BLOCK}, at every level); still held by ResourceFlavor gpu"
             ),
         )
         withdrawn = kueue.retract(TOPOLOGY)
