@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.support.api import CRDS as CRD_PATH
 from tests.support.api import ApiUnderTest, wait_until
 from tests.support.cluster import BLOCK, RACK, ZONE, topology
 from tests.support.controller import (
@@ -34,11 +35,13 @@ from tests.support.publishing import (
     finalizer,
     found,
     install,
+    install_narrowed,
     kai_topology,
     levels,
     node_labels,
     patch,
 )
+from tests.support.upstream_crds import upstream_crd
 from toposcope.controller.informer import InformerFactory
 from toposcope.controller.publishers.cached_reader import CachedReader
 from toposcope.controller.publishers.grove import GrovePublisher
@@ -237,6 +240,22 @@ def test_what_goes_while_a_publisher_waits_is_acted_on_without_the_debounce(
         took.append(time.monotonic() - began)
     assert max(took) < debounce / 2
     assert node_labels(api, OURS) == THREE
+
+
+@pytest.mark.real_api("limits of a list")
+def test_what_a_crd_refused_is_tried_again_when_the_crd_changes(
+    api: ApiUnderTest, clients: Callable[[], ApiClient]
+) -> None:
+    share_crd(api)
+    install_narrowed(api, CRDS[1], most=3)
+    make_node(api, "n0", {ZONE: "z", BLOCK: "b", RACK: "r"})
+    make_topology(api, levels=[{"domain": level.domain, "key": level.key} for level in levels(*FOUR)])
+    with running(full_controller(clients(), Time())):  # time stands still: no pause ends
+        wait_until(lambda: condition(api, "Published").get("reason") == "Rejected", "four levels are too many")
+        path = f"{CRD_PATH}/topologies.kai.scheduler"
+        versions = upstream_crd(CRDS[1])["spec"]["versions"]
+        patch(api, path, {"spec": {"versions": versions}})
+        wait_until(lambda: condition(api, "Published").get("reason") == "InSync", "they are published")
 
 
 def test_what_may_not_be_followed_is_asked_for(clients: Callable[[], ApiClient], api: ApiUnderTest) -> None:
