@@ -106,7 +106,7 @@ _VIEWS = toposcope.snapshot.packed._node_views
 
 
 def _only_where_all_have_it(
-    topology: Topology, nodes: Table, _absences: Absences, now: float, catalogue: Catalogue
+    topology: Topology, nodes: Table, _absences: Absences, now: float, catalogue: Catalogue, _bound: object
 ) -> EffectiveLevels:
     bare = dataclasses.replace(topology, status={})
     return effective_levels(bare, nodes, Absences(), now, catalogue)
