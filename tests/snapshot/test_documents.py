@@ -57,6 +57,20 @@ LAYOUTS: dict[str, Callable[[], str]] = {
     "yaml list, other order": lambda: yaml.dump(
         {"kind": "List", "apiVersion": "v1", "items": ITEMS}, Dumper=Dumper, sort_keys=False
     ),
+    "json with marks": lambda: "\n---\n".join(json.dumps(item, indent=2) for item in ITEMS),
+    "json with marks, windows, comments, a mark at the end": lambda: (
+        "# c\n---\n" + "\n# d\n--- # e\n\n".join(json.dumps(item, indent=1) for item in ITEMS) + "\n---\n"
+    ).replace("\n", "\r\n"),
+    "json indented by tabs": lambda: "\n".join(json.dumps(item, indent="\t") for item in ITEMS),
+    "json lists with marks": lambda: saved(ITEMS[:2]) + "---\n" + saved(ITEMS[2:]) + "---",
+    "json, an item on each line": lambda: '{"kind": "List", "items": [\n' + ",\n".join(map(json.dumps, ITEMS)) + "\n]}",
+    "json and yaml by turns": lambda: "\n---\n".join(
+        as_yaml(item) if number % 2 else json.dumps(item, indent=2) for number, item in enumerate(ITEMS)
+    ),
+    "yaml and json by turns": lambda: "\n---\n".join(
+        json.dumps(item, indent=2) if number % 2 else as_yaml(item) for number, item in enumerate(ITEMS)
+    ),
+    "yaml in braces": lambda: "\n---\n".join(yaml.dump(i, Dumper=Dumper, default_flow_style=True) for i in ITEMS),
     "byte order mark": lambda: "\ufeff" + saved(ITEMS),
 }
 
@@ -79,6 +93,43 @@ def test_every_layout_holds_the_same_cluster(layout: str, expected: object, tmp_
     found = load_files([str(file)])
     assert [node.name for node in found.nodes] == [f"gb200-0{i}" for i in range(1, 6)]
     assert facts(found) == expected
+
+
+LINES: Final = {
+    "marks": b'{\n"kind": "A"\n}\n---\n{"kind": "B"}\n---\n',
+    "nothing between": b'{\n"kind": "A"\n}\n{"kind":\n "B"}',
+    "one line": b'\n\n{"kind": "A"} {"kind": "B"}\n{"kind": "C"}',
+    "comments": b'# one\n{"kind": "A"} # two\n# three\n\n{"kind": "B"}\n--- # four\nkind: C\n',
+    "yaml between": b'\xef\xbb\xbf{"kind": "A"}\n---\nkind: B\nmetadata: {}\n---\n\t{"kind": "C"}\n{"kind": "D"}\n---',
+    "yaml first": b'kind: A\n---\n{"kind": "B", "items":\n{"x": [\n{}\n]}}\n---\n# no more\n',
+    "yaml in braces": b'{kind: A}\n---\n{kind: B,\n "x": [1, 2,]}\n---\nkind: C',
+    "a malformed one among them": b'{"kind": "A"}\n---\n{"kind":\n"B",,\n}\n---\n{"kind": "C"}\n',
+    "one that does not end": b'{"kind": "A"}\n---\n{"kind": [\n{},\n---\n{"kind": "C"}\n',
+}
+PLACES: Final = {
+    "marks": {"A": (1, 1), "B": (2, 5)},
+    "nothing between": {"A": (1, 1), "B": (2, 4)},
+    "one line": {"A": (1, 3), "B": (2, 3), "C": (3, 4)},
+    "comments": {"A": (1, 2), "B": (2, 5), "C": (3, 6)},
+    "yaml between": {"A": (1, 1), "B": (2, 2), "C": (3, 6), "D": (4, 7)},
+    "yaml first": {"A": (1, 1), "B": (2, 3)},
+    "yaml in braces": {"A": (1, 1), "B": (2, 3), "C": (3, 5)},
+    "a malformed one among them": {"A": (1, 1), "C": (3, 7), 2: 4},
+    "one that does not end": {"A": (1, 1), "C": (3, 6), 2: 3},
+}
+
+
+@pytest.mark.parametrize("windows", [False, True])
+@pytest.mark.parametrize("name", LINES)
+def test_documents_of_a_stream_have_their_lines(name: str, windows: bool, tmp_path: Path) -> None:
+    file = tmp_path / "stream"
+    file.write_bytes(LINES[name].replace(b"\n", b"\r\n") if windows else LINES[name])
+    problems: list[Problem] = []
+    found = {
+        document.kind: (document.place.document, document.place.line)
+        for document in documents([str(file)], problems.append)
+    }
+    assert found | {problem.place.document: problem.place.line for problem in problems} == PLACES[name]
 
 
 def test_standard_input_directories_and_compression(expected: object, tmp_path: Path) -> None:

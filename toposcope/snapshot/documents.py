@@ -8,7 +8,7 @@ tells where an item ends. Anything else is read a document at a time. A problem 
 import gzip
 import re
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -29,8 +29,9 @@ SUFFIXES: Final = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 _GZIP: Final = b"\x1f\x8b"
 _PACKED: Final = b"TOPOSCOPE-SNAPSHOT"
 _LONGEST_LOCATED: Final = 1 << 20
-_BLANK: Final = re.compile(rb"(?:[ \t\r\n]|\xef\xbb\xbf)*")
-_JSON: Final = re.compile(rb"(?:[ \t\r\n]|\xef\xbb\xbf)*[{\[]")
+_BETWEEN: Final = re.compile(rb"(?:[ \t]*+(?:\r?\n|\xef\xbb\xbf|#[^\n]*+\n|---[ \t\r]*+(?:#[^\n]*+)?\n))*+[ \t]*+")
+"""What may stand before JSON: blank lines, comments, and marks with nothing else on their line."""
+_JSON: Final = re.compile(_BETWEEN.pattern + rb"(?=[{\[])")
 _JSON_ITEMS: Final = re.compile(rb'\{(\r?\n) +"apiVersion": "[^"\n]*",\1( +)"items": \[\1( +)(?=\{\1)')
 _YAML_ITEMS: Final = re.compile(rb"(?:(?:#.*|---[ \t]*|[ \t]*)\r?\n)*apiVersion: \S+\r?\nitems:\r?\n(?=- )")
 _YAML_DASH: Final = re.compile(rb"- ")
@@ -40,9 +41,11 @@ _NAMED: Final = re.compile(rb'\{\s*"apiVersion":\s*"([^"\\]*)",\s*"kind":\s*"([^
 _EMPTY: Final = re.compile(rb"(?:---(?=\s|\Z)|#[^\n]*+|\s|\xef\xbb\xbf)*+\Z")
 """Possessive: in a file of comments, backtracking would keep each step in memory."""
 _DOCUMENT: Final = re.compile(rb"^---(?=\s)", re.MULTILINE)
-_JSON_NEXT: Final = re.compile(rb"\n(?=\{)")
+_JSON_NEXT: Final = re.compile(rb"\n(?=\{|---\s)")
+_MARK: Final = re.compile(rb"\n---")
 _JSON_END: Final = re.compile(rb"\n\}(?=\s|\Z)")
 _TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
+_TRUNCATED: Final = "Input data was truncated"
 _BYTE: Final = re.compile(r" ?\(byte (\d+)\)")
 
 _T = TypeVar("_T")
@@ -200,25 +203,89 @@ class _Reader:
             peeked = gzip.GzipFile(fileobj=peeked)
         cutter = Cutter(peeked, count_lines=self._take_list is None)
         try:
-            yield from self._json(cutter) if cutter.starts_with(_JSON) else self._yaml(cutter)
+            yield from self._stream(cutter)
         except (EOFError, gzip.BadGzipFile) as error:
             self._report(Problem(Place(self._name), "", f"not a whole gzip file: {error}"))
 
-    def _json(self, cutter: Cutter) -> Iterator[Document]:
+    def _stream(self, cutter: Cutter) -> Iterator[Document]:
+        """JSON and YAML documents in any order."""
         number = 0
         while True:
-            if blank := cutter.starts_with(_BLANK):
-                cutter.take(len(blank[0]))
-            number += 1
+            if json := cutter.starts_with(_JSON):
+                cutter.skip(len(json[0]))
             if layout := cutter.starts_with(_JSON_ITEMS):
+                number += 1
                 cutter.take(len(layout[0]))
                 yield from self._json_items(Place(self._name, number), cutter, layout)
+            elif layout := cutter.starts_with(_YAML_ITEMS):
+                number += 1
+                cutter.take(len(layout[0]))
+                yield from self._yaml_items(Place(self._name, number), cutter)
+            elif json:
+                number = yield from self._json(cutter, number)
+            else:
+                line = cutter.line
+                # A document begins with its own `---`, which does not end it.
+                text = cutter.until(_DOCUMENT, skip=3)
+                last = text is None
+                text = cutter.rest() if text is None else text
+                if not _EMPTY.match(text):
+                    number += 1
+                    yield from self._yaml_document(Place(self._name, number, line=line), text)
+                if last:
+                    return
+
+    def _json(self, cutter: Cutter, number: int) -> Generator[Document, None, int]:
+        """JSON documents up to where one ends with its line, or to a mark; returns the number of the last one.
+
+        A line that begins with a brace may belong to the document before it: then twice as much is read.
+        """
+        pieces: list[bytes] = []
+        size, enough = 0, 1
+        place = Place(self._name, number, line=cutter.line)
+        while True:
+            piece = cutter.until(_JSON_NEXT, skip=1)
+            pieces.append(cutter.rest() if piece is None else piece)
+            marked = bool(cutter.starts_with(_MARK))
+            cutter.skip(marked)  # the mark begins a line
+            complete = marked or piece is None
+            size += len(pieces[-1])
+            if size < enough and not complete:
                 continue
-            place = Place(self._name, number, line=cutter.line)
-            text = cutter.until(_JSON_NEXT)
-            yield from self._json_documents(place, cutter.rest() if text is None else text)
-            if text is None:
-                return
+            text, begin = b"".join(pieces), 0
+            while not _EMPTY.match(text, begin):
+                between = _BETWEEN.match(text, begin)
+                begin, before = between.end() if between else begin, begin
+                place = replace(_down(place, text.count(b"\n", before, begin)), document=number + 1)
+                end = size
+                try:
+                    decoder(msgspec.Raw).decode(memoryview(text)[begin:])
+                except UNREADABLE as error:
+                    trailing = _TRAILING.search(str(error))
+                    if trailing is None and str(error) == _TRUNCATED and not complete:
+                        break
+                    if trailing is None:
+                        yield from self._braces(place, text[begin:], error)
+                        return number + 1
+                    end = begin + int(trailing[1]) - 1  # msgspec counts from 1 here
+                yield from self._json_object(place, text[begin:end])
+                number += 1
+                place, begin = _down(place, text.count(b"\n", begin, end)), end
+            else:
+                return number
+            pieces, size = [text[begin:]], size - begin
+            enough = 2 * size
+
+    def _braces(self, place: Place, text: bytes, error: Exception) -> Iterator[Document]:
+        """YAML in braces, else malformed JSON."""
+        try:
+            values = load(text) if len(text) <= _LONGEST_LOCATED else None
+        except YamlSyntaxError:
+            values = None
+        if isinstance(values, dict):
+            yield from self._yaml_object(place, text, values)
+        else:
+            self._report(_malformed(place, text, error))
 
     def _json_items(self, place: Place, cutter: Cutter, layout: re.Match[bytes]) -> Iterator[Document]:
         """The items of a list on many lines, as kubectl prints it; many at a time, where somebody takes lists."""
@@ -250,22 +317,6 @@ class _Reader:
                 cutter.take(2)
                 return
 
-    def _json_documents(self, place: Place, text: bytes) -> Iterator[Document]:
-        """One JSON document, or several on one line."""
-        view = memoryview(text)
-        while view:
-            end = len(view)
-            try:
-                decoder(msgspec.Raw).decode(view)
-            except UNREADABLE as error:
-                trailing = _TRAILING.search(str(error))
-                if trailing is None:
-                    self._report(_malformed(place, bytes(view), error))
-                    return
-                end = int(trailing[1]) - 1  # msgspec counts from 1 here
-            yield from self._json_object(place, text if end == len(text) else bytes(view[:end]))
-            view = view[end:]
-
     def _json_object(
         self, place: Place, text: bytes | msgspec.Raw, kind: str = "", version: str = ""
     ) -> Iterator[Document]:
@@ -288,25 +339,6 @@ class _Reader:
             return
         yield Document(place, head.api_version or version, head.kind or kind, text)
 
-    def _yaml(self, cutter: Cutter) -> Iterator[Document]:
-        number = 0
-        while True:
-            if layout := cutter.starts_with(_YAML_ITEMS):
-                number += 1
-                cutter.take(len(layout[0]))
-                yield from self._yaml_items(Place(self._name, number), cutter)
-                continue
-            line = cutter.line
-            # A document begins with its own `---`, which does not end it.
-            text = cutter.until(_DOCUMENT, skip=3)
-            last = text is None
-            text = cutter.rest() if text is None else text
-            if not _EMPTY.match(text):
-                number += 1
-                yield from self._yaml_document(Place(self._name, number, line=line), text)
-            if last:
-                return
-
     def _yaml_items(self, place: Place, cutter: Cutter) -> Iterator[Document]:
         """The items of a list as kubectl prints it: each begins with a dash in the first column."""
         item = 0
@@ -322,14 +354,6 @@ class _Reader:
             cutter.rest()
 
     def _yaml_document(self, place: Place, text: bytes) -> Iterator[Document]:
-        if text.lstrip().startswith(b"{") and b"\n---" not in text:
-            try:
-                decoder(msgspec.Raw).decode(text)
-            except UNREADABLE:
-                pass  # YAML's own braces
-            else:
-                yield from self._json_object(place, text)
-                return
         try:
             values = load(without_unread(text))
         except YamlSyntaxError:

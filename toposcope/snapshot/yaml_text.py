@@ -124,6 +124,8 @@ def locate(text: bytes, path: str, inside: str = "") -> tuple[str, int]:
     """
     outer = _PATH.findall(inside)
     steps = outer + _PATH.findall(path.partition("$")[2])
+    if text.lstrip().startswith(b"{"):
+        text = text.replace(b"\t", b" ")  # JSON may be indented by tabs, YAML may not
     try:
         check_limits(text)
         node = yaml.compose(text, Loader=_Loader)
