@@ -89,6 +89,21 @@ def test_what_would_steer_a_terminal_is_shown_and_not_obeyed() -> None:
     assert json.loads(safe('{"a": "\u202e\x9b"}', people=False)) == {"a": "\u202e\x9b"}
 
 
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("  a: one\ntwo\r\n\r\n  three\n", "  a: one\n      two\n        three\n"),
+        ("one\x1b[2J\nWhy: \x07", "one\\u001b[2J\n    Why: \\u0007\n"),
+        ("\n\n", "\n"),
+        ("a\rb\x0bc\x85d", "a\\u000db\\u000bc\\u0085d\n"),
+    ],
+)
+def test_a_message_of_several_lines_stays_below_its_first(line: str, shown: str) -> None:
+    stream = io.StringIO()
+    Screen(stream, colour=False, width=80, height=None).show([line, "next"])
+    assert stream.getvalue() == f"{shown}next\n"
+
+
 def on_a_terminal(*words: str, rows: int, **environ: str) -> str:
     """What the command shows on a terminal of so many lines."""
     ours, theirs = pty.openpty()

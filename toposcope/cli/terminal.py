@@ -6,7 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TextIO
 
@@ -45,7 +45,8 @@ class Screen:
 
     def show(self, lines: Iterable[str]) -> None:
         """Print lines, through the pager when there are more than the screen is high. Raises BrokenPipeError."""
-        safe_lines = [safe(line, colours=self.colour, people=self.width is not None) for line in lines]
+        single = (part for line in lines for part in (below(line) if "\n" in line else (line,)))
+        safe_lines = [safe(line, colours=self.colour, people=self.width is not None) for line in single]
         text = "".join(f"{line}\n" for line in safe_lines)
         if self.pager and self.height is not None and len(safe_lines) >= self.height:
             self._page(text)
@@ -104,6 +105,17 @@ def safe(line: str, *, colours: bool = False, people: bool = True) -> str:
     """
     unsafe = _UNSAFE_COLOURED if colours else _UNSAFE_FOR_PEOPLE if people else _UNSAFE
     return unsafe.sub(lambda match: f"\\u{ord(match[0]):04x}", line)
+
+
+def below(text: str) -> Iterator[str]:
+    """A text of several lines, such as a condition's message: what follows the first is indented more than it is.
+
+    So no line that somebody else wrote looks like one of ours.
+    """
+    first, *others = [line for line in re.split(r"\r?\n", text) if line] or [""]
+    yield first
+    indent = " " * (len(text) - len(text.lstrip(" ")) + 4)
+    yield from (indent + line for line in others)
 
 
 def complain(text: object) -> None:
