@@ -50,8 +50,10 @@ def group(rng: random.Random, name: str, pods: int, deep: int = 0) -> tuple[Grou
     return Group(name, tuple(kinds), tuple(below), required, preferred, copies, apart), pods
 
 
-def plain(nodes: list[Node]) -> list[Plain]:
-    return [Plain(tuple(node.labels[level.key] for level in LEVELS), node.free) for node in nodes]
+def plain(nodes: list[Node], *, emptied: bool = False) -> list[Plain]:
+    return [
+        Plain(tuple(node.labels[level.key] for level in LEVELS), node.total if emptied else node.free) for node in nodes
+    ]
 
 
 def check_placed(placed: tuple[Placed, ...], nodes: list[Node], groups: Sequence[Group]) -> None:
@@ -87,35 +89,26 @@ def test_verdicts_agree_with_brute_force(seed: int) -> None:
         if sum(g.total().get("pods", 0) * g.copies for g in groups) > 6:
             continue
         verdict = judge(groups, LEVELS, nodes)
-        truth = possible(groups, LEVELS, plain(nodes))
         if verdict.kind == "fits":
-            assert truth, (groups, nodes)
             check_placed(verdict.placed, nodes, simplified(groups))
-        elif verdict.kind in {"full", "never"}:
-            assert not truth, (groups, nodes)
+        truth = possible(groups, LEVELS, plain(nodes)), possible(groups, LEVELS, plain(nodes, emptied=True))
+        assert verdict.kind == ("fits" if truth[0] else "full" if truth[1] else "never"), (groups, nodes)
 
 
 def test_random_clusters_show_every_kind_of_verdict() -> None:
     seen = set()
     for seed in range(60):
         rng = random.Random(seed)
-        for _ in range(25):
-            nodes = cluster(rng)
-            seen.add(judge([group(rng, "g", 5)[0]], LEVELS, nodes).kind)
-    assert seen == {"fits", "full", "never", "unclear"}
+        seen |= {judge([group(rng, "g", 5)[0]], LEVELS, cluster(rng)).kind for _ in range(25)}
+    assert seen == {"fits", "full", "never"}
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_one_group_is_always_decided(seed: int) -> None:
-    rng = random.Random(1000 + seed)
-    for _ in range(25):
-        nodes = cluster(rng)
-        one, _ = group(rng, "g", 5, deep=2)
-        if one.copies != 1 or not one.pods:
-            continue
-        verdict = judge([one], LEVELS, nodes)
-        assert verdict.kind == ("fits" if possible([one], LEVELS, plain(nodes)) else verdict.kind)
-        assert verdict.kind != "unclear"
+def test_what_would_take_too_long_to_try_is_unclear() -> None:
+    nodes = [Node(f"n{i}", {HOST.key: f"n{i}"}, {"cpu": 1000, "pods": 9}, {"cpu": 1000, "pods": 9}) for i in range(12)]
+    # Three pods of each size fill every node to the last: nothing but trying tells whether that can be done.
+    sizes = (*range(278, 388, 10), 392)
+    pods = tuple(Pods(f"p{size}", 3, (("cpu", size),)) for size in sizes)
+    assert judge([Group("g", pods)], (HOST,), nodes).kind == "unclear"
 
 
 def test_a_search_leaves_the_room_as_it_was() -> None:

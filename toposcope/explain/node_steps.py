@@ -18,8 +18,9 @@ from toposcope.explain.topology_steps import (
 from toposcope.integrations.framework.constraints import Group, Workload, simplified
 from toposcope.integrations.framework.features import Step, failed, passed, unknown
 from toposcope.placement.check import Checker
-from toposcope.placement.sentences import advice, answer, left_out, unit
-from toposcope.placement.verdict import Offer, Shortage, Verdict
+from toposcope.placement.sentences import advice, answer, left_out, offered
+from toposcope.placement.shortage import Offer, Shortage
+from toposcope.placement.verdict import Verdict
 from toposcope.snapshot.scope import table_of
 from toposcope.topology.hierarchy import Coverage, cover, some_names
 from toposcope.topology.levels import Level
@@ -224,9 +225,7 @@ def _considered(shortage: Shortage, offers: Sequence[Offer]) -> Iterator[str]:
         return
     yield f"{len(offers)} {plural(len(offers), shortage.level.domain)} considered:"
     for offer in offers[:_MAX_OFFERS]:
-        usable = f", {offer.usable} of them for pods of this size" if offer.usable < offer.free else ""
-        nodes = f"{offer.nodes} {plural(offer.nodes, 'node')}"
-        yield f"  {offer.name}: {offer.free} {unit(shortage.resource, offer.free)} free on {nodes}{usable}"
+        yield f"  {offered(offer, shortage)}"
     if len(offers) > _MAX_OFFERS:
         yield f"  and {len(offers) - _MAX_OFFERS} with less"
 

@@ -14,7 +14,8 @@ from toposcope.placement.gangs import by_kai
 from toposcope.placement.in_order import in_order
 from toposcope.placement.known_topologies import OWN, STAND_INS, cluster_facts, members_of_pods
 from toposcope.placement.room import PODS, Node, Obstacle, Room
-from toposcope.placement.verdict import Fittings, Kind, Offer, Remedy, Shortage, Verdict, fittings, judge, offers
+from toposcope.placement.shortage import Offer, Shortage, offers
+from toposcope.placement.verdict import Fittings, Kind, Remedy, Verdict, fittings, judge
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
 from toposcope.topology.levels import Level
 from toposcope.topology.text import listing
@@ -101,18 +102,17 @@ class Checker:
             verdict = in_order(verdict, workload.in_order, levels, nodes)
         if workload.gang is not None:
             verdict = by_kai(verdict, workload, levels, nodes)
-        return replace(
-            verdict, remedies=tuple(self._with_pods(remedy, verdict.shortage) for remedy in verdict.remedies)
-        )
+        return replace(verdict, remedies=tuple(map(self._with_pods, verdict.remedies)))
 
-    def _with_pods(self, remedy: Remedy, shortage: Shortage | None) -> Remedy:
-        """The pods to drain: those that hold the scarce resource."""
-        if remedy.act != "drain" or shortage is None:
-            return remedy
+    def _with_pods(self, remedy: Remedy) -> Remedy:
+        """The pods to drain: those that hold what is short there."""
         holding = (
-            pod for node in remedy.nodes for pod in self._pods_on.get(node, ()) if shortage.resource in pod.requests
+            pod
+            for node in remedy.nodes
+            for pod in self._pods_on.get(node, ())
+            if any(pod.requests.get(resource) for resource in remedy.short)
         )
-        return replace(remedy, pods=tuple(f"{pod.namespace}/{pod.name}" for pod in holding))
+        return replace(remedy, pods=tuple(f"{pod.namespace}/{pod.name}" for pod in holding)) if remedy.short else remedy
 
     @cached_property
     def _pods_on(self) -> dict[str, list[PodView]]:

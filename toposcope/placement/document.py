@@ -82,10 +82,13 @@ def _verdict_document(verdict: Verdict) -> dict[str, Any]:
         and {
             "group": shortage.group.name,
             "level": shortage.level and shortage.level.domain,
+            "counted": shortage.counted,
             "resource": shortage.resource,
             "needs": shortage.needs,
             "largest": shortage.largest,
             "domain": verdict.name(shortage.best),
+            "copies": shortage.copies,
+            "roomFor": shortage.room_for,
         },
         "remedies": [
             {

@@ -1,11 +1,16 @@
 """Packing different pods onto nodes: exactly, as long as there are few enough combinations to try all of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import le
 from typing import Final
 
 STEPS: Final = 50_000
 """After so many combinations the search gives up."""
+
+
+_COMPARED: Final = 4
+"""So many comparisons of remainders take as long as one combination."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,8 @@ class Packing:
     placed: dict[int, tuple[int, ...]] | None
     exact: bool
     """False: not everything was tried, so a missing result proves nothing."""
+    steps: int
+    """How many it took."""
 
 
 Counts = tuple[int, ...]
@@ -35,22 +42,26 @@ def pack(bins: Sequence[Bin], sizes: Sequence[tuple[int, ...]], counts: Counts, 
     Goes from node to node and keeps what could still be missing after each; of two such remainders, one of which has
     no more of anything than the other, only the smaller one matters.
     """
+    left = steps
     trail: list[dict[Counts, tuple[Counts, Counts]]] = []
     states: list[Counts] = [counts]
     for bin_ in bins:
         reached: dict[Counts, tuple[Counts, Counts]] = {}
-        for left in states:
-            for taken in _fillings(bin_, sizes, left):
-                steps -= 1
-                if steps < 0:
-                    return Packing(None, exact=False)
-                rest = tuple(a - b for a, b in zip(left, taken, strict=True))
-                reached.setdefault(rest, (left, taken))
+        for missing in states:
+            for taken in _fillings(bin_, sizes, missing):
+                left -= 1
+                if left < 0:
+                    return Packing(None, exact=False, steps=steps)
+                rest = tuple(a - b for a, b in zip(missing, taken, strict=True))
+                reached.setdefault(rest, (missing, taken))
         trail.append(reached)
-        states = _smallest(reached)
+        states, compared = _smallest(reached, left * _COMPARED)
+        left -= -(-compared // _COMPARED)
+        if left < 0:
+            return Packing(None, exact=False, steps=steps)
         if not any(states[0]):
-            return Packing(_back(trail, bins, states[0]), exact=True)
-    return Packing(None, exact=True)
+            return Packing(_back(trail, bins, states[0]), exact=True, steps=steps - left)
+    return Packing(None, exact=True, steps=steps - left)
 
 
 def _fillings(bin_: Bin, sizes: Sequence[tuple[int, ...]], left: Counts) -> Iterator[Counts]:
@@ -72,13 +83,20 @@ def _fillings(bin_: Bin, sizes: Sequence[tuple[int, ...]], left: Counts) -> Iter
     return fill(0, bin_.free)
 
 
-def _smallest(reached: dict[Counts, tuple[Counts, Counts]]) -> list[Counts]:
-    """The remainders that none of the others undercuts, the one with the least pods first."""
+def _smallest(reached: Iterable[Counts], most: int) -> tuple[list[Counts], int]:
+    """The remainders that none of the others undercuts, the one with the least pods first; and how many comparisons.
+
+    After `most` of them it stops.
+    """
     kept: list[Counts] = []
+    compared = 0
     for rest in sorted(reached, key=sum):
-        if not any(all(a <= b for a, b in zip(other, rest, strict=True)) for other in kept):
+        compared += len(kept)
+        if compared > most:
+            break
+        if not any(all(map(le, other, rest)) for other in kept):
             kept.append(rest)
-    return kept
+    return kept, compared
 
 
 def _back(

@@ -104,7 +104,7 @@ class Room:
         self.names: list[str] = []
         self.paths: list[Path] = []
         self.free: list[list[int]] = []
-        self._eligible: list[tuple[bool, ...]] = []
+        self.eligible: list[tuple[bool, ...]] = []
         self.slots: list[list[int]] = []
         """By node: how many pods of each shape fit beside what is there."""
         self.members: dict[Path, list[int]] = {(): []}
@@ -140,7 +140,7 @@ class Room:
         self.names.append(node.name)
         self.paths.append(path)
         self.free.append([max(offered.get(resource, 0), 0) for resource in self.resources])
-        self._eligible.append(tuple(not rejection for rejection in rejections))
+        self.eligible.append(tuple(not rejection for rejection in rejections))
         self.slots.append(self._slots(number))
         for depth in range(len(path) + 1):
             domain = path[:depth]
@@ -159,7 +159,7 @@ class Room:
         free = self.free[number]
         return [
             min(have // take for have, take in zip(free, amounts, strict=True) if take) if allowed else 0
-            for (amounts, _), allowed in zip(self._looks, self._eligible[number], strict=True)
+            for (amounts, _), allowed in zip(self._looks, self.eligible[number], strict=True)
         ]
 
     def domains(self, inside: Path, level: Level | None) -> Sequence[Path]:

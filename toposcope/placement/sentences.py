@@ -1,23 +1,58 @@
 """A verdict in plain sentences: the answer first, then what to do."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from typing import Final
 
-from toposcope.placement.verdict import Shortage, Verdict
+from toposcope.placement.shortage import Lack, Offer, Shortage
+from toposcope.placement.verdict import Verdict
 from toposcope.topology.text import listing, plural
 
 _MOST_NAMES: Final = 5
 _MOST_LINES: Final = 20
-_UNITS: Final = {"cpu": "thousandths of a core", "memory": "bytes"}
-
 _PIECES: Final = {"nvidia.com/gpu": "GPU", "pods": "pod"}
+_TOO_LITTLE: Final = {"nvidia.com/gpu": "too few GPUs", "cpu": "too little CPU", "pods": "too few pods left"}
+_BYTES: Final = ("memory", "ephemeral-storage", "hugepages-")
+_SCALES: Final = ((1 << 30, "GiB", 10), (1 << 20, "MiB", 1), (1 << 10, "KiB", 1), (1, "bytes", 1))
+"""Bytes, their unit, and parts of it that are shown: kubectl's Gi, Mi and Ki."""
+
+
+def amount(resource: str, count: int, needs: int = 0) -> str:
+    """An amount with its unit: `8 GPUs`, `1.5 CPU cores`, `64 GiB of memory`, `2 rdma/ib`.
+
+    Rounded up; with `needs` it is what is there of so many that are needed, in the same unit and rounded down, so that
+    too little never looks like enough.
+    """
+    number, word = _scaled(resource, count, needs)
+    return f"{number} {word}"
+
+
+def _number(resource: str, count: int, needs: int) -> str:
+    """The same without the unit, where it was named already; bytes keep it."""
+    number, word = _scaled(resource, count, needs)
+    return f"{number} {word.partition(' ')[0]}" if resource.startswith(_BYTES) else number
+
+
+def _scaled(resource: str, count: int, needs: int) -> tuple[str, str]:
+    if resource.startswith(_BYTES):
+        scale, word, parts = next(scale for scale in _SCALES if (needs or count) >= scale[0] or scale[0] == 1)
+        shown = count * parts // scale if needs else -(-count * parts // scale)
+        return f"{Decimal(shown) / parts:f}".removesuffix(".0"), f"{word} of {resource}"
+    if resource == "cpu":
+        cores = (Decimal(count) / 1000).normalize()
+        return f"{cores:f}", "CPU core" if cores == 1 else "CPU cores"
+    return str(count), unit(resource, count)
 
 
 def unit(resource: str, count: int) -> str:
-    """The unit of a resource: `GPU`, `pods`."""
-    if resource in _PIECES:
-        return plural(count, _PIECES[resource])
-    return _UNITS.get(resource, resource)
+    """The unit of devices and pods: `GPU`, `pods`, `rdma/ib`."""
+    return plural(count, _PIECES[resource]) if resource in _PIECES else resource
+
+
+def amounts(each: Iterable[tuple[str, int]]) -> str:
+    """`8 GPUs, 16 CPU cores and 64 GiB of memory`; pods go without saying."""
+    words = [amount(resource, count) for resource, count in each if resource != "pods"]
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def answer(verdict: Verdict) -> str:
@@ -63,20 +98,65 @@ def _fits(verdict: Verdict) -> str:
 
 
 def _short(verdict: Verdict, shortage: Shortage | None) -> str:
-    if verdict.limitation:
-        return verdict.limitation
-    if shortage is None:
-        return "each group would fit alone, but not all of them together"
-    level, what = shortage.level, unit(shortage.resource, shortage.needs)
-    if level is None:
-        return f"{shortage.group.name} needs {shortage.needs} {what}, the nodes it may use have {shortage.largest}"
-    if shortage.needs <= shortage.largest and shortage.copies:
-        return (
-            f"{shortage.group.copies} copies of {shortage.group.name} need one {level.domain} each with "
-            f"{shortage.needs} {what}; there is room for {shortage.copies}"
-        )
-    largest = f"{shortage.largest} ({verdict.name(shortage.best)})" if shortage.largest else "none"
-    return f"{shortage.group.name} needs {shortage.needs} {what} in one {level.domain}, largest has {largest}"
+    if verdict.limitation or shortage is None:
+        return verdict.limitation or "there is too little room"
+    name, level = shortage.group.name, shortage.level
+    one = f"one {level.domain}" if level else ""
+    inside = f" in {one}" if one else ""
+    if shortage.counted == "pieces":
+        return f"there is enough of everything for {name}{inside}, but not where all of its pods fit at once"
+    if shortage.counted == "domains":
+        return f"{shortage.copies} copies of {name} need {one} each to themselves; there are {shortage.room_for}"
+    needs = _needs(shortage)
+    if shortage.room_for:
+        each = f"{one} each with {needs}" if one else f"{needs} each"
+        return f"{shortage.copies} copies of {name} need {each}; there is room for {shortage.room_for}"
+    if shortage.counted == "several":
+        return f"{name} needs {needs}{inside}: {', '.join(map(_lacks, shortage.lacking))}"
+    has = "largest has" if one else "the nodes it may use have"
+    there = str(shortage.largest or "none")
+    if shortage.counted == "resource" and shortage.largest:
+        there = _number(shortage.resource, shortage.largest, shortage.needs)
+    elif shortage.counted != "resource":
+        there = f"room for {there}"
+    best = f" ({verdict.name(shortage.best)})" if shortage.largest and shortage.best else ""
+    return f"{name} needs {needs}{inside}, {has} {there}{best}"
+
+
+def _needs(shortage: Shortage) -> str:
+    """What one copy needs, of what is short."""
+    count = shortage.needs
+    match shortage.counted:
+        case "resource":
+            return amount(shortage.resource, count)
+        case "groups":
+            inner = shortage.inner
+            level = f" in one {inner.required.domain} each" if inner and inner.required else ""
+            return f"room for {count} {plural(count, 'copy', 'copies')} of {inner.name if inner else ''}{level}"
+        case "pods":
+            each = f" with {amounts(shortage.each)}" if shortage.each else ""
+            return f"room for {count} {plural(count, 'pod')}{each}"
+        case _:
+            return amounts(shortage.each)
+
+
+def _lacks(lack: Lack) -> str:
+    has = f"{lack.domains} {plural(lack.domains, 'has', 'have')}"
+    match lack.counted:
+        case "resource":
+            return f"{has} {_TOO_LITTLE.get(lack.what, f'too little {lack.what}')}"
+        case "pods":
+            return f"{has} too few nodes that take such a pod"
+        case _:
+            return f"{has} too little room for {lack.what}"
+
+
+def offered(offer: Offer, shortage: Shortage) -> str:
+    """What one domain offers of what is short."""
+    resource, like = shortage.resource, shortage.needs or offer.free
+    text = f"{offer.name}: {amount(resource, offer.free, like)} free on {offer.nodes} {plural(offer.nodes, 'node')}"
+    of = f"of {'it' if resource.startswith(_BYTES) else 'them'} for pods of this size"
+    return f"{text}, {_number(resource, offer.usable, like)} {of}" if offer.usable < offer.free else text
 
 
 def reasoning(verdict: Verdict) -> Iterator[str]:

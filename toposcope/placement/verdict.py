@@ -5,8 +5,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from toposcope.integrations.framework.constraints import Group, simplified
-from toposcope.placement.room import Node, Path, Room, is_exact, most_copies, most_within
-from toposcope.placement.search import Placed, Search, fill_exactly, wanted_by
+from toposcope.placement.exhaustive import Exhaustive
+from toposcope.placement.room import Node, Path, Room, is_exact, most_within
+from toposcope.placement.search import Placed, Search
+from toposcope.placement.shortage import Shortage, scarce, shortage_of
 from toposcope.topology.levels import Level
 
 _MAX_TRIED: Final = 64
@@ -14,23 +16,6 @@ _MAX_TRIED: Final = 64
 
 Kind = Literal["fits", "full", "never", "unclear"]
 """It fits now; not now, but in the empty cluster; not even there; no placement was found, though there may be one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shortage:
-    """Where a group fails: the level, and what the best domain of it offers."""
-
-    group: Group
-    level: Level | None
-    """None: the whole cluster is too small."""
-    resource: str
-    needs: int
-    """Of the resource, for one copy."""
-    largest: int
-    """What the best domain could give to pods like these."""
-    best: Path
-    copies: int
-    """How many copies of the group there is room for, of `group.copies`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +47,8 @@ class Remedy:
     """Bring nodes back (make them Ready, uncordon them); or move away what runs on them."""
     domain: Path
     nodes: tuple[str, ...]
+    short: tuple[str, ...] = ()
+    """Resources of which too little is free on these nodes."""
     pods: tuple[str, ...] = ()
     """What has to go, as `namespace/name`, where that is known: the pods on the nodes that hold what is short."""
 
@@ -110,18 +97,19 @@ def _judge(
     excluded = tuple((reason, tuple(names)) for reason, names in sorted(room.excluded.items()))
     whole = Group("workload", groups=tuple(groups))
     if most_within(room, whole, ()):
-        placed = Search(room).place(groups)
+        placed, proven = Search(room).place(groups), False
+        if placed is None:
+            placed, proven = Exhaustive(room).place(groups)
         if placed is not None:
             roomy, exact = _roomy(room, groups)
             best = _best(room, groups[0], placed) if roomy else None
             return Verdict("fits", placed, roomy, exact, best, steps=steps, excluded=excluded), room
-        if not _impossible(room, groups):
+        if not proven:
             return Verdict("unclear", steps=steps, excluded=excluded), room
-    shortage = _shortage(room, groups)
+    shortage = shortage_of(room, groups)
     empty = Room(levels, nodes, groups, emptied=True, opened=True, partial=partial)
-    if not most_within(empty, whole, ()):
-        shortage = _shortage(empty, groups) or shortage
-        return Verdict("never", shortage=shortage, steps=steps, excluded=excluded), empty
+    if not most_within(empty, whole, ()) or Exhaustive(empty).place(groups) == (None, True):
+        return Verdict("never", shortage=shortage_of(empty, groups), steps=steps, excluded=excluded), empty
     ways = remedies(levels, nodes, groups, room, partial=partial)
     return Verdict("full", shortage=shortage, remedies=ways, steps=steps, excluded=excluded), empty
 
@@ -135,14 +123,25 @@ def remedies(
     closed = {node.name for node in nodes if node.obstacle}
     running = {node.name for node in nodes if not node.obstacle}
     ways = []
-    for act, after, may_change in (
-        ("open", Room(levels, nodes, groups, opened=True, partial=partial), closed),
-        ("drain", Room(levels, nodes, groups, emptied=True, partial=partial), running),
-    ):
-        best = _fewest(groups[0], now, after, may_change)
-        if best:
-            ways.append(Remedy("open" if act == "open" else "drain", *best))
+    for opened in (True, False):
+        after = Room(levels, nodes, groups, opened=opened, emptied=not opened, partial=partial)
+        if best := _fewest(groups[0], now, after, closed if opened else running):
+            short = () if opened else _taken(groups[0], now, after, best[1])
+            ways.append(Remedy("open" if opened else "drain", *best, short))
     return tuple(ways)
+
+
+def _taken(group: Group, now: Room, after: Room, names: Container[str]) -> tuple[str, ...]:
+    """The resources of which too little is free on these nodes for as many pods as they take when they are empty."""
+    shape = after.shapes[group.pods[0]]
+    places = {name: slots[shape.number] for name, slots in zip(after.names, after.slots, strict=True) if name in names}
+    short = {
+        resource: None
+        for name, free in zip(now.names, now.free, strict=True)
+        for resource, there, amount in zip(now.resources, free, shape.amounts, strict=True)
+        if there < amount * places.get(name, 0)
+    }
+    return tuple(short)
 
 
 def _fewest(group: Group, now: Room, after: Room, may_change: Container[str]) -> tuple[Path, tuple[str, ...]] | None:
@@ -170,19 +169,6 @@ def _fewest(group: Group, now: Room, after: Room, may_change: Container[str]) ->
         if have >= needed and chosen and (best is None or len(chosen) < len(best[1])):
             best = domain, tuple(chosen)
     return best
-
-
-def _impossible(room: Room, groups: Sequence[Group]) -> bool:
-    """Whether a search without result tried everything: one group, nothing nested, few enough pods."""
-    if len(groups) != 1 or groups[0].groups or groups[0].copies != 1:
-        return False
-    group = groups[0]
-    for domain in room.domains((), group.required):
-        if most_within(room, group, domain):
-            packing = fill_exactly(room, wanted_by(room, group), room.members[domain])
-            if packing.placed is not None or not packing.exact:
-                return False
-    return True
 
 
 def _roomy(room: Room, groups: Sequence[Group]) -> tuple[int, bool]:
@@ -214,41 +200,6 @@ def _steps(room: Room, groups: Sequence[Group]) -> Iterable[Step]:
                     domains = room.domains((), level)
                     roomy = sum(most_within(room, group, domain) > 0 for domain in domains)
                     yield Step(group, level, len(domains), roomy)
-
-
-def _shortage(room: Room, groups: Sequence[Group]) -> Shortage | None:
-    """The innermost group that finds no room even alone; None when only all of them together do not."""
-    short = [
-        group for top in groups for group, times in top.everything() if most_copies(room, group) < group.copies * times
-    ]
-    if not short:
-        return None
-    group = next((g for g in short if not any(below in short for below in g.groups)), short[0])
-    need = group.total()
-    resource = scarce(need)
-    best: Path = ()
-    largest = 0
-    for domain in room.domains((), group.required):
-        offered = usable(room, group, domain, resource)
-        if offered > largest or not best:
-            best, largest = domain, offered
-    return Shortage(group, group.required, resource, need.get(resource, 0), largest, best, most_copies(room, group))
-
-
-def scarce(need: dict[str, int]) -> str:
-    """The resource that decides whether it fits: GPUs, else other accelerators, else pods."""
-    others = sorted(resource for resource in need if "/" in resource)
-    return next((r for r in others if r == "nvidia.com/gpu"), others[0] if others else "pods")
-
-
-def usable(room: Room, group: Group, domain: Path, resource: str) -> int:
-    """How much of a resource the pods of `group` could get in a domain; too little for one pod does not count."""
-    most = 0
-    for nested, _ in group.everything():
-        for pods in nested.pods:
-            amount = dict(pods.requests).get(resource, 0) if resource != "pods" else 1
-            most = max(most, room.room_for(domain, room.shapes[pods]) * amount)
-    return most
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,27 +243,3 @@ def fittings(
     return Fittings(
         group, group.required, tuple(sorted(with_room, key=lambda fitting: (fitting.free, fitting.domain))), exact
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """One domain: `free` is what is free of the resource, `usable` what pods of the group's size could get of it."""
-
-    name: str
-    nodes: int
-    free: int
-    usable: int
-
-
-def offers(room: Room, group: Group, level: Level, resource: str) -> tuple[Offer, ...]:
-    """What the domains of `level` offer now, the best first; `group` is one of the room's, so simplified."""
-    domains = [
-        Offer(
-            room.name_of(domain),
-            len(room.members[domain]),
-            room.free_in(domain, resource),
-            usable(room, group, domain, resource),
-        )
-        for domain in room.domains((), level)
-    ]
-    return tuple(sorted(domains, key=lambda offer: (-offer.usable, -offer.free, offer.name)))

@@ -15,7 +15,7 @@ from toposcope.errors import ToposcopeError
 from toposcope.integrations.framework.constraints import Group, Workload, simplified
 from toposcope.placement.check import Checked, Checker
 from toposcope.placement.document import findings_of
-from toposcope.placement.sentences import advice, answer, reasoning, unit
+from toposcope.placement.sentences import advice, amount, answer, reasoning
 from toposcope.placement.verdict import Verdict
 from toposcope.snapshot.documents import Document, all_documents, kindless
 from toposcope.snapshot.model import Snapshot
@@ -245,5 +245,5 @@ def _amounts(group: Group) -> str:
     total = group.total()
     pods = total.get("pods", 0)
     parts = [f"{pods} {plural(pods, 'pod')}"]
-    parts += [f"{count} {unit(name, count)}" for name, count in sorted(total.items()) if "/" in name and count]
+    parts += [amount(name, count) for name, count in sorted(total.items()) if "/" in name and count]
     return " with ".join((parts[0], ", ".join(parts[1:]))) if parts[1:] else parts[0]
