@@ -144,6 +144,30 @@ def test_json_says_the_same(cluster: Path, workloads: Path, toposcope: Command) 
     assert small["verdict"]["placement"][0]["nodes"] == {f"h200-{number}": 1 for number in range(1, 5)}
 
 
+def test_what_is_unclear_has_an_exit_code_of_its_own(tmp_path: Path, toposcope: Command) -> None:
+    """Three pods of each size fill every node to the last; whether that can be done takes too long to try."""
+    ready = {"allocatable": {"cpu": "1", "pods": "110"}, "conditions": [{"type": "Ready", "status": "True"}]}
+    nodes = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{i}"}, "status": ready} for i in range(12)]
+    cluster = write_cluster(tmp_path / "cluster.json", *nodes)
+    cliques = [
+        f"""
+    - name: c{cpu}
+      spec: {{replicas: 3, podSpec: {{containers: [{{name: main, resources: {{requests: {{cpu: {cpu}m}}}}}}]}}}}"""
+        for cpu in (*range(278, 388, 10), 392)
+    ]
+    head = "apiVersion: grove.io/v1alpha1\nkind: PodCliqueSet\nmetadata: {name: tight}\n"
+    (tmp_path / "tight.yaml").write_text(f"{head}spec:\n  template:\n    cliques:{''.join(cliques)}\n")
+    check = f"check -f {tmp_path / 'tight.yaml'} --from {cluster}"
+    out = toposcope(check, code=3).out
+    assert "  unclear: there is enough room in total" in out
+    assert out.endswith("1 workload checked, 1 unclear\n")
+    assert toposcope(f"{check} -o name", code=3).out == "podcliqueset/tight\n"
+    (found,) = json.loads(toposcope(f"{check} -o json", code=3).out)["workloads"]
+    assert (found["well"], found["verdict"]["kind"]) == (False, "unclear")
+    (tmp_path / "wrong.yaml").write_text(pod_clique_set("wrong", "rak", 20, 4))
+    toposcope(f"{check} -f {tmp_path / 'wrong.yaml'}", code=1)
+
+
 def test_names_of_what_is_not_well(cluster: Path, workloads: Path, toposcope: Command) -> None:
     assert toposcope(f"check -f {workloads} --from {cluster} -o name", code=1).out.splitlines() == [
         f"podcliqueset/{name} -n ml" for name in ("llm", "huge", "large")

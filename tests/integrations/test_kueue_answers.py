@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.placement.test_sentences import contradiction
 from tests.support.paths import FIXTURES
 from toposcope.placement.check import Checker
+from toposcope.placement.sentences import answer
 from toposcope.snapshot.files import load_files
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ def test_check_says_what_kueue_did(state: dict[str, Any], tmp_path: Path) -> Non
             wrong.append(
                 f"{workload['metadata']['name']}: {verdict}, Kueue: {case['answer']}: {case.get('message', '')}"
             )
+        if verdict in {"full", "never"} and checked.verdict and contradiction(answer(checked.verdict)):
+            wrong.append(f"{workload['metadata']['name']}: {answer(checked.verdict)}")
     assert wrong == []
 
 

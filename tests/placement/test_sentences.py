@@ -21,8 +21,10 @@ _ONE_NEED = re.compile(
     rf"needs (?:room for )?{_NUMBER} (\S+).*?, (?:largest has|the nodes it may use have) "
     rf"(?:room for )?(?:none|{_NUMBER}(?: (\w+))?)(?: \(\S+\))?$"
 )
-_COPIES = re.compile(rf"{_NUMBER} copies of .* need .*; there (?:is room for|are) {_NUMBER}$")
-_IN_ORDER = re.compile(rf"there is room for {_NUMBER} of {_NUMBER} (?:pods?|slices?)(?: beside its leader \S+)?$")
+_COPIES = re.compile(rf"{_NUMBER} \w+ of .* need .*; there (?:is room for|are) {_NUMBER}$")
+_IN_ORDER = re.compile(
+    rf"there is room for {_NUMBER} of {_NUMBER} (?:pods?|slices?)$|no domain has room for it with its leader$"
+)
 _NOT_ONE_RESOURCE = re.compile(r"too (?:few|little) [^:]+$|but not where all of its pods fit at once$")
 
 
@@ -35,7 +37,7 @@ def contradiction(sentence: str) -> str:
     if match := _COPIES.search(sentence):
         return "" if float(match[1]) > float(match[2]) else sentence
     if match := _IN_ORDER.search(sentence):
-        return "" if float(match[1]) < float(match[2]) else sentence
+        return "" if match[1] is None or float(match[1]) < float(match[2]) else sentence
     return "" if _NOT_ONE_RESOURCE.search(sentence) else sentence
 
 
@@ -136,8 +138,8 @@ SENTENCES = {
     ),
     "parts in one domain": (
         TWO_RACKS,
-        [Group("all", groups=(Group("g", (pods(1, gpu=5),), required=HOST, copies=3),), required=RACK)],
-        "all needs room for 3 copies of g in one host each in one rack, largest has room for 2 (r1)",
+        [Group("all", groups=(Group("slice of g", (pods(1, gpu=5),), required=HOST, copies=3),), required=RACK)],
+        "all needs room for 3 slices of g, one host each, in one rack, largest has room for 2 (r1)",
     ),
     "in each rack something else": (
         (node("a", "r1", gpu=1), node("b", "r2", cpu=1000), node("c", "r3", cpu=1000)),

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from toposcope.cli.command import (
+    EPILOG,
     EXIT_OK,
     EXIT_PROBLEMS,
+    EXIT_UNCLEAR,
     CommandError,
     add_source_arguments,
     api_client,
@@ -73,11 +75,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--explain", action="store_true", help="show the reasoning, level by level, like -o wide")
     add_source_arguments(parser, _OUTPUTS)
+    parser.epilog = f"{EPILOG}; 3 nothing is wrong, but whether a workload fits is unclear"
 
 
 @on_screen("check")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
-    """Check all workloads; 1 when one would be rejected, or does not fit now."""
+    """Check all workloads; 1 when one would be rejected or does not fit now, 3 when one is unclear."""
     if "-" in arguments.workloads and "-" in (arguments.files or ()):
         raise CommandError("standard input can hold the workloads or the cluster, not both")
     problems: list[Problem] = []
@@ -101,7 +104,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         screen.show(_page(screen, answers, explain=arguments.explain or arguments.output == "wide"))
     if problems:
         raise InputError(*problems)
-    return EXIT_OK if all(answer.well for answer in answers) else EXIT_PROBLEMS
+    unwell = [checked for answer in answers for checked in answer.checked if not checked.well]
+    return EXIT_OK if not unwell else EXIT_UNCLEAR if all(checked.unclear for checked in unwell) else EXIT_PROBLEMS
 
 
 def _is_known(answer: Answer) -> bool:
@@ -139,7 +143,7 @@ def _existing(
 
 def _page(screen: Screen, answers: Sequence[Answer], *, explain: bool) -> Iterator[str]:
     counts = {"error": 0, "warning": 0, "advice": 0}
-    unfit = 0
+    unfit = unclear = 0
     skipped = [answer.document.kind for answer in answers if not answer.checked]
     for answer in answers:
         for checked in answer.checked:
@@ -149,6 +153,7 @@ def _page(screen: Screen, answers: Sequence[Answer], *, explain: bool) -> Iterat
                 yield from _finding(screen, answer.document, finding)
             if checked.verdict:
                 unfit += checked.verdict.kind in {"full", "never"}
+                unclear += checked.verdict.kind == "unclear"
                 yield from _verdict(screen, checked.verdict, explain=explain)
             if checked.reading.workload:
                 yield from (f"  note: {note}" for note in checked.reading.workload.notes)
@@ -157,7 +162,7 @@ def _page(screen: Screen, answers: Sequence[Answer], *, explain: bool) -> Iterat
     summary += [
         f"{count} {name if name == 'advice' else plural(count, name)}" for name, count in counts.items() if count
     ]
-    summary += [f"{unfit} without room"] * bool(unfit)
+    summary += [f"{unfit} without room"] * bool(unfit) + [f"{unclear} unclear"] * bool(unclear)
     if skipped:
         kinds = ", ".join(sorted(set(skipped)))
         summary.append(f"{len(skipped)} {plural(len(skipped), 'object')} of other kinds skipped ({kinds})")

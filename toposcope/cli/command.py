@@ -1,7 +1,7 @@
 """What commands share that inspect a cluster: where they read it from, and how they end.
 
-Exit codes: 0 OK, 1 the command found a problem, 2 it could not run (wrong usage, unreadable input, no answer),
-130 interrupted, 141 the reader of the output is gone.
+Exit codes: 0 OK, 1 the command found a problem, 2 it could not run (wrong usage, unreadable input, no answer), 3
+`check` cannot tell, 130 interrupted, 141 the reader of the output is gone.
 """
 
 import argparse
@@ -35,6 +35,7 @@ Run = Callable[[argparse.ArgumentParser, argparse.Namespace], int]
 EXIT_OK: Final = 0
 EXIT_PROBLEMS: Final = 1
 EXIT_ERROR: Final = 2
+EXIT_UNCLEAR: Final = 3
 _EXIT_INTERRUPTED: Final = 130
 
 _HINTS: Final = {

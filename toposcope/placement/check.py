@@ -39,8 +39,13 @@ class Checked:
 
     @property
     def well(self) -> bool:
-        """Whether it would be accepted and could run now, as far as is known."""
-        return not self.errors and (self.verdict is None or self.verdict.kind in {"fits", "unclear"})
+        """Whether it would be accepted and fits now, as far as is known."""
+        return not self.errors and (self.verdict is None or self.verdict.kind == "fits")
+
+    @property
+    def unclear(self) -> bool:
+        """Whether nothing is wrong with it, and no more is known."""
+        return not self.errors and self.verdict is not None and self.verdict.kind == "unclear"
 
 
 class Checker:

@@ -19,11 +19,6 @@ class Answer:
     document: Document
     checked: tuple[Checked, ...]
 
-    @property
-    def well(self) -> bool:
-        """Whether all of them would run it now."""
-        return all(checked.well for checked in self.checked)
-
 
 def line_of(document: Document, field: str) -> int:
     """The line of a field in its file; 0 where unknown."""

@@ -33,10 +33,16 @@ def in_order(
         fits_when_empty = not isinstance(empty, Unassigned)
         return replace(verdict, kind="full") if verdict.kind == "never" and fits_when_empty else verdict
     limitation = (
-        f"{_VERSION} assigns pod sets one after the other and takes none back: when it comes to pod set "
-        f"{now.pod_set} there is room for {now.fits} of {now.wanted} {plural(now.wanted, now.unit)}"
+        f"{_VERSION} assigns pod sets one after the other and takes none back: when it comes to pod set {now.pod_set} "
+        f"{_room(now)}"
     )
     return Verdict("full", steps=verdict.steps, excluded=verdict.excluded, limitation=limitation)
+
+
+def _room(now: Unassigned) -> str:
+    if now.fits >= now.wanted:
+        return "no domain has room for it with its leader"
+    return f"there is room for {now.fits} of {now.wanted} {plural(now.wanted, now.unit)}"
 
 
 def _leaf(node: Node, levels: Sequence[Level], *, emptied: bool) -> Leaf:

@@ -106,11 +106,11 @@ def _short(verdict: Verdict, shortage: Shortage | None) -> str:
     if shortage.counted == "pieces":
         return f"there is enough of everything for {name}{inside}, but not where all of its pods fit at once"
     if shortage.counted == "domains":
-        return f"{shortage.copies} copies of {name} need {one} each to themselves; there are {shortage.room_for}"
+        return f"{_copies(shortage.copies, name)} need {one} each to themselves; there are {shortage.room_for}"
     needs = _needs(shortage)
     if shortage.room_for:
         each = f"{one} each with {needs}" if one else f"{needs} each"
-        return f"{shortage.copies} copies of {name} need {each}; there is room for {shortage.room_for}"
+        return f"{_copies(shortage.copies, name)} need {each}; there is room for {shortage.room_for}"
     if shortage.counted == "several":
         return f"{name} needs {needs}{inside}: {', '.join(map(_lacks, shortage.lacking))}"
     has = "largest has" if one else "the nodes it may use have"
@@ -130,14 +130,22 @@ def _needs(shortage: Shortage) -> str:
         case "resource":
             return amount(shortage.resource, count)
         case "groups":
-            inner = shortage.inner
-            level = f" in one {inner.required.domain} each" if inner and inner.required else ""
-            return f"room for {count} {plural(count, 'copy', 'copies')} of {inner.name if inner else ''}{level}"
+            inner = shortage.inner or shortage.group
+            own = inner.required if inner.required != shortage.level else None
+            return f"room for {_copies(count, inner.name)}" + (f", one {own.domain} each," if own else "")
         case "pods":
             each = f" with {amounts(shortage.each)}" if shortage.each else ""
             return f"room for {count} {plural(count, 'pod')}{each}"
         case _:
             return amounts(shortage.each)
+
+
+def _copies(count: int, name: str) -> str:
+    """`3 slices of workers`, `3 copies of decode`."""
+    one, of, whole = name.partition(" of ")
+    if of and " " not in one:
+        return f"{count} {plural(count, one)} of {whole}"
+    return f"{count} {plural(count, 'copy', 'copies')} of {name}"
 
 
 def _lacks(lack: Lack) -> str:
