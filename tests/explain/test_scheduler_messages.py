@@ -1,7 +1,12 @@
 """Messages of schedulers and what they mean."""
 
+import gzip
+import json
+import re
+
 import pytest
 
+from tests.support.paths import FIXTURES
 from toposcope.explain.diagnosis import meaning
 
 
@@ -29,7 +34,10 @@ from toposcope.explain.diagnosis import meaning
         ),
         (
             'topology "default" allows to fit only 2 out of 4 pod(s)',
-            "the best domain of topology default has room for 2 of the 4 pods, and they have to stay together",
+            (
+                "in topology default there is room for 2 of the 4 pods where they have to be; toposcope check -f says "
+                "what lacks"
+            ),
         ),
         (
             'there is no Topology "default" for TAS flavor "h2"',
@@ -127,6 +135,62 @@ from toposcope.explain.diagnosis import meaning
             "Job is not ready for scheduling. Waiting for 5 pods, currently 4 exist, 0 are gated",
             "the gang needs 5 pods and has 4: create the others, or lower minMember",
         ),
+        (
+            (
+                "couldn't assign flavors to pod set s0: topology \"t\" doesn't allow to fit; 0/1 slice(s) fit on "
+                "level a.b/rack; "
+                "3/4 slice(s) fit on level kubernetes.io/hostname. Total nodes: 10; excluded: nodeSelector: 7, "
+                'resource "nvidia.com/gpu": 2, taint "x=y:NoExecute": 1, taint "x=y:NoSchedule": 3'
+            ),
+            (
+                "no domain of topology t has room for the slices at all of their levels; toposcope check -f says "
+                "what lacks; "
+                "level a.b/rack: room for 0 slices in the best domain, 1 needed; "
+                "level kubernetes.io/hostname: room for 3 slices in the best domain, 4 needed; "
+                "nodes that do not match the pods' nodeSelector: 7; "
+                "nodes with taint x=y:NoExecute, which neither the pods nor the ResourceFlavor tolerate: 1; "
+                "nodes with taint x=y:NoSchedule, which neither the pods nor the ResourceFlavor tolerate: 3; "
+                "nodes with too little free nvidia.com/gpu for one pod: 2"
+            ),
+        ),
+        (
+            'Flavor "cpu" does not support TopologyAwareScheduling, Flavor "gpu" supports only TopologyAwareScheduling',
+            (
+                "ResourceFlavor cpu has no topology, so it takes no pods that ask for a level; set its "
+                "spec.topologyName; "
+                "ResourceFlavor gpu has a topology, so it takes only pods that ask for one: annotate the pod "
+                "template with "
+                "kueue.x-k8s.io/podset-unconstrained-topology or a level"
+            ),
+        ),
+        (
+            (
+                "insufficient quota for nvidia.com/gpu in flavor h200, previously considered podsets requests (0) + "
+                "current "
+                "podset request (80) > maximum capacity (64)"
+            ),
+            (
+                "it asks for more nvidia.com/gpu than the queue can ever have of flavor h200 (64); ask for less, or "
+                "raise "
+                "nominalQuota or the borrowing limit"
+            ),
+        ),
+        (
+            "untolerated taint {gpu  NoSchedule <nil>} in flavor h200, resource rdma/ib unavailable in ClusterQueue",
+            (
+                "the ClusterQueue covers no rdma/ib; add it to coveredResources of a resource group, with a quota; "
+                "the pods do not tolerate taint {gpu  NoSchedule <nil>} of ResourceFlavor h200; add the toleration "
+                "to them or "
+                "to the flavor"
+            ),
+        ),
+        (
+            "Workload was evicted as there was no replacement for unhealthy node(s): n1,n2",
+            (
+                "node n1,n2 failed, and no other node of the domain that the pods have to share had room; Kueue queues "
+                "it anew"
+            ),
+        ),
         ("0/3 nodes are available: 3 reasons unknown to us.", ""),
         ("something else", ""),
         ("", ""),
@@ -134,3 +198,16 @@ from toposcope.explain.diagnosis import meaning
 )
 def test_the_meaning_of_a_message(text: str, expected: str) -> None:
     assert meaning(text) == expected
+
+
+RECORDED = json.loads(gzip.decompress((FIXTURES / "answers" / "kueue.json.gz").read_bytes()))
+
+
+def test_every_recorded_message_of_kueue_has_a_meaning() -> None:
+    texts = {case.get("message", "") for state in RECORDED["states"] for case in state["cases"]} - {""}
+    assert len(texts) > 100
+    assert [text for text in texts if not meaning(text)] == []
+    # Each count of nodes that were left out is said, too.
+    for text in texts:
+        left_out = text.partition("; excluded: ")[2]
+        assert meaning(text).count("nodes ") == len(re.findall(r": \d+(?:,|$)", left_out)), (text, meaning(text))

@@ -32,12 +32,15 @@ from toposcope.integrations.kai import features as kai
 from toposcope.integrations.kai.messages import meaning_of_no_room
 from toposcope.integrations.kubernetes.messages import meaning_of_no_node
 from toposcope.integrations.kueue import features as kueue
+from toposcope.integrations.kueue import messages as kueue_messages
 from toposcope.integrations.lws import api as lws
 from toposcope.snapshot.model import Published
 from toposcope.snapshot.scope import Scope
 
 _QUOTING: Final = (dynamo, grove, kai, kueue)
-_MEANINGS: Final = {pattern: words for system in (*_QUOTING, lws) for pattern, words in system.MEANINGS.items()}
+_MEANINGS: Final = {
+    pattern: words for system in (dynamo, grove, kai, kueue_messages, lws) for pattern, words in system.MEANINGS.items()
+}
 _MAX_MESSAGES: Final = 8
 
 

@@ -102,11 +102,11 @@ class SchedulerMessage:
 
 
 def meaning_of(text: str, meanings: Meanings) -> str:
-    """The meaning of a message; empty where none is known."""
-    for pattern, words in meanings.items():
-        if match := re.search(pattern, text):
-            return words.format(*match.groups())
-    return ""
+    """The meaning of a message, of each part that is known; empty where none is."""
+    parts = (
+        words.format(*match.groups()) for pattern, words in meanings.items() for match in re.finditer(pattern, text)
+    )
+    return "; ".join(dict.fromkeys(parts))
 
 
 class Outcome(StrEnum):

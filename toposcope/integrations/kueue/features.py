@@ -6,7 +6,6 @@ from typing import Final
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.features import (
     Kind,
-    Meanings,
     Object,
     SchedulerMessage,
     Step,
@@ -26,28 +25,6 @@ LOCAL_QUEUE: Final = Kind(_GROUP, "LocalQueue", "localqueues", _VERSIONS)
 CLUSTER_QUEUE: Final = Kind(_GROUP, "ClusterQueue", "clusterqueues", _VERSIONS, namespaced=False)
 FLAVOR: Final = Kind(_GROUP, "ResourceFlavor", "resourceflavors", _VERSIONS, namespaced=False)
 TOPOLOGY: Final = Kind(_GROUP, "Topology", "topologies", (*_VERSIONS, "v1alpha1"), namespaced=False)
-MEANINGS: Final[Meanings] = {
-    r'there is no Topology "([^"]*)" for TAS flavor "([^"]*)"': (
-        "ResourceFlavor {1} names Topology {0}, which does not exist; the ClusterQueue admits nothing until it does"
-    ),
-    r"no requested topology level: (\S+)": "the flavor's topology has no level {0}",
-    r'Flavor "?([^" ]+)"? does not contain the requested level': (
-        "the topology of ResourceFlavor {0} lacks the requested level"
-    ),
-    r"no topology domains at level: (\S+)": (
-        "no Ready, schedulable node carries all labels of the topology down to {0}"
-    ),
-    r'topology "([^"]*)" doesn\'t allow to fit any of (\d+) pod': (
-        "no domain of topology {0} has room for any of the {1} pods"
-    ),
-    r'topology "([^"]*)" allows to fit only (\d+) out of (\d+) pod': (
-        "the best domain of topology {0} has room for {1} of the {2} pods, and they have to stay together"
-    ),
-    r"insufficient unused quota for (\S+) in flavor ([^,\s]+), (\S+) more needed": (
-        "the queue's quota of {0} in flavor {1} is used up ({2} more needed), however much is free on the nodes"
-    ),
-}
-"""Messages of Kueue 0.19."""
 _WAITING: Final = {("QuotaReserved", "False"), ("Admitted", "False"), ("Evicted", "True"), ("Preempted", "True")}
 """Type and status of the conditions that say why a Workload does not run."""
 
