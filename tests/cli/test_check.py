@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -144,24 +145,27 @@ def test_json_says_the_same(cluster: Path, workloads: Path, toposcope: Command) 
     assert small["verdict"]["placement"][0]["nodes"] == {f"h200-{number}": 1 for number in range(1, 5)}
 
 
+def requesting(cpu: int) -> dict[str, Any]:
+    """A pod's spec."""
+    return {"containers": [{"name": "main", "resources": {"requests": {"cpu": f"{cpu}m"}}}]}
+
+
 def test_what_is_unclear_has_an_exit_code_of_its_own(tmp_path: Path, toposcope: Command) -> None:
     """Three pods of each size fill every node to the last; whether that can be done takes too long to try."""
     ready = {"allocatable": {"cpu": "1", "pods": "110"}, "conditions": [{"type": "Ready", "status": "True"}]}
     nodes = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{i}"}, "status": ready} for i in range(12)]
     cluster = write_cluster(tmp_path / "cluster.json", *nodes)
-    cliques = [
-        f"""
-    - name: c{cpu}
-      spec: {{replicas: 3, podSpec: {{containers: [{{name: main, resources: {{requests: {{cpu: {cpu}m}}}}}}]}}}}"""
+    jobs = [
+        {"name": f"c{cpu}", "template": {"spec": {"parallelism": 3, "template": {"spec": requesting(cpu)}}}}
         for cpu in (*range(278, 388, 10), 392)
     ]
-    head = "apiVersion: grove.io/v1alpha1\nkind: PodCliqueSet\nmetadata: {name: tight}\n"
-    (tmp_path / "tight.yaml").write_text(f"{head}spec:\n  template:\n    cliques:{''.join(cliques)}\n")
+    tight = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "tight"}}
+    (tmp_path / "tight.yaml").write_text(yaml.safe_dump({**tight, "spec": {"replicatedJobs": jobs}}))
     check = f"check -f {tmp_path / 'tight.yaml'} --from {cluster}"
     out = toposcope(check, code=3).out
     assert "  unclear: there is enough room in total" in out
     assert out.endswith("1 workload checked, 1 unclear\n")
-    assert toposcope(f"{check} -o name", code=3).out == "podcliqueset/tight\n"
+    assert toposcope(f"{check} -o name", code=3).out == "jobset/tight\n"
     (found,) = json.loads(toposcope(f"{check} -o json", code=3).out)["workloads"]
     assert (found["well"], found["verdict"]["kind"]) == (False, "unclear")
     (tmp_path / "wrong.yaml").write_text(pod_clique_set("wrong", "rak", 20, 4))
