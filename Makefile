@@ -7,7 +7,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo ui ui-test pictures test test-all schedulers lint format bench chaos lock rules chart reference docs fuzz uninstall clean
+.PHONY: help demo ui ui-test pictures test test-all schedulers e2e lint format bench chaos lock rules chart reference docs fuzz uninstall clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,6 +48,9 @@ test-all: $(VENV)/dev ## The same with those that take long: browsers, Prometheu
 
 schedulers: $(VENV)/dev ## Hold `toposcope check` to a real kube-scheduler and Kueue (CASES=1000 SEED=7 for more than CI does)
 	CASES=$(CASES) SEED=$(SEED) TOPOSCOPE_REQUIRE_SCHEDULERS=1 $(BIN)/python -m pytest tests/schedulers $(ARGS)
+
+e2e: $(VENV)/dev ui ## Run agent, controller and page on real kubelets (Linux, root; says what else is missing)
+	$(BIN)/python -m tests.e2e $(ARGS)
 
 lint: $(VENV)/dev $(PAGE)/node_modules/.ready ## Check style, types, the direction of imports, and the image's recipe
 	$(BIN)/ruff check .

@@ -31,6 +31,7 @@ class Pod(NamedTuple):
     name: str
     component: str
     node: str
+    address: str = "127.0.0.1"
 
     def target(self) -> dict[str, Any]:
         """As a static target with the labels that discovery gives it."""
@@ -40,7 +41,7 @@ class Pod(NamedTuple):
             f"{_META}label_app_kubernetes_io_component": self.component,
             f"{_META}container_port_name": "metrics",
         }
-        return {"targets": [f"127.0.0.1:{self.port}"], "labels": labels}
+        return {"targets": [f"{self.address}:{self.port}"], "labels": labels}
 
 
 def rules_without_delay() -> dict[str, Any]:
@@ -103,6 +104,11 @@ class PrometheusServer:
         """The samples of an expression now."""
         found: list[dict[str, Any]] = self._ask("query", query=expression)["result"]
         return found
+
+    def broken_rules(self) -> list[str]:
+        """What is wrong with rules that could not be evaluated."""
+        rules = [rule for group in self._ask("rules")["groups"] for rule in group["rules"]]
+        return [f"{rule['name']}: {rule['lastError']}" for rule in rules if rule["health"] == "err"]
 
     def firing(self) -> dict[str, dict[str, Any]]:
         """The alerts that fire after the next evaluation, one of each name, with labels and rendered annotations."""

@@ -53,7 +53,7 @@ def build() -> Path:
     def make(made: Path) -> None:
         go = usable_go()
         for program, package in _PROGRAMS.items():
-            _compile(go, package, made / program)
+            compile_program(go, package, made / program)
 
     return made_once(cache_folder(), is_built, make)
 
@@ -112,7 +112,8 @@ def _kubernetes_version() -> str:
     return match[1]
 
 
-def _compile(go: str, package: str, target: Path) -> None:
+def compile_program(go: str, package: str, target: Path) -> None:
+    """Build a program of Kubernetes that knows its version; raises `BuildError`."""
     version = _kubernetes_version()
     major, minor, _ = version.removeprefix("v").split(".", 2)
     values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}

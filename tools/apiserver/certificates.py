@@ -13,15 +13,15 @@ from cryptography.x509.oid import NameOID
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """PEM files: a CA, and a certificate for 127.0.0.1 and localhost with its key."""
+    """PEM files: a CA, and a server's certificate with its key."""
 
     ca: Path
     certificate: Path
     key: Path
 
 
-def make_certificates(folder: Path) -> Certificates:
-    """Write a fresh set of certificates, valid for a day."""
+def make_certificates(folder: Path, address: str = "127.0.0.1") -> Certificates:
+    """Write a fresh set of certificates, valid for a day; the server's is for `address` and localhost."""
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     authority = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tests")])
     ca = (
@@ -31,7 +31,7 @@ def make_certificates(folder: Path) -> Certificates:
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False)
         .sign(ca_key, hashes.SHA256())
     )
-    names = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1")), x509.DNSName("localhost")])
+    names = x509.SubjectAlternativeName([x509.IPAddress(ip_address(address)), x509.DNSName("localhost")])
     certificate = (
         _builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")]), authority, key)
         .add_extension(names, critical=False)

@@ -13,9 +13,11 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Self
 
 import yaml
@@ -72,19 +74,31 @@ def find_binaries() -> Binaries:
 class RealApiServer:
     """Two processes in a folder, a temporary one unless it is given; a context manager that starts and ends them.
 
-    Ports and data stay the same when a process is started again.
+    Ports and data stay the same when a process is started again. `users` are names with their group, beside the
+    administrator; each has a token in `tokens`.
     """
 
-    def __init__(self, binaries: Binaries, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        binaries: Binaries,
+        folder: Path | None = None,
+        address: str = "127.0.0.1",
+        port: int | None = None,
+        users: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.folder = folder or Path(tempfile.mkdtemp(prefix="toposcope-api-"))
         self._binaries = binaries
-        etcd_port, peer_port, self.port = free_ports(3)
+        etcd_port, peer_port, free = free_ports(3)
+        self.address, self.port = address, port or free
         self._etcd_url, self._peer_url = f"http://127.0.0.1:{etcd_port}", f"http://127.0.0.1:{peer_port}"
-        self.url = f"https://127.0.0.1:{self.port}"
-        self.admin_token = secrets.token_hex(16)
-        (self.folder / "tokens.csv").write_text(f"{self.admin_token},admin,admin,system:masters\n", encoding="utf-8")
+        self.url = f"https://{address}:{self.port}"
+        groups = {"admin": "system:masters", **users}
+        self.tokens = {user: secrets.token_hex(16) for user in groups}
+        self.admin_token = self.tokens["admin"]
+        lines = [f"{self.tokens[user]},{user},{user},{group}\n" for user, group in groups.items()]
+        (self.folder / "tokens.csv").write_text("".join(lines), encoding="utf-8")
         (self.folder / "service-accounts.key").write_bytes(private_pem(ec.generate_private_key(ec.SECP256R1())))
-        self.certificates = make_certificates(self.folder)
+        self.certificates = make_certificates(self.folder, address)
         self.ca_file = self.certificates.ca
         self.client = HttpClient(self.url, self.ca_file, timeout=30)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -131,7 +145,7 @@ class RealApiServer:
 
     def write_kubeconfig(self, path: Path, user: dict[str, str] | None = None, port: int | None = None) -> None:
         """Write a kubeconfig that only its owner may read: the administrator's, or `user`'s, perhaps of a proxy."""
-        url = f"https://127.0.0.1:{port or self.port}"
+        url = f"https://{self.address}:{port or self.port}"
         config = kubeconfig(url, self.ca_file, user or {"token": self.admin_token})
         path.touch(mode=0o600)
         path.write_text(yaml.safe_dump(config), encoding="utf-8")
@@ -174,7 +188,7 @@ class RealApiServer:
         folder, keys = self.folder, self.folder / "service-accounts.key"
         return [
             *(self._binaries.kube_apiserver, "--etcd-servers", self._etcd_url, "--cert-dir", folder),
-            *("--bind-address", "127.0.0.1", "--secure-port", str(self.port)),
+            *("--bind-address", self.address, "--secure-port", str(self.port)),
             *("--tls-cert-file", self.certificates.certificate, "--tls-private-key-file", self.certificates.key),
             *("--token-auth-file", folder / "tokens.csv", "--authorization-mode", "Node,RBAC"),
             *("--enable-admission-plugins", "NodeRestriction", "--allow-privileged"),

@@ -1,0 +1,78 @@
+"""`make e2e`: build what the end-to-end test needs, and run it in namespaces of its own.
+
+Where that is impossible it says why and ends well, unless TOPOSCOPE_REQUIRE_E2E=1.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tests.e2e import build
+from tests.e2e.cluster import remove_cgroups
+from tools.apiserver.build import BuildError
+from tools.apiserver.server import UnavailableError, find_binaries
+
+FOLDER: Final = "TOPOSCOPE_E2E"
+_SYSCTLS: Final = (
+    *("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops"),
+    *("kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"),
+)
+"""Those that kubelet sets for the whole machine."""
+_NAMESPACES: Final = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+
+
+def obstacle() -> str:
+    """Why there can be no nodes here; empty where there can."""
+    if os.geteuid() != 0:
+        return "needs root, for namespaces and cgroups"
+    programs = (*build.PACKAGES, "kubectl", "unshare", "nsenter")
+    missing = [program for program in programs if shutil.which(program) is None]
+    packages = " ".join(build.PACKAGES[program] for program in missing if program in build.PACKAGES)
+    return f"{', '.join(missing)} missing" + (f": apt-get install {packages}" if packages else "") if missing else ""
+
+
+def main(arguments: list[str]) -> int:
+    """Run the tests with more arguments for pytest; their exit status."""
+    reason = obstacle()
+    if not reason:
+        try:
+            find_binaries(), build.programs(), build.toolkit(), build.base()
+        except (BuildError, UnavailableError) as error:
+            reason = str(error)
+    if reason:
+        print(f"make e2e: skipped: {reason}", file=sys.stderr)
+        return int(os.environ.get("TOPOSCOPE_REQUIRE_E2E") == "1")
+    before = {path: path.read_text() for name in _SYSCTLS if (path := Path("/proc/sys") / name).exists()}
+    # Not in memory: the nodes' images are unpacked there.
+    folder = Path(tempfile.mkdtemp(prefix="toposcope-e2e-", dir="/var/tmp"))
+    try:
+        tests: list[str | Path] = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "no:xdist",
+            "-x",
+            Path(__file__).parent,
+            *arguments,
+        ]
+        status = subprocess.run([*_NAMESPACES, *tests], env={**os.environ, FOLDER: str(folder)}, check=False).returncode
+    finally:
+        for path, value in before.items():
+            path.write_text(value)
+        remove_cgroups()
+    if status:
+        print(f"logs are in {folder}", file=sys.stderr)
+    else:
+        shutil.rmtree(folder)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

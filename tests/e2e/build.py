@@ -1,0 +1,202 @@
+"""What the end-to-end test runs, each made once: Kubernetes' programs, NVIDIA's container toolkit, the images."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.support.paths import ROOT
+from tools.apiserver import build as apiserver
+from tools.apiserver.build import BuildError, cache_of_module, cache_root, compile_program, made_once, run_go, usable_go
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+IMAGE: Final = "docker.io/library/toposcope:0.1.0"
+PAUSE: Final = "registry.k8s.io/pause:3.10"
+PROGRAMS: Final = ("kubelet", "kube-controller-manager", "kube-scheduler")
+PACKAGES: Final = {
+    "containerd": "containerd",
+    "runc": "runc",
+    "mmdebstrap": "mmdebstrap",
+    "ip": "iproute2",
+    "iptables": "iptables",
+    "/usr/lib/cni/bridge": "containernetworking-plugins",
+    "gcc": "gcc",
+}
+"""Debian's packages by a program of each."""
+_HERE: Final = Path(__file__).parent
+_TOOLKIT: Final = _HERE / "toolkit"
+_SUITE: Final = "trixie"
+"""The Debian of the Dockerfile's base image."""
+_USED: Final = "python3,python3-venv,ca-certificates"
+_PREFIX: Final = "opt/toposcope"
+_IN_ROOT: Final = """
+set -eu
+root=$1 tree=$2 step=$3; shift 3
+mount --make-rprivate /
+[ $# -eq 0 ] || "$@"
+mkdir -p "$root/src" "$root/opt"
+mount --bind "$tree" "$root/src"
+mount -t proc proc "$root/proc"
+mount --rbind /dev "$root/dev"
+cp /etc/ssl/certs/ca-certificates.crt "$root/tmp/ca.crt"
+cp /etc/resolv.conf "$root/etc/resolv.conf"
+env -i PATH=/usr/bin:/bin HOME=/root PIP_CERT=/tmp/ca.crt PIP_DEFAULT_TIMEOUT=180 TOPOSCOPE_RELEASE=1 \
+  "$(command -v chroot)" "$root" /src/image/assemble.sh "$step" /opt/toposcope
+rm -rf "$root/root/.cache" "$root"/tmp/* "$root/etc/resolv.conf"
+"""
+
+
+def programs() -> Path:
+    """The folder with kubelet, kube-controller-manager and kube-scheduler; raises `BuildError`."""
+    folder = cache_of_module("node", apiserver.MODULE)
+
+    def make(made: Path) -> None:
+        go = usable_go()
+        for program in PROGRAMS:
+            compile_program(go, f"k8s.io/kubernetes/cmd/{program}", made / program)
+
+    return made_once(folder, lambda kept: all((kept / program).is_file() for program in PROGRAMS), make)
+
+
+def toolkit() -> Path:
+    """The folder with nvidia-container-runtime and nvidia-cdi-hook; raises `BuildError`."""
+    names = ("nvidia-container-runtime", "nvidia-cdi-hook")
+
+    def make(made: Path) -> None:
+        for name in names:
+            package = f"github.com/NVIDIA/nvidia-container-toolkit/cmd/{name}"
+            command = [usable_go(), "build", "-trimpath", "-ldflags", "-s -w", "-o", str(made / name), package]
+            run_go(command, _TOOLKIT, CGO_ENABLED="1")
+
+    folder = cache_of_module("toolkit", _TOOLKIT)
+    return made_once(folder, lambda kept: all((kept / name).is_file() for name in names), make)
+
+
+def pause(folder: Path) -> Path:
+    """The archive of an image of one static program that sleeps; raises `BuildError`."""
+    root = folder / "pause"
+    root.mkdir()
+    _run(["gcc", "-static", "-O2", "-o", root / "pause", _HERE / "pause.c"])
+    layer = _layer(folder / "pause-layer.tar", root)
+    return _archive(folder / "pause.tar", PAUSE, [layer], {"Entrypoint": ["/pause"]})
+
+
+def image(folder: Path) -> Path:
+    """The archive of Toposcope's image, as image/assemble.sh makes it of this tree on a minimal Debian."""
+    lower = base()
+    program = _assemble(lower / "root", "program", folder)
+    environment = {
+        "PATH": f"/{_PREFIX}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "LC_ALL": "C",
+        "PYTHONOPTIMIZE": "2",
+        "PYTHONNODEBUGRANGES": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
+    config = {
+        "User": "65532:65532",
+        "Entrypoint": ["toposcope"],
+        "Env": [f"{name}={value}" for name, value in environment.items()],
+    }
+    return _archive(folder / "toposcope.tar", IMAGE, [lower / "base.tar", program], config)
+
+
+def base() -> Path:
+    """The folder with the lower layer, base.tar, and the root that it is made of; raises `BuildError`."""
+    return made_once(cache_root() / "e2e-base" / _recipe(), lambda kept: (kept / "base.tar").is_file(), _make_base)
+
+
+def _recipe() -> str:
+    """A digest of everything the lower layer depends on."""
+    parts = [ROOT / "image" / name for name in ("runtime.lock", "build.lock", "assemble.sh")]
+    recipe = "".join((_SUITE, _USED, _IN_ROOT, *(path.read_text(encoding="utf-8") for path in parts)))
+    return hashlib.sha256(recipe.encode()).hexdigest()[:16]
+
+
+def _make_base(made: Path) -> None:
+    """A root with Python and everything that Toposcope depends on, and the layer of it."""
+    root = made / "root"
+    _run(["mmdebstrap", "--quiet", "--variant=minbase", f"--include={_USED}", _SUITE, root])
+    _in_root(root, "dependencies")
+    # As in the Dockerfile's last stage.
+    skipped = "/(idlelib|lib2to3|pydoc_data|site-packages|test|tkinter|turtledemo|dist-packages)/"
+    compiled = ["python3", "-m", "compileall", "-q", "-o", "2", "-j", "0", "--invalidation-mode", "unchecked-hash"]
+    _run(["chroot", root, *compiled, "-x", skipped, "/usr/lib/python3.13"])
+    _run(["find", root, "-xdev", "-type", "f", "-perm", "/6000", "-exec", "chmod", "a-s", "{}", "+"])
+    for unused in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale"):
+        shutil.rmtree(root / unused, ignore_errors=True)
+    _layer(made / "base.tar", root)
+
+
+def _assemble(lower: Path, step: str, scratch: Path) -> Path:
+    """Run a step on top of a root that stays as it is; what it adds, changes and removes is the layer."""
+    upper, work, merged = (scratch / name for name in ("upper", "work", "merged"))
+    for folder in (upper, work, merged):
+        folder.mkdir()
+    mount: list[str | Path] = [
+        "mount",
+        "-t",
+        "overlay",
+        "overlay",
+        "-o",
+        f"lowerdir={lower},upperdir={upper},workdir={work}",
+        merged,
+    ]
+    _in_root(merged, step, before=mount)
+    _whiteouts(upper)
+    return _layer(scratch / f"{step}.tar", upper)
+
+
+def _in_root(root: Path, step: str, before: Sequence[str | Path] = ()) -> None:
+    """image/assemble.sh inside of a root, which for so long has this machine's resolver and certificates."""
+    _run(["unshare", "--mount", "--pid", "--fork", "sh", "-c", _IN_ROOT, "sh", root, ROOT, step, *before])
+
+
+def _whiteouts(upper: Path) -> None:
+    """Name what was removed as layers do: overlayfs marks it with a device 0/0."""
+    for path in [path for path in upper.rglob("*") if path.is_char_device() and not path.is_symlink()]:
+        path.unlink()
+        (path.parent / f".wh.{path.name}").touch()
+
+
+def _layer(archive: Path, root: Path) -> Path:
+    ignored = [f"--exclude=./{name}" for name in (f"{_PREFIX}.tools", "src", "proc/*", "dev/*", "tmp/*")]
+    _run(["tar", "-C", root, "--numeric-owner", "--sort=name", *ignored, "-cf", archive, "."])
+    return archive
+
+
+def _archive(archive: Path, name: str, layers: list[Path], config: dict[str, Any]) -> Path:
+    """A `docker save` archive, which containerd imports."""
+    with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
+        folder = Path(scratch)
+        digests = []
+        for number, layer in enumerate(layers):
+            (folder / f"{number}.tar").symlink_to(layer)
+            with layer.open("rb") as content:
+                digests.append(f"sha256:{hashlib.file_digest(content, 'sha256').hexdigest()}")
+        document = {
+            "architecture": "amd64",
+            "os": "linux",
+            "config": config,
+            "rootfs": {"type": "layers", "diff_ids": digests},
+            "history": [{"created_by": "tests/e2e"} for _ in layers],
+        }
+        names = [f"{number}.tar" for number in range(len(layers))]
+        manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": names}]
+        (folder / "config.json").write_text(json.dumps(document), encoding="utf-8")
+        (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+        _run(["tar", "-C", folder, "--dereference", "-cf", archive, "manifest.json", "config.json", *names])
+    return archive
+
+
+def _run(command: Sequence[str | Path]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BuildError(f"{' '.join(map(str, command[:3]))} ... failed:\n{done.stdout[-500:]}{done.stderr[-1500:]}")

@@ -1,0 +1,42 @@
+"""The cluster that all tests here share, in the order in which they stand: `make e2e` runs them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.cluster import Cluster
+from tests.support.libnvml.library import library, lines_of, write_table
+from toposcope.simulator.nvml import SimulatedNvml
+from toposcope.simulator.profile import load_profile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FOLDER = os.environ.get("TOPOSCOPE_E2E")
+collect_ignore_glob = [] if FOLDER else ["test_*.py"]
+"""Elsewhere than in the namespaces that `python -m tests.e2e` makes they would change this machine's network."""
+
+MACHINES = {"gpu1": "hgx-h100-8", "gpu2": "gb200-nvl72-tray"}
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    folder = Path(str(FOLDER))
+    machines = {}
+    for name, profile in MACHINES.items():
+        machines[name] = folder / "nvml" / name
+        machines[name].mkdir(parents=True)
+        write_nvml(profile, machines[name])
+    with Cluster(folder, machines) as running:
+        yield running
+
+
+def write_nvml(profile: str, folder: Path) -> None:
+    """The library and the table of a machine."""
+    shutil.copy(library() / "libnvidia-ml.so.1", folder)
+    write_table(folder / "table", lines_of(SimulatedNvml(load_profile(profile))))

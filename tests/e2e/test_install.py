@@ -1,0 +1,76 @@
+"""From nothing to labels and a ClusterTopology, on real kubelets."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING
+
+from tests.e2e.cluster import NAMESPACE, TOPOLOGY, status_of
+from tests.support.api import MERGE, NODES, wait_until
+from tests.support.paths import MANIFESTS
+
+if TYPE_CHECKING:
+    from tests.e2e.cluster import Cluster
+
+
+def test_all_pods_become_ready(cluster: Cluster) -> None:
+    runtime = {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": "nvidia"},
+        "handler": "nvidia",
+    }
+    cluster.api.create("/apis/node.k8s.io/v1/runtimeclasses", runtime)
+    for name in cluster.nodes:
+        cluster.wait_for(f"{NODES}/{name}", "Ready", 120)
+    cluster.install(MANIFESTS / "base")
+
+
+def test_pod_security_admits_them_as_restricted(cluster: Cluster) -> None:
+    labels = cluster.api.get(f"/api/v1/namespaces/{NAMESPACE}")["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_no_process_has_a_capability(cluster: Cluster) -> None:
+    for name, node in cluster.nodes.items():
+        processes = node.processes("toposcope", "agent") + node.processes("toposcope", "controller")
+        assert len(processes) >= 2, name
+        for process in processes:
+            status = status_of(process)
+            assert (status["CapEff"], status["CapBnd"], status["NoNewPrivs"]) == ("0" * 16, "0" * 16, "1")
+            assert status["Uid"].split() == ["65532"] * 4
+
+
+def test_labels_are_those_of_the_machines(cluster: Cluster) -> None:
+    cluster.wait_for(TOPOLOGY, "AgentsReporting")
+    hgx, tray = cluster.labels("gpu1"), cluster.labels("gpu2")
+    assert (hgx["gpu.topology/gpus"], hgx["gpu.topology/state"]) == ("8", "ok")
+    assert (tray["gpu.topology/gpus"], tray["gpu.topology/state"]) == ("4", "ok")
+    wait_until(lambda: cluster.topology()["status"].get("gpus") == 12, "12 GPUs are counted")
+
+
+def test_the_agents_token_writes_its_own_node_only(cluster: Cluster) -> None:
+    token = cluster.agent_token("gpu1")
+    claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))["kubernetes.io"]
+    assert claims["node"]["name"] == "gpu1"
+    own, other = "/api/v1/nodes/gpu1", "/api/v1/nodes/gpu2"
+    label, foreign = (
+        {"metadata": {"labels": {"gpu.topology/test": "x"}}},
+        {"metadata": {"labels": {"example.com": "x"}}},
+    )
+    answers = [
+        cluster.api.request(method, path, body, content_type=MERGE, token=token)[0]
+        for method, path, body in (
+            ("PATCH", own, label),
+            ("PATCH", own, {"metadata": {"labels": {"gpu.topology/test": None}}}),
+            ("PATCH", other, label),
+            ("PATCH", own, foreign),
+            ("PATCH", own, {"spec": {"unschedulable": True}}),
+            ("PATCH", f"{own}/status", {"status": {"capacity": {"x": "1"}}}),
+            ("DELETE", own, None),
+            ("GET", "/api/v1/pods", None),
+            ("GET", "/api/v1/nodes", None),
+        )
+    ]
+    assert answers == [200, 200] + 7 * [403]

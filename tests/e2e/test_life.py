@@ -1,0 +1,153 @@
+"""What happens to nodes and programs in their life: the labels stay, and what changed shows."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.e2e import build
+from tests.e2e.cluster import NAMESPACE, Cluster
+from tests.monitoring.prometheus_server import Pod, PrometheusServer
+from tests.support.api import MERGE, NODES, wait_until
+from toposcope.cli.main import main
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/toposcope-controller"
+PROGRAMS = ("agent", "controller")
+
+
+def ours(node: dict[str, Any]) -> dict[str, str]:
+    both = {**node["metadata"]["labels"], **node["metadata"]["annotations"]}
+    return {key: value for key, value in both.items() if key.startswith("gpu.topology/")}
+
+
+@pytest.fixture(autouse=True)
+def _no_label_changes(cluster: Cluster) -> Iterator[None]:
+    """Nothing that happens here is a change of hardware: no label or annotation of ours changes, not for a moment."""
+    before = cluster.api.get(NODES)
+    written = {node["metadata"]["name"]: ours(node) for node in before["items"]}
+    yield
+    version = before["metadata"]["resourceVersion"]
+    with cluster.api.watch(NODES, f"resourceVersion={version}&timeoutSeconds=1") as events:
+        for event in events:
+            assert ours(event["object"]) == written[event["object"]["metadata"]["name"]]
+
+
+def shown(cluster: Cluster, capsys: pytest.CaptureFixture[str], node: str) -> dict[str, Any]:
+    """What `toposcope nodes` says of a node."""
+    capsys.readouterr()
+    main(["nodes", "--kubeconfig", str(cluster.kubeconfig), "-o", "json"])
+    nodes: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["nodes"]
+    (one,) = [entry for entry in nodes if entry["name"] == node]
+    return one
+
+
+def restarts(cluster: Cluster, component: str) -> int:
+    statuses = [status for pod in cluster.pods(component) for status in pod["status"].get("containerStatuses", ())]
+    return sum(status["restartCount"] for status in statuses if status["ready"])
+
+
+def test_gpus_of_a_running_pod_count_as_taken(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    capacity = {"status": {"capacity": {"nvidia.com/gpu": "8"}}}  # there is no device plugin
+    assert cluster.api.request("PATCH", f"{NODES}/gpu1/status", capacity, content_type=MERGE)[0] == 200
+    wait_until(lambda: shown(cluster, capsys, "gpu1")["freeGpus"] == 8, "8 GPUs are free")
+    container = {"name": "main", "image": build.PAUSE, "resources": {"limits": {"nvidia.com/gpu": "3"}}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "training"},
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},
+    }
+    cluster.api.create("/api/v1/namespaces/default/pods", pod)
+    cluster.wait_for("/api/v1/namespaces/default/pods/training", "Ready")
+    assert shown(cluster, capsys, "gpu1")["freeGpus"] == 5
+    cluster.kubectl("delete", "pod", "training")
+
+
+def test_a_drained_node_shows_and_the_controller_goes_on(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster.kubectl("drain", "gpu1", "--ignore-daemonsets")
+    assert "cordoned" in shown(cluster, capsys, "gpu1")["states"]
+    cluster.kubectl("uncordon", "gpu1")
+    cluster.rolled_out()
+    assert "cordoned" not in shown(cluster, capsys, "gpu1")["states"]
+
+
+def test_a_rollout_leaves_the_controllers_apart(cluster: Cluster) -> None:
+    names = {pod["metadata"]["name"] for component in PROGRAMS for pod in cluster.pods(component)}
+    cluster.kubectl(
+        "rollout", "restart", "-n", NAMESPACE, "daemonset/toposcope-agent", "deployment/toposcope-controller"
+    )
+    cluster.rolled_out()
+    assert names.isdisjoint(pod["metadata"]["name"] for component in PROGRAMS for pod in cluster.pods(component))
+    assert {pod["spec"]["nodeName"] for pod in cluster.pods("controller")} == set(cluster.nodes)
+
+
+def test_a_killed_agent_starts_again(cluster: Cluster) -> None:
+    before = restarts(cluster, "agent")
+    cluster.main_process("gpu1", "agent").kill()
+    wait_until(lambda: restarts(cluster, "agent") == before + 1, "the agent is ready again", 60)
+
+
+def test_another_controller_takes_over_from_a_killed_leader(cluster: Cluster) -> None:
+    holder = cluster.api.get(LEASE)["spec"]["holderIdentity"]
+    (leader,) = [pod for pod in cluster.pods("controller") if holder.startswith(pod["metadata"]["name"])]
+    before = restarts(cluster, "controller")
+    began = time.monotonic()
+    cluster.main_process(leader["spec"]["nodeName"], "controller").kill()
+    wait_until(lambda: bool(cluster.api.get(LEASE)["spec"]["holderIdentity"] != holder), "another leads", 21)
+    wait_until(lambda: restarts(cluster, "controller") == before + 1, "the killed one is ready again", 60)
+    print(f"another controller leads after {time.monotonic() - began:.1f} s")
+
+
+def test_kubelet_started_again_renews_the_agents_token(cluster: Cluster) -> None:
+    def issued() -> int:
+        claims: dict[str, int] = json.loads(base64.urlsafe_b64decode(cluster.agent_token("gpu2").split(".")[1] + "=="))
+        return claims["iat"]
+
+    before = issued()
+    cluster.nodes["gpu2"].restart_kubelet()
+    wait_until(lambda: issued() > before, "the agent has another token", 60)
+
+
+def test_a_node_without_kubelet_shows(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster.nodes["gpu2"].stop_kubelet()
+    wait_until(lambda: not cluster.has(f"{NODES}/gpu2", "Ready"), "gpu2 is NotReady", 60)
+    assert "not-ready" in shown(cluster, capsys, "gpu2")["states"]
+    cluster.nodes["gpu2"].want_kubelet()
+    cluster.wait_for(f"{NODES}/gpu2", "Ready")
+
+
+def test_prometheus_scrapes_both_and_evaluates_the_rules(cluster: Cluster, tmp_path: Path) -> None:
+    program = shutil.which("prometheus")
+    if program is None:
+        pytest.skip("prometheus is not on PATH")
+    pods = [
+        Pod(port_of(pod), pod["metadata"]["name"], component, pod["spec"]["nodeName"], pod["status"]["podIP"])
+        for component in PROGRAMS
+        for pod in cluster.pods(component)
+    ]
+    with PrometheusServer(program, tmp_path / "prometheus", pods) as server:
+        wait_until(lambda: len(server.query("up == 1")) == len(pods), "all are scraped", 30)
+        assert server.broken_rules() == []
+
+
+def port_of(pod: dict[str, Any]) -> int:
+    port: int = pod["spec"]["containers"][0]["ports"][0]["containerPort"]
+    return port
+
+
+def test_memory_stays_below_half_of_each_limit(cluster: Cluster) -> None:
+    for component in PROGRAMS:
+        for pod in cluster.pods(component):
+            (status,), (container,) = pod["status"]["containerStatuses"], pod["spec"]["containers"]
+            peak = cluster.nodes[pod["spec"]["nodeName"]].peak_memory()[status["containerID"].rpartition("/")[2]]
+            limit = int(container["resources"]["limits"]["memory"].removesuffix("Mi")) << 20
+            assert peak < limit / 2, f"{component}: {peak >> 20} MiB"
