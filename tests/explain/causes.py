@@ -201,6 +201,20 @@ def _kueue_without_room() -> list[Object]:
     return [*nodes(), cluster_topology(), *_queues(flavor), root, _quota(root), *busy("h200-1", "h200-5", gpus=4)]
 
 
+def _kueue_assigned() -> list[Object]:
+    """Admitted to four nodes, of which one is deleted since."""
+    root = _kueue_job()
+    hosts = {"individual": {"prefix": "h200-", "roots": ["1", "2", "3", "99"]}}
+    part = {"domainCount": 4, "valuesPerLevel": [hosts], "podCounts": {"universal": 1}}
+    assignment = {"levels": ["kubernetes.io/hostname"], "slices": [part]}
+    sets = [{"name": "main", "count": 4, "topologyAssignment": assignment}]
+    status = {"admission": {"clusterQueue": "all", "podSetAssignments": sets}, "unhealthyNodes": [{"name": "h200-99"}]}
+    made = kueue("Workload", "job-train", {"queueName": "gpus"}, "ml", status)
+    queues = _queues({"topologyName": "cluster"})
+    pods = [owned(pod(f"train-{i}", f"h200-{i + 1}"), root) for i in range(3)]
+    return [*nodes(), cluster_topology(), *queues, root, owned(made, root), *pods]
+
+
 def _leader_worker_set() -> list[Object]:
     template = {"metadata": {}, "spec": pod_spec()}
     spec = {"replicas": 2, "leaderWorkerTemplate": {"size": 2, "workerTemplate": template}}
@@ -253,6 +267,7 @@ CAUSES = (
     Cause("no-room", "room", partial(_grove, pod_clique_set(), *busy(*ALL_BUT_ONE, gpus=4))),
     Cause("no-room-ever", "room", partial(_grove, pod_clique_set(replicas=5))),
     Cause("no-room-for-a-deployment", "room", _deployment, "pod/chat-1-2"),
+    Cause("assigned-node-gone", "availability", _kueue_assigned, "job/train"),
     Cause("no-room-for-kueue", "room", _kueue_without_room, "wl/job-train"),
     Cause("drift", "drift", _drift),
     Cause("old-binding", "drift", _old_binding),

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from toposcope.api.label_keys import PREFIX
+from toposcope.explain.assigned_nodes import check_assignment
 from toposcope.explain.context import Context
 from toposcope.explain.stranded import check_stranded, without_own
 from toposcope.explain.topology_steps import (
@@ -77,10 +78,9 @@ def _gap(coverage: Coverage, nodes: int) -> str:
 
 
 def check_availability(context: Context) -> Step:
-    """The levels that it asks for are still on nodes that take pods: by the ClusterTopology, and by the nodes now."""
+    """The levels that it asks for, and the nodes that Kueue assigned, are still there and take pods."""
     wanted = context.asked_levels
-    lost = _lost(context, wanted)
-    if lost:
+    if lost := _lost(context, wanted) or check_assignment(context):
         return lost
     if why := blocked_by_levels(context):
         return unknown(why)

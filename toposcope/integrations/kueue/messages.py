@@ -8,7 +8,7 @@ from typing import Final
 
 from toposcope.integrations.framework.features import Meanings
 
-_FREE: Final = "toposcope check -f says what lacks"
+_FREE: Final = "see room for what lacks"
 MEANINGS: Final[Meanings] = {
     r'there is no Topology "([^"]*)" for TAS flavor "([^"]*)"': (
         "ResourceFlavor {1} names Topology {0}, which does not exist; the ClusterQueue admits nothing until it does"
