@@ -9,11 +9,11 @@ import yaml
 
 from tests.manifests import rights
 from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests, built, run_kubectl, write_overlay
-from tests.support.api import MERGE, NODES, ApiUnderTest
+from tests.support.api import MERGE, NODES, ApiUnderTest, node
 from tests.support.paths import MANIFESTS
 from tests.support.publishing import PUBLISHED, published, serve_all
 from toposcope import __version__
-from toposcope.agent.nvidia_labels import KEYS
+from toposcope.agent.nvidia_labels import KEYS, MANAGER
 from toposcope.cli.main import main
 from toposcope.cli.removal import WRITERS
 
@@ -89,8 +89,9 @@ def token(installed_once: ApiUnderTest, kubectl: str) -> str:
     for path in (rights.OWN, rights.OTHER):
         rights.make_node(api, path)
     ours = {"gpu.topology/gpus": "8", "gpu.topology/shape": "abc", "nvidia.com/gpu.present": "true"}
-    marks = {"labels": ours | {"nvidia.com/gpu.count": "8"}, "annotations": {"gpu.topology/matrix": "{}"}}
-    api.patch(rights.OWN, {"metadata": marks})
+    api.patch(rights.OWN, {"metadata": {"labels": ours, "annotations": {"gpu.topology/matrix": "{}"}}})
+    counted = node("confined-own", labels={"nvidia.com/gpu.count": "8"})
+    assert api.apply(rights.OWN, counted, MANAGER)[0] == 200
     for path in PUBLISHED:
         api.create(path, published(path, "theirs"))
     token = rights.unbound_token(api, "toposcope-prune")
