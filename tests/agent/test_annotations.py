@@ -138,8 +138,7 @@ def test_a_repaired_node_is_ok_again_and_its_baseline_survives_meanwhile(tmp_pat
 def test_without_a_baseline_today_is_the_baseline(tmp_path: Path) -> None:
     machine = load_profile(BRIDGE)
     loose = Faults(links_down={0: frozenset({3})})
-    accepted = remembered(machine, tmp_path, loose)
-    assert reasons(machine, tmp_path, loose, accepted) == ()
+    assert reasons(machine, tmp_path, loose, remembered(machine, tmp_path, loose)) == ()
 
 
 def test_a_gpu_that_is_gone_from_the_bus_is_named(tmp_path: Path) -> None:

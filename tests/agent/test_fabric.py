@@ -74,8 +74,7 @@ def test_pairs_are_the_identity() -> None:
 
 @pytest.mark.parametrize("driver", ["525.60.13", "550.54.15", "580.95.05"])
 def test_each_driver_answers_in_the_layout_it_has(driver: str, tmp_path: Path) -> None:
-    machine = replace(load_profile(TRAY), driver=driver)
-    topology = discovered(machine, tmp_path)
+    topology = discovered(replace(load_profile(TRAY), driver=driver), tmp_path)
     assert topology.clique == "6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.32766"
     assert topology.fabric is Fabric.COMPLETED
 
@@ -166,8 +165,7 @@ def test_a_chassis_serial_that_is_not_ascii_is_no_label_and_no_crash(tmp_path: P
     class Garbled(SimulatedNvml):
         def nvmlDeviceGetPlatformInfo(self, handle: Any, info: Any) -> int:  # noqa: N802 - NVML's name
             done = super().nvmlDeviceGetPlatformInfo(handle, info)
-            memory = (pynvml.c_char * 44).from_buffer(info._obj)
-            memory[20:24] = b"\xff\x80\xfe\x81"
+            (pynvml.c_char * 44).from_buffer(info._obj)[20:24] = b"\xff\x80\xfe\x81"
             return int(done)
 
     known = labels_for(discovered(load_profile(TRAY), tmp_path, kind=Garbled), "n1").known

@@ -128,8 +128,7 @@ def test_two_dies_of_a_board_are_pix(tmp_path: Path) -> None:
 
 def test_the_root_is_found_by_its_pattern(tmp_path: Path) -> None:
     """Virtual machines put other components before it."""
-    machine = load_profile("l40s-4")
-    write_sysfs(machine, tmp_path / "sys")
+    write_sysfs(load_profile("l40s-4"), tmp_path / "sys")
     before = Sysfs(tmp_path / "sys").nvidia_functions()
     devices = tmp_path / "sys" / "devices"
     odd = tmp_path / "sys" / "devices" / "LNXSYSTM:00" / "VMBUS:00"
@@ -319,8 +318,7 @@ def test_nodes_without_cpus_are_not_counted(
 
 
 def test_a_sysfs_that_is_half_mounted_costs_only_what_it_hides(tmp_path: Path) -> None:
-    machine = load_profile(H200)
-    raw = probed(machine, tmp_path)
+    raw = probed(load_profile(H200), tmp_path)
     whole = discover(raw)
     broken = raw._replace(numa=tuple(node._replace(cpus="0-") for node in raw.numa), nics=())
     assert discover(broken).matrix.cells[1][0] == "NV18"

@@ -53,8 +53,7 @@ def test_levels_that_are_no_longer_required_are_forgotten() -> None:
 
 
 def test_a_level_that_only_some_nodes_carry_is_not_taken_up() -> None:
-    found = History().look([*nodes(3), gpu_node("n9", {"rack": None})])
-    assert found.effective.path == NO_RACK
+    assert History().look([*nodes(3), gpu_node("n9", {"rack": None})]).effective.path == NO_RACK
 
 
 def test_a_level_stays_while_any_node_carries_it_and_the_others_are_named() -> None:
@@ -234,8 +233,7 @@ def test_several_levels_are_sorted_and_joined() -> None:
 def test_levels_of_the_spec_are_taken_as_they_stand() -> None:
     """Real racks span blocks: the order is the admin's."""
     levels = [{"domain": "rack", "key": RACK}, {"domain": "zone", "key": ZONE}]
-    found = History(levels=levels).look(nodes())
-    assert found.effective.path == "rack > zone"
+    assert History(levels=levels).look(nodes()).effective.path == "rack > zone"
 
 
 def test_a_bad_spec_publishes_nothing_and_still_reports() -> None:

@@ -77,8 +77,7 @@ def test_a_near_miss_is_reported_with_the_right_key() -> None:
 
 def test_a_near_miss_in_the_spec_is_reported_with_its_place() -> None:
     levels = [{"domain": "rack", "key": RACK}, {"domain": "nvlink-domain", "key": NEAR_CLIQUE}]
-    found = looked(nodes(labels={CLIQUE: "c"}), levels=levels)
-    message = found["NearMiss", NEAR_CLIQUE]["message"]
+    message = looked(nodes(labels={CLIQUE: "c"}), levels=levels)["NearMiss", NEAR_CLIQUE]["message"]
     assert message.startswith("spec.levels[1].key: nvidia.com/gpu-clique is on 0 of 4 nodes")
     assert message.endswith("the key is nvidia.com/gpu.clique (on 4)")
 
@@ -138,8 +137,7 @@ def test_a_retired_key_is_reported_with_its_successor_even_beside_it() -> None:
 
 def test_a_retired_key_that_is_all_there_is_makes_the_level_and_says_so() -> None:
     history = History()
-    found = history.look(nodes(labels={LEAF: "l"}))
-    assert "leaf" in found.effective.path
+    assert "leaf" in history.look(nodes(labels={LEAF: "l"})).effective.path
     hint = hints(history)["RetiredKey", LEAF]
     assert hint["domain"] == "leaf"
     assert hint["message"].endswith("level 'leaf' is taken from it as long as it is there")
@@ -167,8 +165,7 @@ def test_a_key_that_is_too_long_for_grove_says_so() -> None:
     long = "rack." + "x" * 40 + ".example.com/position"
     history = History()
     history.catalogue = catalogue(f"{{key: {long}, domain: rack}}")
-    found = history.look(nodes(labels={"rack": None, long: "r"}))
-    assert "rack" not in found.effective.path
+    assert "rack" not in history.look(nodes(labels={"rack": None, long: "r"})).effective.path
     message = hints(history)["NotAccepted", long]["message"]
     assert message.startswith(f"{long} is on 4 of 4 nodes, but it cannot carry the level 'rack'")
     assert message.endswith(f"has {len(long)} characters with its prefix; Grove takes 63")
@@ -242,8 +239,7 @@ def test_labels_of_the_gpu_operator_are_no_near_misses() -> None:
         labels |= {key: value for key, _, value in lines if key}
     tracked = {key: value for key, value in labels.items() if key in BUILT_IN.tracked}
     history = History()
-    found = history.look([gpu_node("n1", tracked)])
-    assert found.effective.path == f"zone > block > {BELOW_BLOCK}"
+    assert history.look([gpu_node("n1", tracked)]).effective.path == f"zone > block > {BELOW_BLOCK}"
     assert history.status.get("hints") is None
 
 

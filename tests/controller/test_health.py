@@ -60,8 +60,7 @@ def test_one_fabric_in_two_cliques_is_split() -> None:
 
 def test_a_tray_that_fell_out_of_its_rack_is_found_by_the_chassis() -> None:
     """The agent makes a node whose fabric failed a domain of its own: the clique alone would not show it."""
-    nodes = [*rack(1, 17), tray(1, 17, domain="r1-t17", state="degraded"), *rack(2)]
-    found = look(nodes)
+    found = look([*rack(1, 17), tray(1, 17, domain="r1-t17", state="degraded"), *rack(2)])
     assert found.health.fabric.splits == (Split("chassis", "c1", 2, 18),)
     assert found.health.fabric.small == (Small(fabric(1), 68, 72),)
     assert found.health.degraded_nodes == ("r1-t17",)

@@ -28,6 +28,5 @@ def test_the_words_of_the_page_are_those_of_the_code() -> None:
 
 
 def test_the_crd_refuses_the_same_domains() -> None:
-    crd = CRD
-    (listed,) = re.findall(r"!\(self in \[(.*?)\]\)", crd.read_text(encoding="utf-8"))
+    (listed,) = re.findall(r"!\(self in \[(.*?)\]\)", CRD.read_text(encoding="utf-8"))
     assert tuple(re.findall(r"'([^']+)'", listed)) == INSIDE_A_NODE

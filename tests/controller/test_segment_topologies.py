@@ -46,8 +46,7 @@ def controller(api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time) 
     make_nodes(api)
     client = clients()
     publishers = (KaiPublisher(client, time, 0.0), KueuePublisher(client, time, 0.0))
-    reconciler = Reconciler(client, publishers, time, instance="test")
-    return controller_of(client, reconciler)
+    return controller_of(client, Reconciler(client, publishers, time, instance="test"))
 
 
 def make_nodes(api: ApiUnderTest) -> None:

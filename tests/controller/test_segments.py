@@ -125,8 +125,7 @@ def test_two_segments_that_would_have_one_name_get_a_hash_of_their_keys() -> Non
     (plain, second) = sorted(name for name in history.segments if name.startswith("leaf"))
     assert plain != second
     assert {len(plain), len(second)} == {len("leaf-123456")}
-    again = settled(History(), spine + gb200(7) + h100(9))
-    assert set(again.segments) == set(history.segments)
+    assert set(settled(History(), spine + gb200(7) + h100(9)).segments) == set(history.segments)
     # One that was there first keeps the short name.
     first = two_segments()
     first.look(h100() + gb200() + spine)
@@ -214,8 +213,7 @@ def test_the_parent_s_own_selector_is_part_of_each() -> None:
 
 
 def test_levels_of_the_spec_are_not_divided() -> None:
-    history = two_segments(levels=[{"domain": "rack", "key": RACK}])
-    assert history.segments == {}
+    assert two_segments(levels=[{"domain": "rack", "key": RACK}]).segments == {}
 
 
 def test_a_required_level_that_only_a_segment_has_is_not_missed_in_the_whole() -> None:

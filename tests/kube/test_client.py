@@ -171,8 +171,7 @@ class TestRequests:
     @pytest.mark.parametrize("name", ["no such node", "kn\u00f6ten", "a?b=c", "a\r\nX: y", "a#b"])
     def test_any_name_stays_within_the_path(self, scripted: Scripted, name: str) -> None:
         server = scripted(answer())
-        client = server.client()
-        client.call(get(f"/api/v1/nodes/{name}"))
+        server.client().call(get(f"/api/v1/nodes/{name}"))
         target = server.received[0].target
         assert target.startswith("/api/v1/nodes/")
         assert target.isascii()
@@ -250,8 +249,7 @@ class TestRequests:
     def test_an_answer_that_breaks_off_leaves_no_socket_open(self, scripted: Scripted, stream: bool) -> None:
         """An error is kept for as long as a watch fails, and its traceback keeps what the request used."""
         cut = b"HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"
-        server = scripted(Reply(cut, close=True))
-        client = server.client()
+        client = scripted(Reply(cut, close=True)).client()
         used: list[socket.socket] = []
         connect = socket.create_connection
 

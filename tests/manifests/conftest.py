@@ -31,8 +31,7 @@ def prune(kubectl: str) -> Manifests:
 
 @pytest.fixture(scope="session")
 def crd() -> dict[str, Any]:
-    path = MANIFESTS / "crds" / "gpu.topology_clustertopologies.yaml"
-    return yaml.safe_load(path.read_text())
+    return yaml.safe_load((MANIFESTS / "crds" / "gpu.topology_clustertopologies.yaml").read_text())
 
 
 @pytest.fixture

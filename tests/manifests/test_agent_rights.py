@@ -174,8 +174,7 @@ def test_a_node_made_anew_under_the_same_name_is_another_node(cluster: Cluster) 
 
 
 def test_the_policies_bind_nobody_else(cluster: Cluster) -> None:
-    label = {"metadata": {"labels": {"example.com/pool": "h200"}}}
-    cluster.api.patch(OTHER, label)
+    cluster.api.patch(OTHER, {"metadata": {"labels": {"example.com/pool": "h200"}}})
 
 
 def test_labels_survive_a_rolling_update_and_a_new_install(

@@ -101,8 +101,7 @@ def test_the_program_publishes_and_takes_back_with_no_more_than_its_token(
 
     def after(**options: str) -> list[str]:
         """What there is once the program has run with these options for publishing."""
-        change = {"spec": {"publish": options}}
-        api.patch(f"{TOPOLOGIES}/cluster", change)
+        api.patch(f"{TOPOLOGIES}/cluster", {"spec": {"publish": options}})
         assert main(command) == 0
         return [path for path in PUBLISHED if api.request("GET", f"{path}/cluster")[0] == 200]
 

@@ -94,8 +94,7 @@ def test_an_empty_cpu_cell_is_found_by_its_place() -> None:
 
 
 def test_ranges_name_memory_only_nodes() -> None:
-    text = TABS.replace("0-7,16-23\t0\t\tN/A", "0-7,16-23\t0,3-5\t\t2")
-    machine = machine_from_capture(text)
+    machine = machine_from_capture(TABS.replace("0-7,16-23\t0\t\tN/A", "0-7,16-23\t0,3-5\t\t2"))
     assert [node.id for node in machine.numa_nodes if not node.cpus] == [2, 3, 4, 5]
     assert machine.gpus[0].memory_node == 2
 
@@ -109,8 +108,7 @@ def test_more_links_than_ports_mean_switches() -> None:
 
 
 def test_the_matrix_is_believed_over_the_affinity_columns() -> None:
-    text = TABS.replace("\t1\t\tN/A", "\t0\t\tN/A")
-    machine = machine_from_capture(text)
+    machine = machine_from_capture(TABS.replace("\t1\t\tN/A", "\t0\t\tN/A"))
     # SYS between GPU1 and the NICs: they cannot be on one node.
     assert [gpu.slot.numa_node for gpu in machine.gpus] == [0, -1]
     assert any("contradict the matrix for GPU1" in note for note in machine.notes)

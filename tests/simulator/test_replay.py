@@ -125,8 +125,7 @@ def test_a_struct_that_does_not_fit_is_refused(answer: Memory, words: str) -> No
 
 def test_a_struct_of_another_type_than_the_callers_is_refused() -> None:
     filled = Filled(Memory("nvmlPciInfo_t", bytes(68).hex()), 0)
-    asked = Reference("c_nvmlGpuFabricInfo_t")
-    nvml = ReplayedNvml(recording(Call("nvmlAny", [asked], filled)))
+    nvml = ReplayedNvml(recording(Call("nvmlAny", [Reference("c_nvmlGpuFabricInfo_t")], filled)))
     with pytest.raises(RecordingError, match="recorded as the answer to a call with c_nvmlGpuFabricInfo_t"):
         nvml.nvmlAny(byref(pynvml.c_nvmlGpuFabricInfo_t()))
 

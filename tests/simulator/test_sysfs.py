@@ -114,8 +114,7 @@ def test_node_numbers_may_have_gaps_and_a_socket_several_nodes(tmp_path: Path) -
 
 @pytest.mark.parametrize("name", profile_names())
 def test_every_cpu_is_on_one_node(name: str, tmp_path: Path) -> None:
-    machine = load_profile(name)
-    write_sysfs(machine, tmp_path)
+    write_sysfs(load_profile(name), tmp_path)
     nodes = parse_list(read(tmp_path, "devices/system/node/online"))
     lists = [parse_list(read(tmp_path, f"devices/system/node/node{node}/cpulist")) for node in nodes]
     assert sum(map(len, lists)) == len(parse_list(read(tmp_path, "devices/system/cpu/online")))

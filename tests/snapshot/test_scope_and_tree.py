@@ -27,8 +27,7 @@ def test_the_topology_meant_is_the_named_the_only_or_the_one_called_cluster() ->
 
 
 def test_levels_come_from_the_spec_the_status_or_the_labels() -> None:
-    levels = [{"domain": "row", "key": "example.com/row"}]
-    assert scoped(view("a"), levels=levels).path == "row"
+    assert scoped(view("a"), levels=[{"domain": "row", "key": "example.com/row"}]).path == "row"
     assert scoped(view("a")).path == "zone > block > rack > nvlink-domain > host"
     remembered = {"levels": [{"domain": "rack", "key": "cloud.google.com/gce-topology-subblock"}]}
     lacking = snapshot([view("a"), view("b", rack=None)], (), cluster_topology(status=remembered))
@@ -119,8 +118,7 @@ def test_domains_of_one_shape_share_a_line_and_what_is_not_well_stands_alone() -
 
 
 def test_many_that_are_not_well_share_a_line_too() -> None:
-    nodes = [view(f"n{i:02}", rack=f"r{i:02}", state="degraded") for i in range(40)]
-    seen = snapshot(nodes)
+    seen = snapshot([view(f"n{i:02}", rack=f"r{i:02}", state="degraded") for i in range(40)])
     found = select_scope(seen)
     block = outline(tree(seen, found), found.levels).below[0].below[0]
     assert [len(line.names) for line in block.below] == [1] * 10 + [30]

@@ -52,8 +52,7 @@ def _tell(api: AdminApi, binding: dict[str, Any], statuses: list[dict[str, Any]]
     status = {"observedGeneration": binding["metadata"]["generation"], "schedulerTopologyStatuses": statuses}
     if binding.get("status") == status:
         return
-    path = f"{_BINDINGS}/{binding['metadata']['name']}/status"
-    api.patch(path, {"status": status})
+    api.patch(f"{_BINDINGS}/{binding['metadata']['name']}/status", {"status": status})
 
 
 def _levels(binding: dict[str, Any]) -> list[dict[str, str]]:

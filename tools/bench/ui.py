@@ -144,8 +144,7 @@ def _plain(port: int) -> bytes:
 
 
 def _name(client: ApiClient, number: int) -> str:
-    items = client.call(Request("GET", NODES, {"limit": "100"}))["items"]
-    return items[number]["metadata"]["name"]
+    return client.call(Request("GET", NODES, {"limit": "100"}))["items"][number]["metadata"]["name"]
 
 
 def _state(state: str) -> dict[str, Any]:

@@ -131,8 +131,7 @@ def _fields(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, 
         at = f"{path}.{name}"
         yield at, field
         yield from _fields(field, at)
-        items = field.get("items", {})
-        yield from _fields(items, f"{at}[]")
+        yield from _fields(field.get("items", {}), f"{at}[]")
 
 
 def _type(field: dict[str, Any]) -> str:

@@ -25,8 +25,7 @@ def world(
         else:
             started_server.write_kubeconfig(kubeconfig)
             api = ApiUnderTest.of_real(started_server, kubeconfig)
-        client = stack.enter_context(contextlib.closing(ApiClient(load(str(kubeconfig)))))
-        made = World(api, client)
+        made = World(api, stack.enter_context(contextlib.closing(ApiClient(load(str(kubeconfig))))))
         stack.callback(made.close)
         yield made
 

@@ -165,8 +165,7 @@ class World:
     def _new_controller(self) -> Controller:
         client, time = self._client, self._time
         publishers = (GrovePublisher(client), KaiPublisher(client, time, 0.0), KueuePublisher(client, time, 0.0))
-        reconciler = Reconciler(client, publishers, time, instance="test")
-        return controller_of(client, reconciler)
+        return controller_of(client, Reconciler(client, publishers, time, instance="test"))
 
 
 def _counts(entries: Sequence[Mapping[str, Any]] | None) -> dict[str, int]:

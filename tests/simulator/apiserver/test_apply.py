@@ -29,8 +29,7 @@ def owners(api: ApiUnderTest, key: str) -> set[tuple[str, str]]:
 
 
 def merge(api: ApiUnderTest, manager: str, values: dict[str, str | None]) -> None:
-    path = f"{NODE}?fieldManager={manager}"
-    api.patch(path, {"metadata": {"labels": values}})
+    api.patch(f"{NODE}?fieldManager={manager}", {"metadata": {"labels": values}})
 
 
 def apply(api: ApiUnderTest, manager: str, values: dict[str, Any], *, force: bool = False) -> tuple[int, Any]:
