@@ -121,6 +121,18 @@ def _grove_off() -> list[Object]:
     return _grove(pod_clique_set(reported=off), on=("h200-1", "h200-2", "h200-5", "h200-6"), constrained=False)
 
 
+def _default_scheduler() -> list[Object]:
+    """Nobody names a scheduler: Grove's default profile is default-scheduler."""
+    root = pod_clique_set()
+    made = created_by_grove(root, on=("h200-1", "h200-5", "h200-6", "h200-7"))
+    for spec in (
+        root["spec"]["template"]["cliques"][0]["spec"]["podSpec"],
+        *(made_pod["spec"] for made_pod in made[3:]),
+    ):
+        spec.pop("schedulerName")
+    return [*nodes(), *scheduler_resources(), *made]
+
+
 def _kai_has_none() -> list[Object]:
     return _published(cluster_topology(), binding(), kai_topology(name="other"))
 
@@ -274,6 +286,7 @@ CAUSES = (
     Cause("grove-off", "features", _grove_off),
     Cause("kai-topology-missing", "features", _kai_has_none),
     Cause("gang-without-constraint", "features", partial(_grove, pod_clique_set(), constrained=False)),
+    Cause("default-scheduler", "features", _default_scheduler),
     Cause("dynamo-binding-gone", "topology", _dynamo, "dgd/llm"),
     Cause("kai-level", "levels", _kai_job, "podgroups/pg-train"),
     Cause("kai-strands-a-job", "room", partial(_kai_strands, "h200-1", "h200-2"), "job/train"),

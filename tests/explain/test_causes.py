@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.explain.causes import CAUSES, Cause
+from tests.explain.waiting import binding, cluster_topology, created_by_grove, kai_topology, nodes, pod_clique_set
 from tests.support.paths import DOCS
 from tests.support.saved import saved
 from toposcope.cli.main import main
@@ -54,6 +55,16 @@ def test_the_answer_for_scripts(cause: Cause, tmp_path: Path, capsys: pytest.Cap
     ]
     if document["answer"]:
         assert document["answer"]["next"]
+
+
+def test_an_older_grove_adds_a_constraint_only_when_the_set_changes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    older = {**binding(), "kind": "ClusterTopology"}
+    made = created_by_grove(pod_clique_set(), constrained=False)
+    objects = [*nodes(), cluster_topology(), older, kai_topology(), *made]
+    assert explain(Cause("older", "features", lambda: objects), tmp_path) == 1
+    assert "before v0.1.0-alpha.9 adds it only when the PodCliqueSet changes" in capsys.readouterr().out
 
 
 def test_every_page_belongs_to_a_cause() -> None:

@@ -191,6 +191,32 @@ from toposcope.explain.diagnosis import meaning
                 "it anew"
             ),
         ),
+        (
+            (
+                "PodCliqueSet topology constraint domain 'host' is narrower than "
+                "PodClique 'prefill' topology constraint domain 'rack'"
+            ),
+            (
+                "PodCliqueSet has to stay in one host, and PodClique 'prefill', which is a part of it, in one rack: "
+                "ask for rack or something broader on the whole, or for host or something narrower on the part"
+            ),
+        ),
+        (
+            "topology domain 'rak' does not exist in cluster topology [zone rack]",
+            "the ClusterTopologyBinding has no level rak; it has zone rack",
+        ),
+        (
+            'PodCliqueSet topology constraint cannot be changed from required="rack" preferred=""',
+            "the constraints of a PodCliqueSet do not change: delete it and create it again",
+        ),
+        (
+            'schedulerName "volcano" is not enabled in OperatorConfiguration',
+            "Grove's operator has no scheduler profile of that name; constraints need kai-scheduler",
+        ),
+        (
+            "no KAI queue is configured on PodCliqueSet ml/llm or its PodClique templates",
+            "label the PodCliqueSet with kai.scheduler/queue",
+        ),
         ("0/3 nodes are available: 3 reasons unknown to us.", ""),
         ("something else", ""),
         ("", ""),

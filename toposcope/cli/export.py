@@ -69,10 +69,15 @@ _LEVELS: Final[dict[str, _Form]] = {
 _NODES: Final = {"slurm": ("topology.yaml", "tree", "block"), "nccl": ("xml",)}
 FORMATS: Final = (*_LEVELS, *_NODES)
 
+_IN_BINDING: Final = (
+    "from v0.1.0-alpha.9 on the levels are in a ClusterTopologyBinding: --format grove; cliques without schedulerName "
+    "go to KAI, in the queue of the label kai.scheduler/queue"
+)
 _NOTES: Final = {
     ("grove", "clustertopology"): "Grove's operator overwrites this object from its Helm values: see helm-grove",
     ("kai", "plain"): _NO_DOMAINS + " (--variant aliases writes them, for KAI v0.17 and later)",
-    ("helm-grove", "alpha.9"): "from v0.1.0-alpha.9 on the levels are in a ClusterTopologyBinding: --format grove",
+    ("helm-grove", "alpha.9"): _IN_BINDING,
+    ("helm-grove", "alpha.4"): "alpha.4 to alpha.7 know no default scheduler: set schedulerName in each clique",
 }
 
 

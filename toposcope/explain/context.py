@@ -42,6 +42,11 @@ class Context:
         return tuple(pod for pod in self.ownership.pods if pod.node)
 
     @property
+    def schedulers(self) -> frozenset[str]:
+        """Who schedules its pods, by their `schedulerName`; empty for pods that name none."""
+        return frozenset(pod.scheduler for pod in self.ownership.pods)
+
+    @property
     def all_placed(self) -> bool:
         """Whether all its pods have a node: then nothing blocks its placement."""
         return bool(self.ownership.pods) and not self.waiting and len(self.ownership.pods) >= self.expected

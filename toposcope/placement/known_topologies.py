@@ -49,6 +49,7 @@ def cluster_facts(snapshot: Snapshot) -> ClusterFacts:
         labels,
         _exclusive_pods(snapshot),
         pod_groups=members_of_pods(snapshot.pods or ()),
+        grove=snapshot.grove,
         domain_of=snapshot.catalogue.domain_of,
         read=read,
     )

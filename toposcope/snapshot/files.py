@@ -8,10 +8,12 @@ from typing import IO, Final
 import msgspec
 
 from toposcope.api.cluster_topology import GROUP, KIND, Topology
+from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.listing import UNREADABLE
 from toposcope.snapshot.decode import Decoder, KeepMatrix, degraded, paused_gc, published, topology_of
 from toposcope.snapshot.documents import STDIN, Document, TakeList, documents
+from toposcope.snapshot.grove_operator import configuration, only
 from toposcope.snapshot.model import Collector, NodeView, PodView, Published, Snapshot
 from toposcope.snapshot.packed import is_packed, read_packed
 from toposcope.snapshot.problems import InputError, Meter, Place, Problem, Progress, silent
@@ -41,6 +43,7 @@ class _Builder:
         self._saved_pods: list[Sequence[PodView]] = []
         self._topologies: dict[str, Topology] = {}
         self._published: dict[tuple[str, str, str], Published] = {}
+        self._grove: list[SchedulerProfiles | None] = []
 
     def add_snapshot(self, saved: Snapshot) -> None:
         """Add a whole snapshot; its pods are not read unless other files hold some too."""
@@ -49,6 +52,7 @@ class _Builder:
         self._topologies.update((topology.name, topology) for topology in saved.topologies)
         for resource in saved.published:
             self._add_published(resource)
+        self._grove.append(saved.grove)
         self._catalogue = saved.catalogue
 
     def read(self, name: str, stdin: IO[bytes] | None) -> list[Problem]:
@@ -88,6 +92,8 @@ class _Builder:
             elif kind == (GROUP, KIND):
                 topology = topology_of(document.read(dict))
                 self._topologies[topology.name] = topology
+            elif kind == ("", "ConfigMap"):
+                self._grove.append(configuration(document.read))
             elif kind in _PUBLISHED:
                 self._add_published(published(document.api_version, document.kind, document.read))
         except (ValueError, msgspec.ValidationError) as error:
@@ -125,6 +131,7 @@ class _Builder:
             pods=pods,
             topologies=tuple(sorted(self._topologies.values(), key=attrgetter("name"))),
             published=tuple(self._published.values()),
+            grove=only(self._grove),
             warnings=tuple(warnings),
             catalogue=self._catalogue,
         )

@@ -9,6 +9,8 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from toposcope.api.cluster_topology import API_VERSION, PATH, Topology
+from toposcope.integrations.framework.system import SchedulerProfiles
+from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES
 from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError, KubeError, ResourceExpiredError, UnreachableError
@@ -16,6 +18,7 @@ from toposcope.kube.listing import UNREADABLE
 from toposcope.kube.requests import NODES
 from toposcope.snapshot.decode import Decoder, KeepMatrix, degraded, paused_gc, published, topology_of
 from toposcope.snapshot.documents import decoder
+from toposcope.snapshot.grove_operator import OPERATOR, configuration, only
 from toposcope.snapshot.model import NodeView, PodView, Published, Snapshot
 from toposcope.snapshot.problems import Progress, silent
 
@@ -37,6 +40,8 @@ def forbidden(resource: str, consequence: str, error: ApiError, where: str = "")
 
 
 PODS: Final = "/api/v1/pods"
+CONFIG_MAPS: Final = "/api/v1/configmaps"
+GROVE_KINDS: Final = (BINDINGS, OLDER_TOPOLOGIES)
 _UNFINISHED: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 _PAGE: Final = 500
 _TRIES: Final = 3
@@ -116,6 +121,7 @@ class _Reader:
                 pods=self._pods(wanted.node) if wanted.pods else None,
                 published=tuple(self.published()) if wanted.published else (),
                 served=self.served,
+                grove=self._grove(),
                 warnings=tuple(self.warnings),
             )
 
@@ -176,6 +182,18 @@ class _Reader:
                     if not error.not_found:
                         raise
                     self.served[kind.name] = False
+
+    def _grove(self) -> SchedulerProfiles | None:
+        """What Grove's operator is configured with, where Grove is installed and its ConfigMap may be read."""
+        if not any(self.served.get(kind.name) for kind in GROVE_KINDS):
+            return None
+        try:
+            maps = self._list("ConfigMaps", CONFIG_MAPS, OPERATOR, lambda raw: configuration(_reader(raw)))
+        except ApiError as error:
+            if error.status != _FORBIDDEN and not error.not_found:
+                raise
+            return None
+        return only(maps)
 
     def _list(self, what: str, path: str, query: Mapping[str, str], decode: Callable[[msgspec.Raw], _T]) -> list[_T]:
         """All objects of a collection; starts again if its page tokens expire. Raises KubeError."""

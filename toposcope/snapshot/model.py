@@ -15,6 +15,7 @@ import msgspec
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.label_keys import GPU_PRESENT, GPUS, STATE
 from toposcope.integrations.framework.node_affinity import Taint
+from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.kube.pod_resources import Requests, gpu_count
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.hardware import State
@@ -154,6 +155,8 @@ class Snapshot:
     served: Mapping[str, bool] = field(default_factory=dict)
     """Whether the cluster serves each kind of topology resource (`topologies.kai.scheduler`), of which `published` has
     all; of the kinds that are not here more may exist."""
+    grove: SchedulerProfiles | None = None
+    """What the configuration of Grove's operator says of schedulers; None: not known."""
 
     @cached_property
     def requested(self) -> Mapping[str, Requests]:

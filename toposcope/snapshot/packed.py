@@ -21,6 +21,7 @@ import msgspec
 from toposcope.api.cluster_topology import KIND, MANAGED_BY, TOPOSCOPE, Topology
 from toposcope.api.label_keys import STATE
 from toposcope.integrations.framework.node_affinity import Taint
+from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.snapshot.decode import KeepMatrix, topology_of
 from toposcope.snapshot.model import NOTHING, NodeView, Owner, PodView, Published, Snapshot, SummedPods
 from toposcope.snapshot.problems import InputError, Place, Problem
@@ -92,6 +93,7 @@ class _Cluster(msgspec.Struct, frozen=True, array_like=True):
     conditions: Column[dict[str, str]]
     requested: Column[dict[str, int]]
     served: dict[str, bool] = {}
+    grove: SchedulerProfiles | None = None
 
 
 class _Pods(msgspec.Struct, frozen=True, array_like=True):
@@ -172,6 +174,7 @@ def _cluster(snapshot: Snapshot) -> _Cluster:
         labels=labels,
         requested=_column(snapshot.requested.get(node.name, NOTHING) for node in nodes),
         served=dict(snapshot.served),
+        grove=snapshot.grove,
         **fields,
     )
 
@@ -216,6 +219,7 @@ def read_packed(path: Path, keep_matrix: KeepMatrix) -> Snapshot:
             topologies=tuple(map(topology_of, cluster.topologies)),
             published=tuple(cluster.published),
             served=cluster.served,
+            grove=cluster.grove,
             warnings=tuple(cluster.warnings),
             catalogue=cluster.catalogue or BUILT_IN,
         )

@@ -90,7 +90,8 @@ def test_older_groves_take_their_seven_domains(name: str) -> None:
 
 def test_newer_values_of_the_chart_switch_on_and_hold_no_levels() -> None:
     values = grove.write_values(TopologyLevels("x", (Level("host", HOSTNAME),)))
-    assert values == {"config": {"topologyAwareScheduling": {"enabled": True}}}
+    scheduler = {"defaultProfileName": "kai-scheduler"}  # which alone keeps constraints
+    assert values == {"config": {"topologyAwareScheduling": {"enabled": True}, "scheduler": scheduler}}
     with pytest.raises(UnreadableDocumentError, match="missing required field `levels`"):
         grove.read_values(values)
 

@@ -192,6 +192,10 @@ class WorkloadObjects(Protocol):
         """Whether any part of it asks to be kept together."""
 
     @property
+    def schedulers(self) -> frozenset[str]:
+        """Who schedules its pods, by their `schedulerName`; empty for pods that name none."""
+
+    @property
     def store(self) -> Objects:
         """All objects that were read."""
 

@@ -23,6 +23,8 @@ from toposcope.integrations.framework.features import (
     passed,
     unknown,
 )
+from toposcope.integrations.grove.schedulers import KUBE_SCHEDULER, USE_KAI, WHERE
+from toposcope.integrations.kai.api import KAI_SCHEDULER, QUEUE
 from toposcope.integrations.kai.features import TOPOLOGY as KAI_TOPOLOGY
 from toposcope.integrations.kai.features import check_topology
 
@@ -38,7 +40,37 @@ _DRIFT: Final = "SchedulerTopologyDrift"
 _DISABLED: Final = "TopologyAwareSchedulingDisabled"
 _MISSING: Final = frozenset({"TopologyNameMissing", "ClusterTopologyNotFound", "ClusterTopologyLevelsUnavailable"})
 _TOPOLOGY_NAME: Final = "grove.io/topology-name"
+_RECREATE: Final = "a PodCliqueSet that exists keeps its scheduler: delete it and create it again"
+_SOON: Final = (
+    "Grove leaves it out while the topology or the level is missing, and adds it within seconds once both exist, as "
+    "they do now: see whether its operator runs"
+)
+_LATE: Final = (
+    "Grove leaves it out while the topology or the level is missing, and before v0.1.0-alpha.9 adds it only when the "
+    "PodCliqueSet changes or its operator starts: restart that"
+)
+_STAY: Final = "pods that run already stay where they are"
+_OPERATOR: Final = "kubectl get pods -A -l app.kubernetes.io/name=grove-operator"
+_ASKS: Final = r"(PodCliqueSet|PodClique(?:ScalingGroup)? '[^']*') topology constraint domain '([^']*)'"
 MEANINGS: Final[Meanings] = {
+    f"{_ASKS} is narrower than {_ASKS}": (
+        "{0} has to stay in one {1}, and {2}, which is a part of it, in one {3}: ask for {3} or something broader on "
+        "the whole, or for {1} or something narrower on the part"
+    ),
+    r"topology domain '([^']*)' does not exist in cluster topology \[([^\]]*)\]": (
+        "the ClusterTopologyBinding has no level {0}; it has {1}"
+    ),
+    r'ClusterTopologyBinding "([^"]*)" not found': "there is no ClusterTopologyBinding {0}",
+    r"topologyName cannot be changed from|topology constraint (?:topologyName )?cannot be (?:added|removed|changed)": (
+        "the constraints of a PodCliqueSet do not change: delete it and create it again"
+    ),
+    r"deprecated packDomain migration can only move packDomain to pack.required": (
+        "packDomain may become pack.required with the same level; anything else needs a new PodCliqueSet"
+    ),
+    r"schedulerName must be an enabled scheduler backend|schedulerName \"[^\"]*\" is not enabled": (
+        "Grove's operator has no scheduler profile of that name; constraints need kai-scheduler"
+    ),
+    r"no KAI queue is configured on": f"label the PodCliqueSet with {QUEUE}",
     r"Topology constraints are defined but Topology Aware Scheduling is disabled": (
         "Grove ignores the constraints: its topology-aware scheduling is disabled"
     ),
@@ -53,7 +85,7 @@ MEANINGS: Final[Meanings] = {
         "the ClusterTopologyBinding has no level {0}, or no longer has it; Grove omits the constraint from new PodGangs"
     ),
 }
-"""Messages of Grove 0.1.0-alpha.12."""
+"""Messages of Grove 0.1.0-alpha.12 and main."""
 
 
 def check(workload: WorkloadObjects) -> Iterator[Step]:
@@ -63,6 +95,7 @@ def check(workload: WorkloadObjects) -> Iterator[Step]:
     for ref, document in workload.members(CLIQUE_SET):
         reported = condition(document, CONDITION)
         yield _check_condition(ref, reported)
+        yield from _check_scheduler(workload)
         if reported is None or reported.reason != _DISABLED:
             yield from _check_gangs(workload)
 
@@ -80,7 +113,8 @@ def _check_condition(ref: Ref, reported: Condition | None) -> Step:
         return failed(
             f"Grove's topology-aware scheduling is disabled ({_DISABLED}): {reported.message}",
             "its pods are placed without the constraint; enable it in the configuration of Grove's operator "
-            "(Helm value config.topologyAwareScheduling.enabled: true), then recreate the PodCliqueSet",
+            "(Helm value config.topologyAwareScheduling.enabled: true), which then adds it to its PodGangs",
+            _STAY,
             commands=(describe, "helm list -A --filter grove"),
         )
     if reported.reason in _MISSING:
@@ -93,16 +127,31 @@ def _check_condition(ref: Ref, reported: Condition | None) -> Step:
 
 
 def _check_gangs(workload: WorkloadObjects) -> Iterator[Step]:
-    """A PodGang created while topology or level were missing lacks the constraint, and never gets it."""
+    """A PodGang lacks the constraint while topology or level are missing, and gets it once both are there.
+
+    Since v0.1.0-alpha.9 Grove looks at a set again whenever its binding changes, within seconds; earlier versions only
+    when the set itself changes, or the operator starts.
+    """
+    resources = [workload.resource(demand) for demand in workload.workloads]
+    older = any(resource and resource.handle.startswith(OLD_BINDING.kind.lower() + ".") for resource in resources)
     for ref, document in workload.members(GANG):
         named = (Field(document) / "metadata" / "annotations" / _TOPOLOGY_NAME).text()
         if not named and not _packs(document):
             yield failed(
-                f"{ref.handle} was created without the topology constraint, so its pods are placed anywhere",
-                "Grove omits it from PodGangs that it creates while the topology or the level is missing; "
-                "once both exist, recreate the PodCliqueSet",
-                commands=(f"kubectl get {GANG.name} {ref.name} -n {ref.namespace} -o yaml",),
+                f"{ref.handle} lacks the topology constraint, so its pods are placed anywhere",
+                _LATE if older else _SOON,
+                _STAY,
+                commands=(f"kubectl get {GANG.name} {ref.name} -n {ref.namespace} -o yaml", _OPERATOR),
             )
+
+
+def _check_scheduler(workload: WorkloadObjects) -> Iterator[Step]:
+    """Of Grove's schedulers only KAI keeps pods together."""
+    others = sorted(workload.schedulers - {KAI_SCHEDULER})
+    if others:
+        who = " and ".join(name or KUBE_SCHEDULER for name in others)
+        text = f"its pods go to {who}, which keeps no topology constraint of Grove's"
+        yield failed(text, USE_KAI, _RECREATE, commands=(WHERE,))
 
 
 def _packs(value: Any) -> bool:

@@ -1,7 +1,9 @@
 """Grove's topology resource: `ClusterTopologyBinding`, or the older `ClusterTopology` (v0.1.0-alpha.4 to alpha.8).
 
 Helm values: up to v0.1.0-alpha.8 the levels stand in `config.topologyAwareScheduling`, and the operator makes its
-ClusterTopology of them; since alpha.9 the values only switch the feature on, and the levels are in the bindings.
+ClusterTopology of them; since alpha.9 the values only switch the feature on, and the levels are in the bindings. Both
+make KAI the default scheduler, which alone keeps constraints: the charts leave that at default-scheduler. Scheduler
+profiles came with alpha.8; earlier versions ignore them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -20,10 +22,13 @@ from toposcope.integrations.framework.levels import (
 )
 from toposcope.integrations.framework.published import PublishedKind, Target
 from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES, OPERATORS_TOPOLOGY
+from toposcope.integrations.kai.api import KAI_SCHEDULER
 from toposcope.topology.levels import Level
 
 OLDER_DOMAINS: Final = ("region", "zone", "datacenter", "block", "rack", "host", "numa")
 """What the older CRD's enum allows, which is also how many levels it takes."""
+
+_SCHEDULER: Final = {"scheduler": {"defaultProfileName": KAI_SCHEDULER}}
 
 
 def target(resources: Collection[str], name: str) -> Target | None:
@@ -55,12 +60,13 @@ def write_older(topology: TopologyLevels) -> dict[str, Any]:
 def write_values(topology: TopologyLevels) -> dict[str, Any]:
     """Helm values for v0.1.0-alpha.9 and later; the levels go into a binding. Raises ExportError."""
     exportable(topology)
-    return {"config": {"topologyAwareScheduling": {"enabled": True}}}
+    return {"config": {"topologyAwareScheduling": {"enabled": True}, **_SCHEDULER}}
 
 
 def write_older_values(topology: TopologyLevels) -> dict[str, Any]:
     """Helm values for v0.1.0-alpha.4 to alpha.8. Raises ExportError."""
-    return {"config": {"topologyAwareScheduling": {"enabled": True, "levels": entries(_older(topology).levels)}}}
+    levels = entries(_older(topology).levels)
+    return {"config": {"topologyAwareScheduling": {"enabled": True, "levels": levels}, **_SCHEDULER}}
 
 
 def read(document: Any) -> TopologyLevels:

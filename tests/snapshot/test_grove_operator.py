@@ -1,0 +1,83 @@
+"""The configuration of Grove's operator, from files, from a snapshot and from a cluster."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.saved import saved
+from tests.support.upstream_crds import stand_in
+from toposcope.integrations.framework.system import SchedulerProfiles
+from toposcope.snapshot.files import load_files
+from toposcope.snapshot.live import Wanted, load_live
+from toposcope.snapshot.packed import read_packed, write_packed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.support.api import ApiUnderTest
+    from toposcope.kube.client import ApiClient
+
+KUBE, KAI = "default-scheduler", "kai-scheduler"
+CONFIGURATION = """\
+apiVersion: operator.config.grove.io/v1alpha1
+kind: OperatorConfiguration
+scheduler:
+{default}  profiles:
+  - name: default-scheduler
+  - name: kai-scheduler
+topologyAwareScheduling:
+  enabled: {enabled}
+"""
+
+
+def config_map(default: str = "", enabled: str = "true", name: str = "grove-operator-cm-1") -> dict[str, Any]:
+    default = f"  defaultProfileName: {default}\n" if default else ""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "default", "labels": {"app.kubernetes.io/name": "grove-operator"}},
+        "data": {"config.yaml": CONFIGURATION.format(default=default, enabled=enabled)},
+    }
+
+
+BROKEN = config_map(name="broken") | {"data": {"a": "kind: [OperatorConfiguration", "b": 1}}
+OTHER = config_map(name="other") | {"data": None}
+
+
+@pytest.mark.parametrize(
+    ("documents", "known"),
+    [
+        ([config_map()], SchedulerProfiles((KUBE, KAI), KUBE, True)),
+        ([config_map(KAI, "false")], SchedulerProfiles((KUBE, KAI), KAI, False)),
+        ([config_map(KAI), BROKEN, OTHER], SchedulerProfiles((KUBE, KAI), KAI, True)),
+        # An upgrade left the earlier configuration behind: which one counts is not known.
+        ([config_map(KAI), config_map(name="grove-operator-cm-2")], None),
+        ([BROKEN, OTHER], None),
+    ],
+)
+def test_of_files_and_of_a_saved_snapshot(
+    documents: list[dict[str, Any]], known: SchedulerProfiles | None, tmp_path: Path
+) -> None:
+    (tmp_path / "cluster.json").write_text(saved(documents))
+    snapshot = load_files([str(tmp_path / "cluster.json")])
+    assert snapshot.grove == known
+    with (tmp_path / "saved").open("wb") as out:
+        write_packed(snapshot, out)
+    assert read_packed(tmp_path / "saved", lambda _name, _not_ok: False).grove == known
+
+
+def test_of_a_cluster_that_has_grove(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
+    maps = "/api/v1/namespaces/default/configmaps"
+    api.create(maps, config_map(KAI))
+    api.create(maps, config_map(name="unlabelled") | {"metadata": {"name": "unlabelled"}})
+
+    def look() -> SchedulerProfiles | None:
+        return load_live(clients(), "s", datetime(2026, 1, 1, tzinfo=UTC), Wanted(pods=False, published=True)).grove
+
+    assert look() is None
+    api.install_crd(stand_in("grove.io", "v1alpha1", "ClusterTopologyBinding", "clustertopologybindings"))
+    assert look() == SchedulerProfiles((KUBE, KAI), KAI, True)
