@@ -5,11 +5,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
 from tests.support.api import NODES, ApiUnderTest, wait_until
-from tests.support.cluster import BLOCK, RACK, ZONE
+from tests.support.cluster import BLOCK, RACK, START, ZONE
 from tests.support.controller import (
     condition,
     controller_of,
@@ -31,6 +32,7 @@ from toposcope.controller.publishers.kueue import KueuePublisher
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.segments import child_name
 from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.errors import ApiError
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2/topologies"
 TIER = "fabric.topograph.run/tier-0"
@@ -207,6 +209,25 @@ def test_one_that_somebody_makes_at_the_same_moment_is_not_merged_with(
     theirs = api.get(f"{PATH}/cluster-leaf")
     assert ("ownerReferences" in theirs["metadata"], "nodeSelector" in theirs["spec"]) == (False, False)
     assert condition(api, "SegmentsPublished")["reason"] == "Conflict"
+
+
+def test_one_that_a_webhook_denies_is_tried_ever_more_rarely(
+    api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time, controller: Controller
+) -> None:
+    del controller  # its nodes are what is wanted
+    tries: dict[str, int] = {"cluster-leaf": 0, "cluster-rack": 0}
+
+    def deny(request: Request) -> None:
+        if request.method == "POST" and request.path == PATH:
+            tries[msgspec.json.decode(request.body or b"")["metadata"]["name"]] += 1
+            raise ApiError(403, "Forbidden", "the webhook says no")
+
+    reconciler = Reconciler(cast("ApiClient", WatchedClient(clients(), deny)), (), time, lambda: START)
+    make_topology(api, segments="Auto")
+    run_passes(controller_of(clients(), reconciler), time, GRACE, *([10.0] * 30))
+    assert tries == {"cluster-leaf": 4, "cluster-rack": 4}  # after 0, 30 to 33, 90 to 99 and 210 to 231 s
+    message = condition(api, "SegmentsPublished")["message"]
+    assert "cluster-leaf: the webhook says no; next try at " in message
 
 
 def test_a_segment_without_nodes_goes_after_the_grace_period(api: ApiUnderTest, passes: Callable[..., None]) -> None:
