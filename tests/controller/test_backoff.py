@@ -2,11 +2,13 @@
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, cast
 
 import pytest
+import yaml
 
 from tests.support.api import ApiUnderTest, wait_until
 from tests.support.cluster import BLOCK, RACK, START, ZONE, topology
@@ -19,8 +21,18 @@ from tests.support.controller import (
     share_crd,
     status_of,
 )
-from tests.support.publishing import KAI, Time, WatchedClient, backoff_on, found, install, kai_topology, node_labels
-from toposcope.api.label_keys import HOSTNAME
+from tests.support.publishing import (
+    FOUR,
+    KAI,
+    Time,
+    WatchedClient,
+    backoff_on,
+    found,
+    install,
+    kai_topology,
+    node_labels,
+    spec_levels,
+)
 from toposcope.controller.publishers.immutable_topology import ImmutableTopologyPublisher
 from toposcope.controller.publishers.write_backoff import WriteBackoff
 from toposcope.controller.reconcile import Reconciler
@@ -168,57 +180,50 @@ def test_each_step_of_a_replacement_backs_off(
     assert node_labels(api, f"{KAI}/cluster") == (ZONE, RACK)
 
 
-LEVELS = [{"domain": d, "key": k} for d, k in (("zone", ZONE), ("block", BLOCK), ("rack", RACK), ("host", HOSTNAME))]
-DEAD_WEBHOOK = {
-    f"{ADMISSION}/validatingwebhookconfigurations": {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": "dead"},
-        "webhooks": [
-            {
-                "name": "dead.example.com",
-                "clientConfig": {"url": "https://127.0.0.1:1/validate"},
-                "rules": [
-                    {
-                        "apiGroups": ["kai.scheduler"],
-                        "apiVersions": ["*"],
-                        "resources": ["topologies"],
-                        "operations": ["*"],
-                    }
-                ],
-                "sideEffects": "None",
-                "admissionReviewVersions": ["v1"],
-                "timeoutSeconds": 1,
-            }
-        ],
-    }
+RULES = "apiGroups: [kai.scheduler], apiVersions: ['*'], resources: [topologies], operations"
+DEAD_WEBHOOK = f"""
+kind: ValidatingWebhookConfiguration
+webhooks:
+- name: dead.example.com
+  clientConfig: {{url: "https://127.0.0.1:1/validate"}}
+  rules: [{{{RULES}: ["*"]}}]
+  sideEffects: None
+  admissionReviewVersions: [v1]
+  timeoutSeconds: 1
+"""
+POLICY = f"""
+kind: ValidatingAdmissionPolicy
+spec:
+  matchConstraints: {{resourceRules: [{{{RULES}: [CREATE, UPDATE]}}]}}
+  validations: [{{expression: "false", message: no topologies today}}]
+---
+kind: ValidatingAdmissionPolicyBinding
+spec: {{policyName: dead, validationActions: [Deny]}}
+"""
+PLURALS = {
+    "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 }
-POLICY = {
-    f"{ADMISSION}/validatingadmissionpolicies": {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": "dead"},
-        "spec": {
-            "matchConstraints": {
-                "resourceRules": [
-                    {
-                        "apiGroups": ["kai.scheduler"],
-                        "apiVersions": ["*"],
-                        "resources": ["topologies"],
-                        "operations": ["CREATE", "UPDATE"],
-                    }
-                ]
-            },
-            "validations": [{"expression": "false", "message": "no topologies today"}],
-        },
-    },
-    f"{ADMISSION}/validatingadmissionpolicybindings": {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": "dead"},
-        "spec": {"policyName": "dead", "validationActions": ["Deny"]},
-    },
-}
+
+
+@contextmanager
+def admission(api: ApiUnderTest, documents: str) -> Iterator[None]:
+    """Have topologies of KAI refused."""
+    made = []
+    trial = kai_topology(RACK) | {"metadata": {"name": "trial"}}
+    try:
+        for document in yaml.safe_load_all(documents):
+            made.append(f"{ADMISSION}/{PLURALS[document['kind']]}")
+            api.create(
+                made[-1], {"apiVersion": ADMISSION.removeprefix("/apis/"), "metadata": {"name": "dead"}} | document
+            )
+        wait_until(lambda: api.request("POST", f"{KAI}?dryRun=All", trial)[0] >= 400, "admission refuses")
+        yield
+    finally:
+        for path in made:
+            api.request("DELETE", f"{path}/dead")
+    wait_until(lambda: api.request("POST", f"{KAI}?dryRun=All", trial)[0] < 400, "admission lets it pass")
 
 
 @pytest.mark.real_api("admission")
@@ -236,7 +241,7 @@ def test_what_admission_refuses_is_tried_ever_more_rarely_over_passes(
     clients: Callable[[], ApiClient],
     time: Time,
     caplog: pytest.LogCaptureFixture,
-    obstacle: dict[str, dict[str, Any]],
+    obstacle: str,
     reason: str,
     words: str,
     first: str,
@@ -245,7 +250,7 @@ def test_what_admission_refuses_is_tried_ever_more_rarely_over_passes(
     share_crd(api)
     install(api, "kai-topologies-v0.17")
     make_node(api, "n0", {ZONE: "z", BLOCK: "b", RACK: "r"})
-    make_topology(api, levels=LEVELS)
+    make_topology(api, levels=spec_levels(*FOUR))
     tries: list[float] = []
     statuses: list[float] = []
 
@@ -267,14 +272,10 @@ def test_what_admission_refuses_is_tried_ever_more_rarely_over_passes(
         return controller_of(clients(), reconciler)
 
     controller = new_controller()
-    made = [(path, api.create(path, document)["metadata"]["name"]) for path, document in obstacle.items()]
-    try:
-        trial = kai_topology(RACK) | {"metadata": {"name": "trial"}}
-        wait_until(lambda: api.request("POST", f"{KAI}?dryRun=All", trial)[0] >= 400, "admission refuses")
-        with caplog.at_level(logging.INFO, "toposcope.controller.reconcile"):
-            for time.seconds in range(0, 100, 5):
-                controller.once()
-            lines = [record.message for record in caplog.records if "topology.kai.scheduler/cluster" in record.message]
+    with admission(api, obstacle), caplog.at_level(logging.INFO, "toposcope.controller.reconcile"):
+        for time.seconds in range(0, 100, 5):
+            controller.once()
+        lines = [record.message for record in caplog.records if "topology.kai.scheduler/cluster" in record.message]
         assert tries == attempts
         assert statuses == attempts  # each try renews the time of the next
         assert len(lines) == 1
@@ -289,10 +290,6 @@ def test_what_admission_refuses_is_tried_ever_more_rarely_over_passes(
         controller.once()
         new_controller().once()
         assert tries == [*attempts, 95, 95]
-    finally:
-        for path, name in made:
-            api.request("DELETE", f"{path}/{name}")
-    wait_until(lambda: api.request("POST", f"{KAI}?dryRun=All", trial)[0] < 400, "admission lets it pass")
     controller.once()
     assert len(tries) == len(attempts) + 2
     time.seconds += 31

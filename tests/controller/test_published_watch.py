@@ -40,6 +40,7 @@ from tests.support.publishing import (
     levels,
     node_labels,
     patch,
+    spec_levels,
 )
 from tests.support.upstream_crds import upstream_crd
 from toposcope.controller.informer import InformerFactory
@@ -221,13 +222,13 @@ def test_what_goes_while_a_publisher_waits_is_acted_on_without_the_debounce(
     share_crd(api)
     install(api, *KUEUE)
     make_node(api, "n0", {ZONE: "z", BLOCK: "b", RACK: "r"})
-    make_topology(api, levels=[{"domain": level.domain, "key": level.key} for level in levels(*FOUR)])
+    make_topology(api, levels=spec_levels(*FOUR))
     api.create(FLAVORS, flavor("gpu"))
     debounce, took = 4.0, list[float]()
     with running(full_controller(clients(), Time(), replace(OPTIONS, debounce=debounce))):
         wait_until(lambda: found(api, OURS) is not None, "the Topology is written")
         old = api.get(OURS)
-        edit_topology(api, levels=[{"domain": level.domain, "key": level.key} for level in levels(*THREE)])
+        edit_topology(api, levels=spec_levels(*THREE))
         wait_until(lambda: "ResourceFlavor gpu" in str(condition(api, "Published")), "the flavor holds it")
         with finalizer(api, OURS, "kueue.x-k8s.io/resource-in-use"):  # as Kueue does
             began = time.monotonic()
@@ -249,7 +250,7 @@ def test_what_a_crd_refused_is_tried_again_when_the_crd_changes(
     share_crd(api)
     install_narrowed(api, CRDS[1], most=3)
     make_node(api, "n0", {ZONE: "z", BLOCK: "b", RACK: "r"})
-    make_topology(api, levels=[{"domain": level.domain, "key": level.key} for level in levels(*FOUR)])
+    make_topology(api, levels=spec_levels(*FOUR))
     with running(full_controller(clients(), Time())):  # time stands still: no pause ends
         wait_until(lambda: condition(api, "Published").get("reason") == "Rejected", "four levels are too many")
         path = f"{CRD_PATH}/topologies.kai.scheduler"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tests.schedulers import build, programs
 from tests.schedulers.conftest import unavailable
@@ -21,7 +21,7 @@ from tests.support.controller import (
     running,
     share_crd,
 )
-from tests.support.publishing import FOUR, THREE, Time, found, levels, node_labels
+from tests.support.publishing import FOUR, THREE, Time, found, node_labels, spec_levels
 from tools.apiserver.build import BuildError
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
@@ -39,10 +39,6 @@ FLAVOR = {
 }
 
 
-def spec(*keys: str) -> list[dict[str, Any]]:
-    return [{"domain": level.domain, "key": level.key} for level in levels(*keys)]
-
-
 def test_a_topology_is_replaced_within_a_second_of_its_flavor_s_end(folder: Path) -> None:
     try:
         installed = build.kueue()
@@ -51,14 +47,14 @@ def test_a_topology_is_replaced_within_a_second_of_its_flavor_s_end(folder: Path
     with programs.api_server(folder) as api, programs.kueue(installed, api, folder):
         share_crd(api)
         make_node(api, "n0", {ZONE: "z", BLOCK: "b", RACK: "r"})
-        make_topology(api, levels=spec(*FOUR))
+        make_topology(api, levels=spec_levels(*FOUR))
         client = ApiClient(load(str(api.kubeconfig)))
         options = replace(OPTIONS, debounce=1.0)
         with contextlib.closing(client), running(full_controller(client, Time(), options)):
             wait_until(lambda: found(api, OURS) is not None, "the Topology is written")
             old = api.get(OURS)
             api.create(FLAVORS, FLAVOR)
-            edit_topology(api, levels=spec(*THREE))
+            edit_topology(api, levels=spec_levels(*THREE))
             wait_until(lambda: "ResourceFlavor gpu" in str(condition(api, "Published")), "the flavor holds it")
             began = time.monotonic()
             assert api.request("DELETE", f"{FLAVORS}/gpu")[0] == 200

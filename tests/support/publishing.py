@@ -69,6 +69,11 @@ def levels(*keys: str) -> tuple[Level, ...]:
     return tuple(Level(_DOMAINS.get(key, key.rpartition("/")[2]), key) for key in keys)
 
 
+def spec_levels(*keys: str) -> list[dict[str, str]]:
+    """The same as `spec.levels` has them."""
+    return [{"domain": level.domain, "key": level.key} for level in levels(*keys)]
+
+
 def kai_topology(*keys: str, **metadata: Any) -> dict[str, Any]:
     """KAI's Topology `cluster` with these levels, as others write it."""
     return {
