@@ -33,6 +33,7 @@ from tests.support.publishing import (
     node_labels,
     spec_levels,
 )
+from toposcope.controller.loop import Controller
 from toposcope.controller.publishers.immutable_topology import ImmutableTopologyPublisher
 from toposcope.controller.publishers.write_backoff import WriteBackoff
 from toposcope.controller.reconcile import Reconciler
@@ -215,9 +216,8 @@ def admission(api: ApiUnderTest, documents: str) -> Iterator[None]:
     try:
         for document in yaml.safe_load_all(documents):
             made.append(f"{ADMISSION}/{PLURALS[document['kind']]}")
-            api.create(
-                made[-1], {"apiVersion": ADMISSION.removeprefix("/apis/"), "metadata": {"name": "dead"}} | document
-            )
+            head = {"apiVersion": ADMISSION.removeprefix("/apis/"), "metadata": {"name": "dead"}}
+            api.create(made[-1], head | document)
         wait_until(lambda: api.request("POST", f"{KAI}?dryRun=All", trial)[0] >= 400, "admission refuses")
         yield
     finally:
@@ -228,12 +228,12 @@ def admission(api: ApiUnderTest, documents: str) -> Iterator[None]:
 
 @pytest.mark.real_api("admission")
 @pytest.mark.parametrize(
-    ("obstacle", "reason", "words", "first", "attempts"),
+    ("obstacle", "reason", "words", "first", "attempts", "wait"),
     [
         pytest.param(
-            DEAD_WEBHOOK, "Waiting", "failed calling webhook", "03:04:10", [0, 5, 15, 35, 75], id="webhook-is-down"
+            DEAD_WEBHOOK, "Waiting", "failed calling webhook", "03:04:10", [0, 5, 15, 35, 75], 40, id="webhook-is-down"
         ),
-        pytest.param(POLICY, "Rejected", "no topologies today", "03:04:35", [0, 30, 90], id="policy-denies"),
+        pytest.param(POLICY, "Rejected", "no topologies today", "03:04:35", [0, 30, 90], 115, id="policy-denies"),
     ],
 )
 def test_what_admission_refuses_is_tried_ever_more_rarely_over_passes(
@@ -246,6 +246,7 @@ def test_what_admission_refuses_is_tried_ever_more_rarely_over_passes(
     words: str,
     first: str,
     attempts: list[float],
+    wait: float,
 ) -> None:
     share_crd(api)
     install(api, "kai-topologies-v0.17")
@@ -260,7 +261,9 @@ def test_what_admission_refuses_is_tried_ever_more_rarely_over_passes(
 
     client = WatchedClient(clients(), before)
 
-    def new_controller() -> Any:
+    reconcilers: list[Reconciler] = []
+
+    def new_controller() -> Controller:
         backoff = backoff_on(client, time)
         reconciler = Reconciler(
             cast("ApiClient", client),
@@ -269,6 +272,7 @@ def test_what_admission_refuses_is_tried_ever_more_rarely_over_passes(
             lambda: START + timedelta(seconds=time.seconds),
             backoff=backoff,
         )
+        reconcilers.append(reconciler)
         return controller_of(clients(), reconciler)
 
     controller = new_controller()
@@ -278,6 +282,7 @@ def test_what_admission_refuses_is_tried_ever_more_rarely_over_passes(
         lines = [record.message for record in caplog.records if "topology.kai.scheduler/cluster" in record.message]
         assert tries == attempts
         assert statuses == attempts  # each try renews the time of the next
+        assert reconcilers[0].next_deadline(controller.topologies.items()) == wait
         assert len(lines) == 1
         assert words in lines[0]
         assert f"next try at {first} UTC" in lines[0]
