@@ -64,7 +64,7 @@ def server_tls(certificates: Certificates, client_ca: Path | None = None) -> ssl
 
 
 def kubeconfig_document(
-    server: Any = "http://127.0.0.1:1", user: dict[str, Any] | None = None, cluster: dict[str, Any] | None = None
+    server: Any = "https://127.0.0.1:1", user: dict[str, Any] | None = None, cluster: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """A kubeconfig with one context, `x`, of the cluster `c` and the user `u`."""
     document = kubeconfig(server, None, user or {})

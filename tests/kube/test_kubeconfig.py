@@ -48,7 +48,22 @@ class TestCredentials:
     def test_a_token(self, kubeconfig: Path) -> None:
         cluster = load(write(kubeconfig, document(user={"token": "secret"})))
         assert cluster.token() == "secret"
-        assert (cluster.server, cluster.tls, cluster.namespace) == ("http://127.0.0.1:1", None, "default")
+        assert (cluster.server, cluster.namespace) == ("https://127.0.0.1:1", "default")
+
+    @pytest.mark.parametrize("kind", ["token", "tokenFile", "exec", "client-certificate"])
+    def test_none_without_tls_and_one_warning(
+        self, kubeconfig: Path, plugin: Plugin, kind: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """As kubectl does."""
+        user = plugin("{'token': 'secret'}") if kind == "exec" else {kind: "secret"}
+        with ScriptedServer([answer(b"1"), answer(b"2")]) as server:
+            cluster = load(write(kubeconfig, document(server.url, user)))
+            assert [ask(cluster), ask(cluster)] == [1, 2]
+        assert [request.headers["Authorization"] for request in server.received] == [None, None]
+        assert not (kubeconfig.parent / "calls").exists()  # the plugin was not even asked
+        [record] = caplog.records
+        assert "users[u].user: credentials are not sent, because" in record.getMessage()
+        assert record.getMessage().endswith("clusters[c].cluster.server is not https")
 
     def test_a_token_file_is_relative_to_the_kubeconfig_and_read_anew(self, kubeconfig: Path) -> None:
         (kubeconfig.parent / "token").write_text("first\n")
@@ -137,13 +152,13 @@ class TestSeveralFiles:
         first, second = tmp_path / "one" / "config", tmp_path / "two" / "config"
         (tmp_path / "two" / "token").write_text("from-two")
         write(first, {"current-context": "x", "contexts": document()["contexts"]})
-        write(second, document("http://second", {"tokenFile": "token"}) | {"current-context": "other"})
+        write(second, document("https://second", {"tokenFile": "token"}) | {"current-context": "other"})
         spec = f"{first}:/nonexistent:{second}"
         cluster = load(spec)
-        assert (cluster.server, cluster.token()) == ("http://second", "from-two")
-        write(first, document("http://first", {"token": "from-one"}))
+        assert (cluster.server, cluster.token()) == ("https://second", "from-two")
+        write(first, document("https://first", {"token": "from-one"}))
         cluster = load(spec)
-        assert (cluster.server, cluster.token()) == ("http://first", "from-one")
+        assert (cluster.server, cluster.token()) == ("https://first", "from-one")
 
     def test_an_empty_file_is_none(self, tmp_path: Path) -> None:
         empty, full = tmp_path / "empty", tmp_path / "full"
@@ -153,9 +168,10 @@ class TestSeveralFiles:
 
 
 class TestPlugins:
-    def test_its_token_is_sent(self, kubeconfig: Path, plugin: Plugin) -> None:
-        with ScriptedServer([answer(b"1")]) as server:
-            content = document(server.url, plugin("{'token': f'secret-{count}'}"))
+    def test_its_token_is_sent(self, kubeconfig: Path, plugin: Plugin, certificates: Certificates) -> None:
+        with ScriptedServer([answer(b"1")], server_tls(certificates)) as server:
+            ca = {"certificate-authority": str(certificates.ca)}
+            content = document(server.url, plugin("{'token': f'secret-{count}'}"), cluster=ca)
             content["contexts"][0]["context"]["namespace"] = "team"
             cluster = load(write(kubeconfig, content))
             assert ask(cluster) == 1

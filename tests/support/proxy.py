@@ -15,12 +15,12 @@ import yaml
 from tests.support.api import ApiUnderTest
 from toposcope.simulator.apiserver.server import kubeconfig
 
-_FORWARDED = ("Accept", "Authorization", "Content-Type", "User-Agent")
+_FORWARDED = ("Accept", "Content-Type", "User-Agent")
 _PIECE = 1 << 16
 
 
 class RecordingProxy:
-    """Forwards every request; a context manager. Speaks plain HTTP, so that only a test's own tokens pass through."""
+    """Forwards every request with the administrator's token; a context manager. Speaks plain HTTP."""
 
     def __init__(self, api: ApiUnderTest) -> None:
         self._api = api
@@ -51,11 +51,9 @@ class RecordingProxy:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
 
     def write_kubeconfig(self, path: Path) -> None:
-        """A kubeconfig that leads here, with the administrator's token."""
+        """A kubeconfig that leads here, with no credentials: they aren't sent over plain HTTP."""
         url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        config = kubeconfig(url, None, {"token": self._api.admin_token} if self._api.admin_token else {})
-        path.touch(mode=0o600)
-        path.write_text(yaml.safe_dump(config), encoding="utf-8")
+        path.write_text(yaml.safe_dump(kubeconfig(url, None, {})), encoding="utf-8")
 
     def writes(self) -> list[tuple[str, str]]:
         """Method and path of every request so far that may change something, in order."""
@@ -93,6 +91,8 @@ class RecordingProxy:
         upstream = self._connect()
         try:
             headers = {name: value for name in _FORWARDED if (value := handler.headers.get(name))}
+            if self._api.admin_token:
+                headers["Authorization"] = f"Bearer {self._api.admin_token}"
             upstream.request(handler.command, handler.path, body or None, headers)
             _pass_on(upstream.getresponse(), handler)
         finally:

@@ -5,6 +5,7 @@ counts. Credentials of a plugin (`exec`, `auth-provider`) come from the `kuberne
 """
 
 import base64
+import logging
 import os
 import ssl
 from collections.abc import Callable, Sequence
@@ -25,6 +26,8 @@ from toposcope.kube.config import (
     usable,
 )
 from toposcope.kube.errors import ConfigError
+
+log = logging.getLogger(__name__)
 
 _LARGEST: Final = 16 << 20
 """A kubeconfig of a thousand clusters has some 5 MB; what is larger is another file."""
@@ -112,9 +115,14 @@ def _cluster(spec: str, files: Sequence[_Entry], name: str | None, context: _Ent
                 raise ConfigError(f"{entry.where}{field} is not supported: {why}")
     server = checked_url(f"{cluster.where}server", cluster.text("server"))
     has_tls = urlsplit(server).scheme == "https"
-    if user.values.get("exec") or user.values.get("auth-provider"):
+    if not has_tls:
+        # As kubectl, which reads them only for TLS: anybody on the way could take them.
+        if user.values:
+            log.warning("%s: credentials are not sent, because %sserver is not https", user.where[:-1], cluster.where)
+        token, identity = _static_token(_Entry(user.path, user.where, {})), _Identity(lambda _: None)
+    elif user.values.get("exec") or user.values.get("auth-provider"):
         token, identity = _from_plugin(spec, name, user)
-        if not token() and not (has_tls and identity.files):
+        if not token() and not identity.files:
             # The package has logged why; without this check requests would go out as anonymous.
             raise ConfigError(
                 f"{_plugin(user)}: it gave no credentials; does `kubectl get nodes` work with this kubeconfig?"
