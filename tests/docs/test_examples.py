@@ -38,8 +38,8 @@ def test_a_good_one_fits(example: str, cluster: Path, capsys: pytest.CaptureFixt
     code, page = check(example, cluster, capsys)
     assert code == 0, page
     assert "error:" not in page
-    # A flavor asks for no room.
-    assert "fits: " in page or example == "kueue-flavor.yaml"
+    # A flavor and a queue ask for no room.
+    assert "fits: " in page or example in ("kueue-flavor.yaml", "kueue-queue.yaml")
 
 
 @pytest.mark.parametrize("example", WRONG)

@@ -64,7 +64,10 @@ def crds(page: str) -> list[dict[str, Any]]:
     """Ours and those of the page's system; Kueue's Workload is not at hand, and takes any spec here."""
     found = [yaml.safe_load(CRD.read_bytes()), *map(upstream_crd, SYSTEMS[page])]
     if page == "kueue":
-        found.append(stand_in("kueue.x-k8s.io", "v1beta2", "Workload", "workloads"))
+        found += [
+            stand_in("kueue.x-k8s.io", "v1beta2", kind, f"{kind.lower()}s", namespaced=kind != "ClusterQueue")
+            for kind in ("Workload", "LocalQueue", "ClusterQueue")
+        ]
     return found
 
 

@@ -183,11 +183,12 @@ def _kai_strands(*on: str) -> list[Object]:
 
 
 def _queues(flavor: Object, status: Object | None = None) -> list[Object]:
-    covers = {"coveredResources": ["nvidia.com/gpu"], "flavors": [{"name": "h200", "resources": []}]}
+    quota = [{"name": "nvidia.com/gpu", "nominalQuota": "1000"}]
+    covers = {"coveredResources": ["nvidia.com/gpu"], "flavors": [{"name": "h200", "resources": quota}]}
     return [
         kueue("Topology", "cluster", {"levels": [{"nodeLabel": key} for _, key in LEVELS]}),
         kueue("ResourceFlavor", "h200", {"nodeLabels": {"nvidia.com/gpu.present": "true"}, **flavor}),
-        kueue("ClusterQueue", "all", {"resourceGroups": [covers]}, status=status),
+        kueue("ClusterQueue", "all", {"namespaceSelector": {}, "resourceGroups": [covers]}, status=status),
         kueue("LocalQueue", "gpus", {"clusterQueue": "all"}, "ml"),
     ]
 

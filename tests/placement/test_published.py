@@ -52,8 +52,9 @@ def kueue(level: str = RACK) -> Object:
 
 
 def grove() -> Object:
-    template = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "8"}}}]}}
-    clique = {"name": "c", "spec": {"replicas": 2, "podSpec": template["spec"]}}
+    containers = [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "8"}}}]
+    pod_spec = {"schedulerName": "kai-scheduler", "containers": containers}
+    clique = {"name": "c", "spec": {"replicas": 2, "roleName": "c", "podSpec": pod_spec}}
     constraint = {"topologyName": "cluster", "pack": {"required": "rack"}}
     spec = {"template": {"topologyConstraint": constraint, "cliques": [clique]}}
     return {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "metadata": {"name": "c"}, "spec": spec}

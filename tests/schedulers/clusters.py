@@ -18,6 +18,9 @@ _TAINTS: Final = (
     {"key": "soft", "value": "x", "effect": "PreferNoSchedule"},
 )
 _EFFECTS: Final = ("NoSchedule", "NoExecute")
+_GPU_TAINT: Final = {"key": GPU, "value": "present", "effect": "NoSchedule"}
+_GPU_TOLERATION: Final = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
+KUEUE: Final = "kueue.x-k8s.io/v1beta2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,13 @@ def _node(rng: random.Random, block: int, rack: int, number: int) -> Object:
     }
     if rng.random() < 0.06:
         del labels[rng.choice((BLOCK, RACK))]
+    if rng.random() < 0.05:
+        labels[rng.choice((BLOCK, RACK))] = "no-topology"
+    if rng.random() < 0.1:
+        del labels["gpu.topology/gpus"]
     spec: Object = {"taints": [rng.choice(_TAINTS)] if rng.random() < 0.15 else []}
+    if rng.random() < 0.15:
+        spec["taints"].append(_GPU_TAINT)
     ready = "False" if rng.random() < 0.05 else "True"
     # As the controllers of a real cluster leave them behind.
     if rng.random() < 0.1:
@@ -124,12 +133,67 @@ def pod_template(rng: random.Random, annotations: dict[str, str] | None = None, 
     return {"metadata": {"annotations": annotations or {}}, "spec": spec}
 
 
+def kueue_objects(rng: random.Random, queue: str) -> list[Object]:
+    """Flavors with nodes, taints and tolerations of their own, and their queue: in a cohort, or short of quota."""
+    flavors = [f"{queue}-f{number}" for number in range(rng.choice((1, 1, 2, 3)))]
+    objects = [_object("ResourceFlavor", name, _flavor(rng)) for name in flavors]
+    scarce = rng.random() < 0.3
+    cohort = {"cohortName": f"{queue}-cohort"} if rng.random() < 0.3 else {}
+    for name in (queue, f"{queue}-lender") if cohort else (queue,):
+        entries = []
+        for flavor in flavors:
+            quotas: list[Object] = [{"name": "cpu", "nominalQuota": "1000"}, {"name": "memory", "nominalQuota": "10Ti"}]
+            gpus: Object = {"name": GPU, "nominalQuota": str(rng.choice((4, 8, 16, 32)) if scarce else 100000)}
+            if cohort and rng.random() < 0.5:
+                gpus[rng.choice(("borrowingLimit", "lendingLimit"))] = str(rng.choice((0, 2, 4)))
+            entries.append({"name": flavor, "resources": [*quotas, gpus]})
+        group = {"coveredResources": ["cpu", "memory", GPU], "flavors": entries}
+        spec: Object = {"namespaceSelector": {}, "resourceGroups": [group], **cohort}
+        if rng.random() < 0.2:
+            spec["flavorFungibility"] = {"whenCanBorrow": "TryNextFlavor", "whenCanPreempt": "TryNextFlavor"}
+        objects.append(_object("ClusterQueue", name, spec))
+    return [*objects, _object("LocalQueue", queue, {"clusterQueue": queue})]
+
+
+def _flavor(rng: random.Random) -> Object:
+    labels = rng.choice(({GPU_NODES: "true"}, {GPU_NODES: "true"}, {"pool": "a"}, {"pool": "b", GPU_NODES: "true"}))
+    flavor: Object = {"nodeLabels": labels, "topologyName": rng.choice(("cluster", "cluster", "cluster", "racks"))}
+    if rng.random() < 0.5:
+        flavor["tolerations"] = [rng.choice((_GPU_TOLERATION, {"operator": "Exists"}))]
+    if rng.random() < 0.15:
+        flavor["nodeTaints"] = [_TAINTS[0]]
+    return flavor
+
+
+def _object(kind: str, name: str, spec: Object) -> Object:
+    metadata = {"name": name, "namespace": "default"} if kind == "LocalQueue" else {"name": name}
+    return {"apiVersion": KUEUE, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def kueue_topologies() -> list[Object]:
+    """All levels, and all but the broadest."""
+    levels = {"cluster": LEVELS, "racks": LEVELS[1:]}
+    return [
+        _object("Topology", name, {"levels": [{"nodeLabel": key} for key in keys]}) for name, keys in levels.items()
+    ]
+
+
+def limit_range() -> Object:
+    """Defaults for containers that say nothing of memory."""
+    spec = {"limits": [{"type": "Container", "default": {"memory": "96Gi"}, "defaultRequest": {"memory": "64Gi"}}]}
+    metadata = {"name": "defaults", "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": spec}
+
+
 def kueue_workload(rng: random.Random, name: str, queue: str) -> Object:
     """A Job or a JobSet for Kueue: pod sets that are kept together, in slices, or a leader with its workers."""
-    metadata = {"name": name, "namespace": "default", "labels": {"kueue.x-k8s.io/queue-name": queue}}
+    queue = queue if rng.random() < 0.97 else "nowhere"
+    metadata: Object = {"name": name, "namespace": "default", "labels": {"kueue.x-k8s.io/queue-name": queue}}
     shape = rng.random()
     if shape < 0.45:
-        template, pods = _kueue_pod_set(rng, plain=False)
+        template, pods = _kueue_pod_set(rng)
+        if pods > 1 and rng.random() < 0.25:
+            metadata["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": str(rng.randint(1, pods - 1))}
         spec = {"suspend": True, "parallelism": pods, "completions": pods, "template": template}
         return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
     if shape < 0.7:
@@ -142,7 +206,7 @@ def kueue_workload(rng: random.Random, name: str, queue: str) -> Object:
     else:
         sets = []
         for number in range(rng.randint(1, 3)):
-            template, pods = _kueue_pod_set(rng, plain=number > 0)
+            template, pods = _kueue_pod_set(rng)
             sets.append((f"s{number}", pods, template))
     jobs = [
         {
@@ -156,8 +220,8 @@ def kueue_workload(rng: random.Random, name: str, queue: str) -> Object:
     return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": spec}
 
 
-def _kueue_pod_set(rng: random.Random, *, plain: bool) -> tuple[Object, int]:
-    """A template and its pods; `plain`: perhaps without a word about topology, beside others that have one."""
+def _kueue_pod_set(rng: random.Random) -> tuple[Object, int]:
+    """A template and its pods, perhaps without a word about topology."""
     annotations: dict[str, str] = {}
     pods = rng.choice((1, 2, 3, 4, 6, 8, 12))
     kind = rng.random()
@@ -165,10 +229,11 @@ def _kueue_pod_set(rng: random.Random, *, plain: bool) -> tuple[Object, int]:
         annotations["kueue.x-k8s.io/podset-required-topology"] = rng.choice(LEVELS)
     elif kind < 0.65:
         annotations["kueue.x-k8s.io/podset-preferred-topology"] = rng.choice(LEVELS)
-    elif kind < 0.75 or not plain:
+    elif kind < 0.75:
         annotations["kueue.x-k8s.io/podset-unconstrained-topology"] = "true"
     if annotations and rng.random() < 0.3:
-        size = rng.choice([divisor for divisor in range(1, pods + 1) if pods % divisor == 0])
+        divisors = [divisor for divisor in range(1, pods + 1) if pods % divisor == 0]
+        size = rng.choice(divisors) if rng.random() < 0.8 else rng.randint(1, pods)
         annotations["kueue.x-k8s.io/podset-slice-required-topology"] = rng.choice(LEVELS)
         annotations["kueue.x-k8s.io/podset-slice-size"] = str(size)
     return pod_template(rng, annotations), pods

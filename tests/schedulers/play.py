@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from tests.schedulers.clusters import GPU_NODES, LEVELS, Cluster, Object
+from tests.schedulers.clusters import KUEUE, Cluster, Object
 from tests.support.api import ApiUnderTest
 from tools.apiserver.client import MERGE, wait_until
 from toposcope.placement.check import Checker
@@ -21,17 +21,19 @@ Answer = Literal["placed", "pending", "refused"]
 Ask = Callable[[ApiUnderTest, Object], tuple[Answer, str]]
 _NOW: Final = "?gracePeriodSeconds=0&propagationPolicy=Background"
 _PATIENCE: Final = 30.0
-_KUEUE: Final = "kueue.x-k8s.io/v1beta2"
+_SETTLED: Final = 30
+"""Answers in a row."""
 _PATHS: Final = {
     "Node": "/api/v1/nodes",
     "Pod": "/api/v1/namespaces/default/pods",
     "Job": "/apis/batch/v1/namespaces/default/jobs",
     "JobSet": "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets",
-    "Workload": f"/apis/{_KUEUE}/namespaces/default/workloads",
-    "LocalQueue": f"/apis/{_KUEUE}/namespaces/default/localqueues",
-    "Topology": f"/apis/{_KUEUE}/topologies",
-    "ResourceFlavor": f"/apis/{_KUEUE}/resourceflavors",
-    "ClusterQueue": f"/apis/{_KUEUE}/clusterqueues",
+    "Workload": f"/apis/{KUEUE}/namespaces/default/workloads",
+    "LocalQueue": f"/apis/{KUEUE}/namespaces/default/localqueues",
+    "Topology": f"/apis/{KUEUE}/topologies",
+    "ResourceFlavor": f"/apis/{KUEUE}/resourceflavors",
+    "ClusterQueue": f"/apis/{KUEUE}/clusterqueues",
+    "LimitRange": "/api/v1/namespaces/default/limitranges",
 }
 
 
@@ -65,26 +67,6 @@ class Comparison:
         where = "emptied" if self.emptied else "as it is"
         text = f"seed {self.seed}, cluster {where}: {self.contradiction}: check says {self.verdict}, {self.answer}: "
         return f"{text}{self.message}\n{json.dumps(self.workload)}"
-
-
-def kueue_objects(queue: str) -> list[Object]:
-    """A topology, a flavor of all GPU nodes, and a queue with more quota than any cluster has."""
-    quotas = [{"name": name, "nominalQuota": "1000000"} for name in ("cpu", "memory", "nvidia.com/gpu")]
-    group = {"coveredResources": [quota["name"] for quota in quotas], "flavors": [{"name": "gpu", "resources": quotas}]}
-    specs: dict[str, tuple[str, Object]] = {
-        "Topology": ("cluster", {"levels": [{"nodeLabel": key} for key in LEVELS]}),
-        "ResourceFlavor": ("gpu", {"nodeLabels": {GPU_NODES: "true"}, "topologyName": "cluster"}),
-        "ClusterQueue": (queue, {"namespaceSelector": {}, "resourceGroups": [group]}),
-        "LocalQueue": (queue, {"clusterQueue": queue}),
-    }
-    return [
-        {"apiVersion": _KUEUE, "kind": kind, "metadata": _metadata(kind, name), "spec": spec}
-        for kind, (name, spec) in specs.items()
-    ]
-
-
-def _metadata(kind: str, name: str) -> Object:
-    return {"name": name, "namespace": "default"} if kind == "LocalQueue" else {"name": name}
 
 
 def create(api: ApiUnderTest, objects: Iterable[Object]) -> None:
@@ -124,13 +106,17 @@ def verdict(folder: Path, cluster: Cluster, others: list[Object], workload: Obje
     return next(kind for kind in ("never", "full", "unclear", "fits") if kind in kinds)
 
 
-def on_kueue(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
-    """What Kueue does with a workload, which is gone afterwards."""
+def on_kueue(api: ApiUnderTest, workload: Object, *, flavors: int = 1, stays: bool = False) -> tuple[Answer, str]:
+    """What Kueue does with a workload, which is gone afterwards unless it `stays`.
+
+    Of several flavors it tries one a cycle and reports each, so it counts as pending when that has not changed a while.
+    """
     path, name = _PATHS[workload["kind"]], workload["metadata"]["name"]
     code, answer = api.request("POST", path, workload)
     if code != 201:
         return "refused", answer["message"]
     found: list[tuple[Answer, str]] = []
+    enough = 1 if flavors == 1 else _SETTLED
 
     def decided() -> bool:
         for item in api.get(_PATHS["Workload"])["items"]:
@@ -141,14 +127,21 @@ def on_kueue(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
                     found.append(("placed", ""))
                 elif reserved["status"] == "False":
                     found.append(("pending", reserved["message"]))
-        return bool(found)
+        return bool(found) and (found[-1][0] == "placed" or found.count(found[-1]) >= enough)
 
     wait_until(decided, f"Kueue's answer to {name}", _PATIENCE)
-    _remove_owned(api, workload)
-    return found[0]
+    if not stays:
+        remove_owned(api, workload)
+    return found[-1]
 
 
-def _remove_owned(api: ApiUnderTest, workload: Object) -> None:
+def workloads_of_kueue(api: ApiUnderTest) -> list[Object]:
+    """The Workloads, as files hold them."""
+    named = {"apiVersion": KUEUE, "kind": "Workload"}
+    return [{**item, **named} for item in api.get(_PATHS["Workload"])["items"]]
+
+
+def remove_owned(api: ApiUnderTest, workload: Object) -> None:
     """Without a garbage collector nothing removes the Workload of a Job."""
     name = workload["metadata"]["name"]
     remove(api, [workload])
@@ -193,14 +186,25 @@ def on_kube_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]
 
 
 def play(
-    api: ApiUnderTest, cluster: Cluster, seed: int, workloads: Iterable[Object], ask: Ask, said: Callable[[Object], str]
+    api: ApiUnderTest,
+    cluster: Cluster,
+    seed: int,
+    workloads: Iterable[Object],
+    ask: Ask,
+    said: Callable[[Object], str],
+    holders: Iterable[Object] = (),
 ) -> Iterator[Comparison]:
-    """Every workload alone: in the cluster as it is, then where all its pods have gone."""
+    """Every workload alone: beside what the cluster runs and Kueue holds for others, then where all that has gone."""
     create(api, [*cluster.nodes, *cluster.pods])
+    for holder in holders:
+        if on_kueue(api, holder, flavors=3, stays=True)[0] == "pending":
+            remove_owned(api, holder)
     asked = [(workload, said(workload)) for workload in workloads]
     for emptied in (False, True):
         if emptied:
             remove(api, cluster.pods)
+            for holder in holders:
+                remove_owned(api, holder)
         for workload, verdict in asked:
             answer, message = ask(api, workload)
             yield Comparison(seed, workload, answer, message, verdict, emptied)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -39,7 +40,7 @@ def kueue(folder: Path) -> Iterator[ApiUnderTest]:
     except BuildError as error:
         unavailable(error)
     with programs.api_server(folder) as api, programs.kueue(installed, api, folder):
-        play.create(api, play.kueue_objects("queue"))
+        play.create(api, [*clusters.kueue_topologies(), clusters.limit_range()])
         yield api
 
 
@@ -68,14 +69,21 @@ def test_kube_scheduler(kube_scheduler: ApiUnderTest, folder: Path) -> None:
 
 
 def test_kueue(kueue: ApiUnderTest, folder: Path) -> None:
-    others = play.kueue_objects("queue")
-
     def comparisons() -> Iterator[play.Comparison]:
         for seed in range(SEED, SEED + -(-_cases(200) // EACH)):
             rng = random.Random(seed)
-            cluster = clusters.cluster(rng)
-            workloads = [clusters.kueue_workload(rng, f"w-{seed}-{number}", "queue") for number in range(EACH)]
-            said = lambda workload, cluster=cluster: play.verdict(folder, cluster, others, workload)  # noqa: E731
-            yield from play.play(kueue, cluster, seed, workloads, play.on_kueue, said)
+            cluster, queue = clusters.cluster(rng), f"q-{seed}"
+            own = clusters.kueue_objects(rng, queue)
+            play.create(kueue, own)
+            others = [*clusters.kueue_topologies(), clusters.limit_range(), *own]
+            workloads = [clusters.kueue_workload(rng, f"w-{seed}-{number}", queue) for number in range(EACH)]
+            holders = [clusters.kueue_workload(rng, f"h-{seed}-{number}", queue) for number in range(rng.randint(0, 2))]
+
+            def said(workload: clusters.Object, cluster: clusters.Cluster = cluster, others: list[Any] = others) -> str:
+                return play.verdict(folder, cluster, [*others, *play.workloads_of_kueue(kueue)], workload)
+
+            flavors = sum(one["kind"] == "ResourceFlavor" for one in own)
+            ask = partial(play.on_kueue, flavors=flavors)
+            yield from play.play(kueue, cluster, seed, workloads, ask, said, holders)
 
     _judge(comparisons())

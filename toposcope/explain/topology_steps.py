@@ -24,7 +24,14 @@ _LEVEL_RULES: Final = (
     "pack-domain",
 )
 _HIERARCHY_RULES: Final = ("hierarchy", "slice-level")
-FEATURE_RULES: Final = ("grove-pathway", "scheduler-name", "queue-name", "wrong-place")
+FEATURE_RULES: Final = (
+    "grove-pathway",
+    "scheduler-name",
+    "queue-name",
+    "queue-exists",
+    "flavor-topology",
+    "wrong-place",
+)
 _OWN_STEP: Final = frozenset((*_TOPOLOGY_RULES, *_LEVEL_RULES, *_HIERARCHY_RULES, *FEATURE_RULES))
 """Rules that a step of their own reports."""
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from toposcope.api.cluster_topology import API_VERSION, KIND
 from toposcope.integrations.dynamo import workload as dynamo
-from toposcope.integrations.framework.document import Finding, kind_of
+from toposcope.integrations.framework.document import Field, Finding, kind_of, name_of, namespace_of
 from toposcope.integrations.framework.levels import TopologyLevels, UnreadableDocumentError, domain_topology
 from toposcope.integrations.framework.system import ClusterFacts, Reading, ReadTopologies, System
 from toposcope.integrations.grove import topology as grove_topology
@@ -21,6 +21,7 @@ from toposcope.integrations.kai import pod_group
 from toposcope.integrations.kai import topology as kai_topology
 from toposcope.integrations.kai import workload as kai
 from toposcope.integrations.kubernetes import workload as kubernetes
+from toposcope.integrations.kueue import queues
 from toposcope.integrations.kueue import topology as kueue_topology
 from toposcope.integrations.kueue import workload as kueue
 from toposcope.integrations.lws import api as lws_api
@@ -64,6 +65,8 @@ _KINDS: Final[Mapping[tuple[str, str], Callable[[Any, Catalogue], TopologyLevels
     ("kueue.x-k8s.io", "Topology"): kai_topology.read,
 }
 """Readers of topology resources by API group and kind."""
+_CONFIGURING: Final = {kind.key for kind in queues.READ if kind is not queues.WORKLOAD}
+"""Kinds of Kueue's that count as applied where they stand beside a workload."""
 _OPTIONS: Final = {(kind.group, kind.kind): kind.option for kind in PUBLISHED}
 _FIELDS: Final[Mapping[str, Callable[[Any, Catalogue], TopologyLevels]]] = {
     "topology_keys": lambda document, _: osmo_pool.read(document),
@@ -100,7 +103,7 @@ def with_documents(cluster: ClusterFacts, documents: Collection[Mapping[str, Any
     documents do.
     """
     pools, schedulers, topologies = dict(cluster.pools), dict(cluster.schedulers), dict(cluster.topologies)
-    read = dict(cluster.read)
+    read, objects = dict(cluster.read), dict(cluster.objects)
     for document in documents:
         if osmo_pool.POOL.claims(document):
             pools.update((pool.name, pool) for pool in osmo_pool.pools_of(document))
@@ -114,8 +117,18 @@ def with_documents(cluster: ClusterFacts, documents: Collection[Mapping[str, Any
                 levels, aliases = read_topology(document), kai_topology.aliases_of(document)
                 topology = replace(levels, source=str(document["kind"]), aliases=aliases)
                 read = _with_topology(read, option, topology)
+        elif kind_of(document) in _CONFIGURING:
+            there = objects.get(kind_of(document), ())
+            if _name(document) not in map(_name, there):
+                objects[kind_of(document)] = (*there, document)
     pod_groups = {**cluster.pod_groups, **pod_group.members_of_documents(documents)}
-    return replace(cluster, pools=pools, schedulers=schedulers, topologies=topologies, read=read, pod_groups=pod_groups)
+    configured = replace(cluster, pools=pools, schedulers=schedulers, topologies=topologies, read=read, objects=objects)
+    return replace(configured, pod_groups=pod_groups)
+
+
+def _name(document: Mapping[str, Any]) -> tuple[str, str]:
+    root = Field(document)
+    return namespace_of(root), name_of(root)
 
 
 def _with_topology(

@@ -1,18 +1,20 @@
 """A workload checked against a cluster: what is wrong with it, and whether it would fit."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
-from toposcope.integrations.framework.constraints import Workload, simplified
+from toposcope.api.label_keys import HOSTNAME
+from toposcope.integrations.framework.constraints import Admission, Decision, Workload, simplified
 from toposcope.integrations.framework.document import Finding
 from toposcope.integrations.framework.levels import TopologyLevels
-from toposcope.integrations.framework.system import Reading
+from toposcope.integrations.framework.system import Held, Reading
 from toposcope.integrations.registry import READS, readings, with_documents
 from toposcope.placement.gangs import by_kai
 from toposcope.placement.in_order import in_order
-from toposcope.placement.known_topologies import OWN, STAND_INS, cluster_facts, members_of_pods
+from toposcope.placement.known_topologies import OWN, STAND_INS, cluster_facts, held_by_kueue, members_of_pods
 from toposcope.placement.room import PODS, Node, Obstacle, Room
 from toposcope.placement.shortage import Offer, Shortage, offers
 from toposcope.placement.verdict import Fittings, Kind, Remedy, Verdict, fittings, judge
@@ -62,10 +64,13 @@ class Checker:
         facts = cluster_facts(snapshot)
         facts = replace(facts, pod_groups={**facts.pod_groups, **members_of_pods(own)})
         self.known = with_documents(facts, list(documents))
-        self._nodes: dict[bool, list[Node]] = {}
+        self.known = replace(self.known, held=held_by_kueue(self.known, snapshot))
+        self._nodes: dict[tuple[bool, frozenset[tuple[str, str]] | None], list[Node]] = {}
+        self._decided: dict[Admission, Decision] = {}
 
     def check(self, document: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> tuple[Checked, ...]:
         """One result for each system that handles the document; empty when none does. Never raises."""
+        self._decided.clear()
         return tuple(self._checked(reading) for reading in readings(document, self.known, before))
 
     def _checked(self, reading: Reading) -> Checked:
@@ -81,8 +86,10 @@ class Checker:
             another = self.verdict(stage)
             if another and (verdict is None or _ORDER.index(another.kind) > _ORDER.index(verdict.kind)):
                 reading, verdict = replace(reading, workload=stage), another
-        if reading.workload and (note := self._stand_in(reading.workload)):
-            reading = replace(reading, workload=replace(reading.workload, notes=(*reading.workload.notes, note)))
+        if workload := reading.workload:
+            decided = self._decided.get(workload.admission) if workload.admission else None
+            notes = (*workload.notes, *(decided.notes if decided else ()), self._stand_in(workload))
+            reading = replace(reading, workload=replace(workload, notes=tuple(filter(None, notes))))
         return Checked(reading, verdict)
 
     def _stand_in(self, workload: Workload) -> str:
@@ -103,8 +110,10 @@ class Checker:
         if lost := self._lost(workload, levels):
             return Verdict("never", limitation=lost)
         verdict = judge(workload.groups, levels or workload.levels, nodes, partial=not levels)
-        if levels and workload.in_order:
-            verdict = in_order(verdict, workload.in_order, levels, nodes)
+        if workload.admission:
+            decision = self._decided.get(workload.admission) or workload.admission.decide(nodes)
+            self._decided[workload.admission] = decision
+            verdict = in_order(verdict, workload.admission, nodes, decision)
         if workload.gang is not None:
             verdict = by_kai(verdict, workload, levels, nodes)
         return replace(verdict, remedies=tuple(map(self._with_pods, verdict.remedies)))
@@ -150,9 +159,11 @@ class Checker:
         KAI and Kueue know nothing of a ClusterTopology's selector, and a placeholder is a value like any other to them.
         """
         topology, reads = self.topology(workload), workload.system in READS
-        if reads not in self._nodes:
-            self._nodes[reads] = list(nodes_of(self.snapshot, frozenset() if reads else None))
-        return topology.levels if topology else (), self._nodes[reads]
+        own = workload.admission.own if workload.admission else None
+        if (reads, own) not in self._nodes:
+            held = {key: domains for key, domains in self.known.held.items() if own is not None and key not in own}
+            self._nodes[reads, own] = list(nodes_of(self.snapshot, frozenset() if reads else None, held))
+        return topology.levels if topology else (), self._nodes[reads, own]
 
     def _lost(self, workload: Workload, levels: Sequence[Level]) -> str:
         """Which levels of the scheduler's own topology no node carries any more; empty where all are carried."""
@@ -170,13 +181,20 @@ MAX_PODS: Final = 110
 """The kubelet's default, where a node does not say."""
 
 
-def nodes_of(snapshot: Snapshot, placeholders: frozenset[str] | None = None) -> Iterator[Node]:
-    """The nodes with what is free on them; where pods are unknown, everything counts as free."""
+def nodes_of(snapshot: Snapshot, placeholders: frozenset[str] | None, held: Held) -> Iterator[Node]:
+    """The nodes with what is free on them and not held; where pods are unknown, everything counts as free."""
     unknown = snapshot.catalogue.placeholders if placeholders is None else placeholders
+    on_hosts: dict[str | None, Counter[str]] = {}
+    for domains in held.values():
+        for values, amounts in domains.items():
+            if len(values) == 1:  # an assignment of nodes names these alone
+                on_hosts.setdefault(values[0], Counter()).update(amounts)
     for view in snapshot.nodes:
         total = view.allocatable if PODS in view.allocatable else {**view.allocatable, PODS: MAX_PODS}
         taken = snapshot.requested.get(view.name)
         free = {name: amount - taken.get(name, 0) for name, amount in total.items()} if taken else total
+        if on_hosts and (more := on_hosts.get(view.label(HOSTNAME))):
+            free = {name: amount - more[name] for name, amount in free.items()}
         yield Node(view.name, _Labels(view), free, total, view.taints, _obstacle(view), unknown)
 
 

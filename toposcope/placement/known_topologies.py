@@ -3,16 +3,17 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from toposcope.api.cluster_topology import KIND
 from toposcope.integrations.framework.constraints import PodGroupMember, PodGroupMembers, PodGroupName, Pods
-from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.pods import node_filter_of
-from toposcope.integrations.framework.system import ClusterFacts, ExclusivePod, ReadTopologies
+from toposcope.integrations.framework.system import ClusterFacts, ExclusivePod, Held, ReadTopologies
 from toposcope.integrations.kai.api import GROUP_OF, SUB_GROUP_OF
 from toposcope.integrations.kai.topology import aliases_of
+from toposcope.integrations.kueue import queues
 from toposcope.integrations.registry import EXCLUSIVE_POD_LABELS
 from toposcope.integrations.watched import PUBLISHED
 from toposcope.snapshot.model import PodView, Published, Snapshot
@@ -52,7 +53,31 @@ def cluster_facts(snapshot: Snapshot) -> ClusterFacts:
         grove=snapshot.grove,
         domain_of=snapshot.catalogue.domain_of,
         read=read,
+        objects=_objects(snapshot),
     )
+
+
+def _objects(snapshot: Snapshot) -> dict[tuple[str, str], tuple[Mapping[str, Any], ...]]:
+    """What decides besides topologies, by kind: those of which the snapshot has some, or the cluster none."""
+    objects: dict[tuple[str, str], list[Mapping[str, Any]]] = {
+        kind.key: [] for kind in queues.READ if snapshot.served.get(kind.name)
+    }
+    for document in snapshot.objects:
+        objects.setdefault(kind_of(document), []).append(document)
+    return {key: tuple(documents) for key, documents in objects.items()}
+
+
+def held_by_kueue(facts: ClusterFacts, snapshot: Snapshot) -> Held:
+    """What Kueue holds for admitted pods that have no node yet."""
+    if not facts.objects.get(queues.WORKLOAD.key):
+        return {}
+    bound: dict[tuple[str, str, str], list[Mapping[str, str]]] = {}
+    for pod in snapshot.pods or ():
+        node = snapshot.by_name.get(pod.node)
+        name, pod_set = pod.annotations.get(queues.WORKLOAD_OF), pod.labels.get(queues.POD_SET_OF)
+        if node and name and pod_set:
+            bound.setdefault((pod.namespace, name, pod_set), []).append(node.labels)
+    return queues.held(facts, bound)
 
 
 def _inferred(snapshot: Snapshot) -> dict[str, TopologyLevels]:

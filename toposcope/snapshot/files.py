@@ -1,14 +1,16 @@
 """A snapshot from saved files: what `kubectl get -o yaml` or `-o json` printed (see `SAVE`), or `toposcope save`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import msgspec
 
 from toposcope.api.cluster_topology import GROUP, KIND, Topology
+from toposcope.integrations.framework.document import Field, kind_of, name_of, namespace_of
 from toposcope.integrations.framework.system import SchedulerProfiles
+from toposcope.integrations.kueue import queues
 from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.listing import UNREADABLE
 from toposcope.snapshot.decode import Decoder, KeepMatrix, degraded, paused_gc, published, topology_of
@@ -20,6 +22,7 @@ from toposcope.snapshot.problems import InputError, Meter, Place, Problem, Progr
 from toposcope.topology.catalogue import BUILT_IN
 
 _PUBLISHED: Final = frozenset((kind.group, kind.kind) for kind in PUBLISHED)
+_OBJECTS: Final = frozenset(kind.key for kind in queues.READ)
 SAVE: Final = "kubectl get nodes,pods,clustertopologies.gpu.topology -A -o json > cluster.json"
 """The command that saves everything a snapshot is made of."""
 _REPORT_EVERY: Final = 500
@@ -44,6 +47,7 @@ class _Builder:
         self._topologies: dict[str, Topology] = {}
         self._published: dict[tuple[str, str, str], Published] = {}
         self._grove: list[SchedulerProfiles | None] = []
+        self._objects: dict[tuple[str, str, str], Mapping[str, Any] | None] = {}
 
     def add_snapshot(self, saved: Snapshot) -> None:
         """Add a whole snapshot; its pods are not read unless other files hold some too."""
@@ -53,6 +57,8 @@ class _Builder:
         for resource in saved.published:
             self._add_published(resource)
         self._grove.append(saved.grove)
+        for document in saved.objects:
+            self._add_object(document)
         self._catalogue = saved.catalogue
 
     def read(self, name: str, stdin: IO[bytes] | None) -> list[Problem]:
@@ -96,6 +102,9 @@ class _Builder:
                 self._grove.append(configuration(document.read))
             elif kind in _PUBLISHED:
                 self._add_published(published(document.api_version, document.kind, document.read))
+            elif kind in _OBJECTS:
+                named = {"apiVersion": document.api_version, "kind": document.kind}
+                self._add_object({**document.read(dict), **named})
         except (ValueError, msgspec.ValidationError) as error:
             raise document.bad(error) from error
 
@@ -116,6 +125,10 @@ class _Builder:
     def _add_published(self, resource: Published) -> None:
         self._published[resource.api_version, resource.kind, resource.name] = resource
 
+    def _add_object(self, document: Mapping[str, Any]) -> None:
+        root = Field(document)
+        self._objects[kind_of(document)[1], namespace_of(root), name_of(root)] = queues.kept(document)
+
     def snapshot(self, source: str) -> Snapshot:
         """The snapshot of everything that was added."""
         warnings = []
@@ -132,6 +145,7 @@ class _Builder:
             topologies=tuple(sorted(self._topologies.values(), key=attrgetter("name"))),
             published=tuple(self._published.values()),
             grove=only(self._grove),
+            objects=tuple(document for document in self._objects.values() if document is not None),
             warnings=tuple(warnings),
             catalogue=self._catalogue,
         )

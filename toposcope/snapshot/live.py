@@ -9,8 +9,11 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from toposcope.api.cluster_topology import API_VERSION, PATH, Topology
+from toposcope.integrations.framework.features import Kind
+from toposcope.integrations.framework.published import PublishedKind
 from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES
+from toposcope.integrations.kueue import queues
 from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError, KubeError, ResourceExpiredError, UnreachableError
@@ -88,8 +91,9 @@ def load_live(
 def load_published(client: ApiClient, source: str) -> Snapshot:
     """Only what schedulers read, with a warning for each kind that must not be listed. Raises KubeError."""
     reader = _Reader(client, silent, degraded)
-    found = tuple(reader.published())
-    return Snapshot(source, None, (), None, published=found, served=reader.served, warnings=tuple(reader.warnings))
+    found, objects = tuple(reader.published()), reader.objects()
+    warnings = tuple(reader.warnings)
+    return Snapshot(source, None, (), None, published=found, served=reader.served, objects=objects, warnings=warnings)
 
 
 def load_topologies(client: ApiClient, source: str, now: datetime) -> Snapshot:
@@ -120,6 +124,7 @@ class _Reader:
                 topologies=topologies,
                 pods=self._pods(wanted.node) if wanted.pods else None,
                 published=tuple(self.published()) if wanted.published else (),
+                objects=self.objects() if wanted.published else (),
                 served=self.served,
                 grove=self._grove(),
                 warnings=tuple(self.warnings),
@@ -164,24 +169,37 @@ class _Reader:
     def published(self) -> Iterator[Published]:
         """The topology resources of all schedulers."""
         for kind in PUBLISHED:
-            for version in kind.versions:
-                api_version = f"{kind.group}/{version}"
+            why = "what its scheduler reads is unknown"
+            yield from self._served(kind, why, lambda of, raw, kind=kind: published(of, kind.kind, _reader(raw)))  # type: ignore[misc]
 
-                def decode(raw: msgspec.Raw, of: str = api_version, kind: str = kind.kind) -> Published:
-                    return published(of, kind, _reader(raw))
+    def objects(self) -> tuple[Mapping[str, Any], ...]:
+        """What else decides what schedulers admit."""
+        found: list[Mapping[str, Any] | None] = []
+        for kind in queues.READ:
+            why = "quota and queues are unknown"
+            named = lambda of, raw, kind=kind: {**_reader(raw)(dict), "apiVersion": of, "kind": kind.kind}  # noqa: E731
+            found += [queues.kept(document) for document in self._served(kind, why, named)]
+        return tuple(document for document in found if document is not None)
 
-                try:
-                    yield from self._list(kind.name, f"/apis/{api_version}/{kind.plural}", {}, decode)
-                    self.served[kind.name] = True
+    def _served(
+        self, kind: PublishedKind | Kind, without: str, decode: Callable[[str, msgspec.Raw], _T]
+    ) -> Iterator[_T]:
+        """All objects of a kind in the preferred version that is served."""
+        for version in kind.versions:
+            api_version = f"{kind.group}/{version}" if kind.group else version
+            path = f"/apis/{api_version}/{kind.plural}" if kind.group else f"/api/{version}/{kind.plural}"
+            try:
+                yield from self._list(kind.name, path, {}, lambda raw, of=api_version: decode(of, raw))  # type: ignore[misc]
+                self.served[kind.name] = True
+                break
+            except ApiError as error:
+                if error.status == _FORBIDDEN:
+                    self.served.pop(kind.name, None)
+                    self.warnings.append(forbidden(kind.name, without, error))
                     break
-                except ApiError as error:
-                    if error.status == _FORBIDDEN:
-                        self.served.pop(kind.name, None)
-                        self.warnings.append(forbidden(kind.name, "what its scheduler reads is unknown", error))
-                        break
-                    if not error.not_found:
-                        raise
-                    self.served[kind.name] = False
+                if not error.not_found:
+                    raise
+                self.served[kind.name] = False
 
     def _grove(self) -> SchedulerProfiles | None:
         """What Grove's operator is configured with, where Grove is installed and its ConfigMap may be read."""

@@ -153,8 +153,10 @@ class Snapshot:
     catalogue: Catalogue = BUILT_IN
     """Which label carries which level: the built-in one, or an admin's."""
     served: Mapping[str, bool] = field(default_factory=dict)
-    """Whether the cluster serves each kind of topology resource (`topologies.kai.scheduler`), of which `published` has
-    all; of the kinds that are not here more may exist."""
+    """Whether the cluster serves each kind of which `published` or `objects` has all (`topologies.kai.scheduler`); of
+    the kinds that are not here more may exist."""
+    objects: tuple[Mapping[str, Any], ...] = ()
+    """What else decides what schedulers admit: Kueue's queues, flavors and admitted Workloads, LimitRanges."""
     grove: SchedulerProfiles | None = None
     """What the configuration of Grove's operator says of schedulers; None: not known."""
 

@@ -94,6 +94,7 @@ class _Cluster(msgspec.Struct, frozen=True, array_like=True):
     requested: Column[dict[str, int]]
     served: dict[str, bool] = {}
     grove: SchedulerProfiles | None = None
+    objects: list[dict[str, Any]] = []
 
 
 class _Pods(msgspec.Struct, frozen=True, array_like=True):
@@ -175,6 +176,7 @@ def _cluster(snapshot: Snapshot) -> _Cluster:
         requested=_column(snapshot.requested.get(node.name, NOTHING) for node in nodes),
         served=dict(snapshot.served),
         grove=snapshot.grove,
+        objects=[dict(document) for document in snapshot.objects],
         **fields,
     )
 
@@ -220,6 +222,7 @@ def read_packed(path: Path, keep_matrix: KeepMatrix) -> Snapshot:
             published=tuple(cluster.published),
             served=cluster.served,
             grove=cluster.grove,
+            objects=tuple(cluster.objects),
             warnings=tuple(cluster.warnings),
             catalogue=cluster.catalogue or BUILT_IN,
         )

@@ -96,7 +96,7 @@ class Checks:
             raise BusyError
         try:
             read = self._published()
-            snapshot = replace(self._snapshot(), published=read.published, served=read.served)
+            snapshot = replace(self._snapshot(), published=read.published, served=read.served, objects=read.objects)
             checks, problems = within(self._seconds, lambda: _checked(text, snapshot, views))
         except DeadlineError:
             raise CheckTimeoutError from None

@@ -4,10 +4,11 @@ A group is kept together at its `required` level, and, where that is possible, a
 independent of each other: each is kept together by itself. What is below a group stays inside the domain of the group.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
-from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter
+from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter, Taint
 from toposcope.topology.levels import Level
 
 
@@ -89,18 +90,58 @@ def simplified(groups: Iterable[Group]) -> tuple[Group, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class OrderedPods:
-    """Pods that a scheduler assigns at once and for good, before it looks at the next ones."""
+class OfferedNode(Protocol):
+    """A node as a scheduler sees it."""
 
-    pods: Pods
-    level: Level | None
-    """None: none is asked for."""
-    required: bool = False
-    slices: tuple[tuple[Level, int], ...] = ()
-    """Level and size of each slice layer, the broadest first."""
-    group: str | None = None
-    """Pods of one group share a domain: those with the smaller count, a single pod, lead the others."""
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """All of its labels."""
+
+    @property
+    def taints(self) -> Sequence[Taint]:
+        """Those that repel pods."""
+
+    @property
+    def obstacle(self) -> str:
+        """Why it takes no new pod; empty: it does."""
+
+    @property
+    def free(self) -> Mapping[str, int]:
+        """What is left on it, by resource."""
+
+    @property
+    def total(self) -> Mapping[str, int]:
+        """What it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a scheduler would do with a workload."""
+
+    refusal: str = ""
+    """Why it would wait; empty: it is placed."""
+    no_flavor: bool = False
+    """Whether it gets no flavor, for lack of quota or because none takes its pods, whatever room there is."""
+    placed: tuple[tuple[Pods, str, int], ...] = ()
+    """Pods, their node and how many of them it gets; the node is empty where a whole domain was assigned."""
+    topology: str | None = None
+    """The topology that they were assigned on; None: nodes are left to another scheduler."""
+    notes: tuple[str, ...] = ()
+
+
+class Admission(Protocol):
+    """The exact procedure of a scheduler for one workload."""
+
+    @property
+    def own(self) -> frozenset[tuple[str, str]]:
+        """Namespace and name of what it has admitted of this workload already: that holds nothing against it."""
+
+    def decide(self, nodes: Sequence[OfferedNode], *, emptied: bool = False) -> Decision:
+        """What it would do now; `emptied`: were nothing else running or admitted, and all nodes Ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +161,11 @@ class Workload:
     """False: too little is known to say whether it fits; the notes say what."""
     notes: tuple[str, ...] = ()
     """What the admin should know about how the workload was read."""
-    in_order: tuple[OrderedPods, ...] = ()
-    """Where the scheduler assigns pods in this order and takes none back; empty: nothing is known of an order."""
     gang: bool | None = None
     """Where KAI places it. True: all pods of a copy start, or none. False: one after the other, the first pod decides
     the domain."""
+    admission: Admission | None = None
+    """How the scheduler decides, where its procedure is known; None: only what is possible is known."""
 
 
 PodGroupName = tuple[str, str]

@@ -21,6 +21,10 @@ class ExclusivePod:
     node_labels: Mapping[str, str]
 
 
+Held = Mapping[tuple[str, str], Mapping[tuple[str, ...], Mapping[str, int]]]
+"""By namespace and name of a Workload, then by domain (the values of its topology assignment): amounts by resource."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReadTopologies:
     """The topology resources that one system reads."""
@@ -65,6 +69,10 @@ class ClusterFacts:
     """By the kind that is read, as `spec.publish` names it: `kueue`."""
     reads: str = ""
     """Which of them `topologies` are."""
+    objects: Mapping[tuple[str, str], tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
+    """What else decides, by API group and kind: Kueue's queues; all of the cluster, or a kind is not known."""
+    held: Held = field(default_factory=dict)
+    """What Kueue holds for pods that it admitted and that have no node yet."""
 
     def seen_by(self, reads: str) -> "ClusterFacts":
         """The same for a system that reads one kind of topology resource."""

@@ -9,21 +9,41 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from toposcope.integrations.framework.constraints import OrderedPods, Pods
-from toposcope.topology.levels import Level
+from toposcope.integrations.framework.constraints import Pods
+from toposcope.integrations.framework.node_affinity import NodeFilter
 
 Amounts = Mapping[str, int]
 PODS: Final = "pods"
 
 
 @dataclass(frozen=True, slots=True)
+class OrderedPods:
+    """A pod set. Levels are label keys."""
+
+    pods: Pods
+    level: str | None
+    """None: none is asked for."""
+    required: bool = False
+    slices: tuple[tuple[str, int], ...] = ()
+    """Level and size of each slice layer, the broadest first."""
+    group: str | None = None
+    """Pod sets of one group share a domain: the one with the smaller count, a single pod, leads the others."""
+    explicit: bool = True
+    """Whether it says anything of topology; False: it is placed all the same where each flavor has a topology."""
+    least: int | None = None
+    """So many pods would do."""
+
+
+@dataclass(frozen=True, slots=True)
 class Leaf:
-    """One node: its values of the topology's levels, broadest first, and what is free on it (`pods` included)."""
+    """One node, or a domain where no level is the node: its values of the topology's levels, broadest first."""
 
     path: tuple[str, ...]
-    free: Amounts
-    usable: Callable[[Pods], bool]
+    free: dict[str, int]
+    """What is left (`pods` included); assigning takes from it."""
+    usable: Callable[[NodeFilter], bool]
     """Whether node selector, affinity and tolerations let pods onto it."""
+    node: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +78,11 @@ class _Domain:
 class Assigner:
     """Assigns pod sets on a topology; what one takes is gone for those that follow."""
 
-    def __init__(self, levels: Sequence[Level], leaves: Sequence[Leaf]) -> None:
-        """Every leaf has a value of each of the topology's levels."""
+    def __init__(self, levels: Sequence[str], leaves: Sequence[Leaf]) -> None:
+        """`levels` are label keys; every leaf has a value of each."""
         self.levels = tuple(levels)
         self.leaves = leaves
-        self.free = [dict(leaf.free) for leaf in leaves]
+        self._usable: dict[NodeFilter, list[bool]] = {}
         self.by_level: list[list[_Domain]] = [[] for _ in levels]
         top: list[_Domain] = []
         known: dict[tuple[str, ...], _Domain] = {}
@@ -76,18 +96,30 @@ class Assigner:
                     domains.append(known[path])
                 siblings = known[path].children
 
+    def usable(self, node_filter: NodeFilter) -> list[bool]:
+        """By leaf: whether the pods may use it."""
+        if node_filter not in self._usable:
+            self._usable[node_filter] = [leaf.usable(node_filter) for leaf in self.leaves]
+        return self._usable[node_filter]
+
+    def take(self, assignments: Iterable[Assignment], sign: int = 1) -> None:
+        """Take what was assigned from the leaves, or with the sign -1 give it back."""
+        for pod_set, leaf, count in assignments:
+            _take(self.leaves[leaf].free, pod_set.pods, sign * count)
+
     def assign(self, pod_sets: Iterable[OrderedPods]) -> list[Assignment] | Unassigned:
-        """Assign all of them; the first that finds no room ends it."""
+        """Assign all of them, or none: the first that finds no room ends it."""
         assignments: list[Assignment] = []
         for leader, workers in _in_groups(pod_sets):
             result = _Search(self, workers, leader).run()
             if isinstance(result, Unassigned):
+                self.take(assignments, -1)
                 return result
             for domain in result:
                 for members, count in ((workers, domain.pods), (leader, domain.leaders)):
                     if members and count:
-                        _take(self.free[domain.leaf], members.pods, count)
                         assignments.append((members, domain.leaf, count))
+                        self.take(assignments[-1:])
         return assignments
 
 
@@ -124,6 +156,8 @@ class _Search:
         self._slices = [(assigner.levels.index(level), size) for level, size in workers.slices]
         self._slice_level, self._slice_size = self._slices[0] if self._slices else (self._lowest, 1)
         self._inner = self._inner_sizes()
+        # Kueue asks the workers' selector and tolerations of the leader, too.
+        self._usable = assigner.usable(workers.pods.node_filter)
         for domain in self._by_level[0]:
             self._fill(domain, 0)
 
@@ -179,10 +213,9 @@ class _Search:
             domain.slices_with_leader = domain.pods_with_leader // self._slice_size
 
     def _fill_leaf(self, domain: _Domain) -> None:
-        # Kueue asks the workers' selector and tolerations of the leader, too.
-        if not self._assigner.leaves[domain.leaf].usable(self._workers.pods):
+        if not self._usable[domain.leaf]:
             return
-        free = self._assigner.free[domain.leaf]
+        free = self._assigner.leaves[domain.leaf].free
         domain.pods = domain.pods_with_leader = _times(free, self._workers.pods)
         if self._leader and _times(free, self._leader.pods):
             domain.leaders = 1

@@ -16,15 +16,14 @@ from toposcope.integrations.framework.features import (
     passed,
     unknown,
 )
-from toposcope.integrations.kueue.api import QUEUE_NAME
+from toposcope.integrations.kueue import queues
+from toposcope.integrations.kueue.api import GROUP, QUEUE_NAME, TOPOLOGIES
 
-_VERSIONS: Final = ("v1beta2", "v1beta1")
-_GROUP: Final = "kueue.x-k8s.io"
-WORKLOAD: Final = Kind(_GROUP, "Workload", "workloads", _VERSIONS, ("wl",))
-LOCAL_QUEUE: Final = Kind(_GROUP, "LocalQueue", "localqueues", _VERSIONS)
-CLUSTER_QUEUE: Final = Kind(_GROUP, "ClusterQueue", "clusterqueues", _VERSIONS, namespaced=False)
-FLAVOR: Final = Kind(_GROUP, "ResourceFlavor", "resourceflavors", _VERSIONS, namespaced=False)
-TOPOLOGY: Final = Kind(_GROUP, "Topology", "topologies", (*_VERSIONS, "v1alpha1"), namespaced=False)
+WORKLOAD: Final = queues.WORKLOAD
+LOCAL_QUEUE: Final = queues.LOCAL_QUEUE
+CLUSTER_QUEUE: Final = queues.CLUSTER_QUEUE
+FLAVOR: Final = queues.FLAVOR
+TOPOLOGY: Final = Kind(GROUP, "Topology", "topologies", TOPOLOGIES.versions, namespaced=False)
 _WAITING: Final = {("QuotaReserved", "False"), ("Admitted", "False"), ("Evicted", "True"), ("Preempted", "True")}
 """Type and status of the conditions that say why a Workload does not run."""
 

@@ -25,6 +25,7 @@ from toposcope.integrations.kueue.api import (
 )
 
 _MAX_LAYERS: Final = 3
+_EXPLICIT: Final = (REQUIRED, PREFERRED, UNCONSTRAINED, SLICE_REQUIRED, SLICE_SIZE, SLICE_LAYERS)
 _BOOLEANS: Final = frozenset(["1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"])
 """What Go's ParseBool takes."""
 _NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
@@ -61,6 +62,8 @@ class Request:
     slices: tuple[Slices, ...] = ()
     """Broadest first; the inner ones divide the outer ones."""
     group: str | None = None
+    explicit: bool = True
+    """Whether it says anything of topology."""
 
     @property
     def level(self) -> NamedLevel | None:
@@ -98,6 +101,7 @@ class _Reader:
             None if self._at(REQUIRED) else self._named(self._at(PREFERRED)),
             self._layers() if self._at(SLICE_LAYERS) else self._two_levels(),
             group,
+            any(self._at(key) for key in _EXPLICIT),
         )
 
     def _at(self, key: str) -> Field:
@@ -286,6 +290,14 @@ def _check_pair(name: str, one: Request, other: Request) -> None:
                 f"got: {counts[0]} replica(s) and {counts[1]} replica(s) in the group",
                 "one of the two is the leader, a single pod",
             )
+    leader, workers = (one, other) if one.pod_set.count < other.pod_set.count else (other, one)
+    if leader.pod_set.pods.node_filter != workers.pod_set.pods.node_filter:
+        (leader.pod_set.template / "spec").warn(
+            "kueue/leader-nodes",
+            "Kueue 0.19 looks for the leader's node by the node selector, affinity and tolerations of the workers, "
+            "and these differ",
+            f"write the same as in {(workers.pod_set.template / 'spec').path}",
+        )
     if _keys(one) != _keys(other):
         for request, partner in ((one, other), (other, one)):
             request.where.error(
