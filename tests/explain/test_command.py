@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.explain.waiting import (
+    LEVELS,
     Object,
     binding,
     cluster_topology,
@@ -77,6 +78,21 @@ def test_kinds_missing_from_the_files_are_unknown(tmp_path: Path, capsys: pytest
     assert found["room"] == ("unknown", "pods are not visible, so free resources are unknown")
     assert found["drift"][0] == "unknown"
     assert found["labels"][0] == found["levels"][0] == "passed"
+
+
+@pytest.mark.parametrize(
+    ("kept", "outcome"), [(("a", "b"), "passed"), (("a",), "passed"), ((), "passed"), (("c",), "failed")]
+)
+def test_of_levels_that_are_gone_a_resource_may_keep_any(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kept: tuple[str, ...], outcome: str
+) -> None:
+    """Grove's binding keeps those that its workloads require."""
+    gone = [(name, f"example.com/{name}") for name in ("a", "b")]
+    topology = cluster_topology(levels=[{"domain": domain, "key": key} for domain, key in (*gone, *LEVELS)])
+    path = [*((name, f"example.com/{name}") for name in kept), *LEVELS]
+    resources = [topology, binding(*path), kai_topology(*(key for _, key in path))]
+    explain([*nodes(), *resources, *created_by_grove(pod_clique_set())], tmp_path, "pcs/llm", "-o", "yaml")
+    assert steps(capsys.readouterr().out)["drift"][0] == outcome
 
 
 def test_grove_has_not_reported_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

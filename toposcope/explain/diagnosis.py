@@ -109,8 +109,8 @@ def _keys(resource: Published) -> list[str]:
 def _agrees(resource: Published, scope: Scope) -> bool:
     """Whether it has the levels of the ClusterTopology; one that is gone from all nodes may be in it or not."""
     table = scope.table()
-    keys = [level.key for level in scope.levels]
-    return _keys(resource) in (keys, [key for key in keys if table.column(key).distinct])
+    has = _keys(resource)
+    return has == [level.key for level in scope.levels if level.key in has or table.column(level.key).distinct]
 
 
 def _drifted(resource: Published, scope: Scope) -> Step:
