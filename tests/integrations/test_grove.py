@@ -274,6 +274,16 @@ GROUP = ("podCliqueScalingGroups", 0)
         ),
         (("topologyConstrain",), packed("zone"), 'unknown field "spec.template.topologyConstrain"'),
         (
+            (*CLIQUE, "spec", "podSpec", "schedulername"),
+            "kai-scheduler",
+            'unknown field "spec.template.cliques[0].spec.podSpec.schedulername"',
+        ),
+        (
+            (*CLIQUE, "spec", "podSpec", "containers", 0, "resource"),
+            {},
+            'unknown field "spec.template.cliques[0].spec.podSpec.containers[0].resource"',
+        ),
+        (
             (*CLIQUE, "topologyConstraints"),
             packed("zone"),
             'unknown field "spec.template.cliques[0].topologyConstraints"',

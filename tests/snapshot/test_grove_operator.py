@@ -10,6 +10,7 @@ import pytest
 from tests.support.saved import saved
 from tests.support.upstream_crds import stand_in
 from toposcope.integrations.framework.system import SchedulerProfiles
+from toposcope.placement.check import Checker
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.live import Wanted, load_live
 from toposcope.snapshot.packed import read_packed, write_packed
@@ -44,6 +45,25 @@ def config_map(default: str = "", enabled: str = "true", name: str = "grove-oper
     }
 
 
+BINDING = {
+    "apiVersion": "grove.io/v1alpha1",
+    "kind": "ClusterTopologyBinding",
+    "metadata": {"name": "cluster"},
+    "spec": {"levels": [{"domain": "rack", "key": "example.com/rack"}]},
+}
+CLIQUE = {"name": "a", "spec": {"roleName": "a", "replicas": 1, "podSpec": {"containers": [{"name": "c"}]}}}
+SET = {
+    "apiVersion": "grove.io/v1alpha1",
+    "kind": "PodCliqueSet",
+    "metadata": {"name": "llm", "labels": {"kai.scheduler/queue": "research"}},
+    "spec": {
+        "replicas": 1,
+        "template": {
+            "cliques": [CLIQUE],
+            "topologyConstraint": {"topologyName": "cluster", "pack": {"required": "rack"}},
+        },
+    },
+}
 BROKEN = config_map(name="broken") | {"data": {"a": "kind: [OperatorConfiguration", "b": 1}}
 OTHER = config_map(name="other") | {"data": None}
 
@@ -81,3 +101,21 @@ def test_of_a_cluster_that_has_grove(api: ApiUnderTest, clients: Callable[[], Ap
     assert look() is None
     api.install_crd(stand_in("grove.io", "v1alpha1", "ClusterTopologyBinding", "clustertopologybindings"))
     assert look() == SchedulerProfiles((KUBE, KAI), KAI, True)
+
+
+@pytest.mark.parametrize(
+    ("documents", "rules", "placeable"),
+    [
+        ([], ["grove/scheduler-default"], True),
+        ([config_map()], ["grove/scheduler-name"], False),
+        ([config_map(KAI)], [], True),
+    ],
+)
+def test_check_knows_who_schedules_a_set_that_does_not_say(
+    documents: list[dict[str, Any]], rules: list[str], placeable: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "cluster.json").write_text(saved([BINDING, *documents]))
+    (checked,) = Checker(load_files([str(tmp_path / "cluster.json")])).check(SET)
+    assert [finding.rule for finding in checked.reading.findings] == rules
+    assert checked.reading.workload
+    assert checked.reading.workload.placeable is placeable

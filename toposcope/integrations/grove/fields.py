@@ -1,7 +1,8 @@
-"""The fields of a PodCliqueSet, but for what Kubernetes defines: the CRD of v0.1.0-alpha.10 to alpha.12 and main."""
+"""The fields of a PodCliqueSet: the CRD of v0.1.0-alpha.10 to alpha.12 and main."""
 
 from typing import Any, Final
 
+from toposcope.integrations.framework.pod_fields import POD_SPEC
 from toposcope.integrations.framework.unknown_fields import STRICT
 
 _PACK: Final = {STRICT: "", "required": "", "preferred": ""}
@@ -16,7 +17,7 @@ _PART: Final = {
 }
 _CLIQUE: Final = {
     "roleName": "",
-    "podSpec": "",
+    "podSpec": POD_SPEC,
     "replicas": "",
     "minAvailable": "",
     "startsAfter": "",
