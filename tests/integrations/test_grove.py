@@ -58,6 +58,25 @@ def test_the_tree_of_a_set() -> None:
     assert (router.pods[0].name, router.required) == ("router", None)
 
 
+def test_what_kai_places_at_once() -> None:
+    """The base gang has `minAvailable` (1) of the scaling group's 2 replicas; each other one is a gang of its own."""
+    workload = accepted(read(pod_clique_set(packed("zone"), {"pack": {"required": "rack"}})))
+    base, scaled = workload.pod_groups
+    assert workload.gang
+    assert (base.required, base.copies, base.total()["pods"]) == (ZONE, 2, 1 + 4)
+    assert [group.name for group in base.groups] == ["scaling group decode", "clique router"]
+    assert (scaled.required, scaled.copies, scaled.total()["pods"]) == (RACK, 2, 4)
+    assert "beyond its minAvailable by themselves: not always in the zone of the others" in workload.notes[0]
+    whole = pod_clique_set(packed("zone"))
+    assert [gang.required for gang in accepted(read(whole)).pod_groups] == [ZONE, ZONE]
+    whole["spec"]["template"]["podCliqueScalingGroups"][0]["minAvailable"] = 2
+    (only,) = accepted(read(whole)).pod_groups
+    assert only.total()["pods"] == 1 + 2 * 4
+    # A clique that starts with fewer pods than it asks for: which of them belong to the gang is KAI's to decide.
+    whole["spec"]["template"]["cliques"][2]["spec"]["minAvailable"] = 2
+    assert (accepted(read(whole)).gang, accepted(read(whole)).pod_groups) == (None, ())
+
+
 def test_a_set_that_asks_for_nothing_has_no_topology() -> None:
     workload = accepted(read(pod_clique_set()))
     assert workload.topology is None

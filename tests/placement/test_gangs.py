@@ -8,7 +8,7 @@ from tests.placement.test_check import LABELS, PLACES, RESOURCES, published
 from tests.support.workloads import HOST, RACK, ZONE, Object, job, template, workload
 from toposcope.placement.check import Checker
 from toposcope.placement.verdict import Verdict
-from toposcope.snapshot.model import NodeView, Owner, PodView, Snapshot
+from toposcope.snapshot.model import NodeView, Owner, PodView, Published, Snapshot
 
 Place = tuple[str, str]
 """Zone and rack of a node."""
@@ -164,6 +164,30 @@ def test_sub_groups_are_placed_by_their_names(small: str, kind: str) -> None:
     answer = verdict(group, views, pods, *members)
     assert answer.kind == kind
     assert ("sub-group large finds room for 1 of 2 pods" in answer.limitation) is (kind != "fits")
+
+
+def pod_clique_set(*gpus: int) -> Object:
+    """A clique of one pod for each number of GPUs, all in one rack."""
+    cliques = []
+    for i, count in enumerate(gpus):
+        pod_spec = template(count, schedulerName="kai-scheduler")["spec"]
+        cliques.append({"name": f"c{i}", "spec": {"roleName": f"c{i}", "replicas": 1, "podSpec": pod_spec}})
+    constraint = {"topologyName": "cluster", "pack": {"required": "rack"}}
+    spec = {"replicas": 1, "template": {"cliques": cliques, "topologyConstraint": constraint}}
+    return workload("grove.io/v1alpha1", "PodCliqueSet", spec, None, **{"kai.scheduler/queue": "q"})
+
+
+@pytest.mark.parametrize(("gpus", "kind"), [((8, 8), "fits"), ((8, 4, 4), "never"), ((8, 8, 0), "fits")])
+def test_grove_leaves_placing_to_kai(gpus: tuple[int, ...], kind: str) -> None:
+    known = (ZONE, RACK, HOST)
+    levels = [{"domain": level.domain, "key": level.key} for level in known]
+    binding = Published("grove.io/v1alpha1", "ClusterTopologyBinding", "cluster", known, {"spec": {"levels": levels}})
+    views = nodes(("a", "r1"), ("a", "r1"), ("b", "r1"))
+    document = pod_clique_set(*gpus)
+    (checked,) = Checker(Snapshot("test", None, views, (), (), (binding,)), [document]).check(document)
+    assert [finding.message for finding in checked.errors] == []
+    assert checked.verdict is not None
+    assert (checked.verdict.kind, "as its largest" in checked.verdict.limitation) == (kind, kind != "fits")
 
 
 def test_kai_takes_a_placeholder_for_a_value_like_any_other() -> None:

@@ -24,7 +24,7 @@ def by_kai(verdict: Verdict, workload: Workload, levels: Sequence[Level], nodes:
     nodes = list(nodes)
     place = _as_gang if workload.gang else _one_by_one
     try:
-        return place(verdict, workload.groups, levels, nodes)
+        return place(verdict, workload.pod_groups or workload.groups, levels, nodes)
     except TooLargeError:
         return verdict
 
@@ -69,7 +69,7 @@ def _placed(allocator: Allocator, nodes: Sequence[Node]) -> tuple[Placed, ...]:
 
 def _limitation(failure: Unplaced, levels: Sequence[Level]) -> str:
     group, pods = failure.group, plural(failure.wanted, "pod")
-    required = group.required.domain if group.required else "cluster"
+    required = group.required.domain if group.required else ""
     if failure.why == "narrower":
         narrow, key = levels[len(failure.domain) - 1].domain, group.required.key if group.required else ""
         return (
@@ -77,9 +77,10 @@ def _limitation(failure: Unplaced, levels: Sequence[Level]) -> str:
             f"({failure.domain[-1]}), and without a preferred level it looks no higher; prefer {key}, too"
         )
     if failure.why == "largest":
+        where = f"the best {required}" if required else "the whole topology"
         return (
-            f"{VERSION} counts every pod of {group.name} as its largest: by this count the best {required} takes "
-            f"{failure.fits} of {failure.wanted} {pods}; request the same for every pod"
+            f"{VERSION} counts every pod of {group.name} as its largest: by this count {where} takes {failure.fits} of "
+            f"{failure.wanted} {pods}; request the same for every pod"
         )
     return (
         f"{VERSION} takes sub-groups by their names and pods by their age, and moves none to make room: {group.name} "
@@ -99,8 +100,9 @@ def _one_by_one(verdict: Verdict, groups: Sequence[Group], levels: Sequence[Leve
     if not count or (verdict.kind in {"full", "never"} and domain is None):
         return verdict
     where = f"in {group.required.domain} {domain[-1]}, where the first one goes" if group.required and domain else "now"
+    left = wanted - count
     text = (
         f"{VERSION} starts the pods of {group.name} one by one: it binds {count} of {wanted} {where}, and the other "
-        f"{wanted - count} wait"
+        f"{left} {plural(left, 'waits', 'wait')}"
     )
     return _limited(verdict, "never" if verdict.kind == "never" else "full", text)

@@ -164,6 +164,8 @@ class Workload:
     gang: bool | None = None
     """Where KAI places it. True: all pods of a copy start, or none. False: one after the other, the first pod decides
     the domain."""
+    pod_groups: tuple[Group, ...] = ()
+    """What KAI places at once each, where that is not `groups`."""
     admission: Admission | None = None
     """How the scheduler decides, where its procedure is known; None: only what is possible is known."""
 

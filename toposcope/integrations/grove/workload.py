@@ -16,8 +16,10 @@ from toposcope.integrations.grove.admission import check_parts
 from toposcope.integrations.grove.api import POD_CLIQUE_SETS, clique_names
 from toposcope.integrations.grove.constraint import Constraint, Constraints, check_schema, known_topology
 from toposcope.integrations.grove.fields import FIELDS
+from toposcope.integrations.grove.pod_gangs import pod_gangs
 from toposcope.integrations.grove.schedulers import KUBE_SCHEDULER, check_schedulers
 from toposcope.integrations.grove.update import check_unchanged, is_repair
+from toposcope.integrations.kai.api import KAI_SCHEDULER
 from toposcope.topology.levels import Level
 
 _LEVEL_RULES: Final = frozenset(
@@ -34,6 +36,9 @@ _LEVEL_RULES: Final = frozenset(
 """Where one of these is broken, it is not known what has to stay together."""
 _NOT_KEPT: Final = f"{KUBE_SCHEDULER} keeps no topology constraint: where its pods would land is not known"
 _NEVER_BY_KAI: Final = "KAI 0.17 schedules nothing whose preferred level is broader than its required one"
+_SCALED: Final = (
+    "KAI places replicas of a scaling group beyond its minAvailable by themselves: not always in the {} of the others"
+)
 _DISABLED: Final = "topology constraints are not allowed when Topology Aware Scheduling is disabled"
 
 
@@ -67,7 +72,25 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         notes = (_NOT_KEPT,)
     elif redundant:
         notes = (_NEVER_BY_KAI,)
-    return Reading(Workload("Grove", handle_of(root), (group,), name, placeable=not notes, notes=notes))
+    placeable = not notes
+    gangs: tuple[Group, ...] = ()
+    nested = all(finding.rule != "grove/hierarchy" for finding in root.findings)
+    if scheduler == KAI_SCHEDULER and nested and not _elastic(template):
+        gangs = tuple(pod_gangs(group, _least(template)))
+        if len(gangs) > 1 and group.required:
+            notes = (*notes, _SCALED.format(group.required.domain))
+    return Reading(
+        Workload(
+            "Grove",
+            handle_of(root),
+            (group,),
+            name,
+            placeable=placeable,
+            notes=notes,
+            gang=True if gangs else None,
+            pod_groups=gangs,
+        )
+    )
 
 
 SYSTEM: Final = System("Grove", lambda document: kind_of(document) == POD_CLIQUE_SETS.key, _read, "grove")
@@ -100,7 +123,7 @@ def _tree(root: Field, constraints: Constraints, topology: TopologyLevels | None
 
     def group(name: str, own: Constraint, *below: Group, copies: int = 1) -> Group:
         required, preferred = _level(topology, own.required), _level(topology, own.preferred)
-        if topology and required and preferred and topology.rank(preferred) <= topology.rank(required):
+        if topology and required and preferred and topology.rank(preferred) < topology.rank(required):
             preferred = None
         return Group(name, (), below, required, preferred, copies)
 
@@ -124,3 +147,20 @@ def _tree(root: Field, constraints: Constraints, topology: TopologyLevels | None
     below += [clique for name, clique in cliques.items() if name not in grouped]
     copies = (root / "spec" / "replicas").number(1)
     return group(name_of(root, POD_CLIQUE_SETS.kind), constraints.top, *below, copies=copies)
+
+
+def _least(template: Field) -> dict[str, int]:
+    """`minAvailable` of each scaling group, by the name of its group."""
+    places = (template / "podCliqueScalingGroups").items()
+    return {
+        f"scaling group {(place / 'name').text() or place.path}": (place / "minAvailable").number(1) for place in places
+    }
+
+
+def _elastic(template: Field) -> bool:
+    """Whether a clique starts with fewer pods than it asks for: then not all of them belong to its PodGang."""
+    for clique in (template / "cliques").items():
+        replicas = (clique / "spec" / "replicas").number(1)
+        if (clique / "spec" / "minAvailable").number(replicas) < replicas:
+            return True
+    return False
