@@ -161,7 +161,7 @@ def test_what_lies_inside_a_node_is_no_level(domain: str) -> None:
         (HEAD.replace("Controller", "").encode(), "config.yaml:2: kind: must be ControllerConfig"),
         (b"apiVersion: [\n", "config.yaml:2: not YAML"),
         (HEAD.encode() + b"---\n" + HEAD.encode(), "config.yaml:4: not YAML"),
-        (b"\xff\xfe", "config.yaml: not UTF-8"),
+        (b"\xff\xfe", "config.yaml:1: not UTF-8"),
         (b"[" * 100_000, "config.yaml"),
     ],
 )

@@ -105,7 +105,7 @@ def test_the_rest_of_the_ports_is_inactive(tmp_path: Path) -> None:
             "platform: {chassis: a, slot: 256, tray: 1, host: 1, peer_type: 1}\nnvlink:",
             "platform: slot: 256 does not fit one byte",
         ),
-        ("name: bench", "name: [", "bench.yaml, line 4: not YAML: expected"),
+        ("name: bench", "name: [", "bench.yaml, line 4: not YAML: did not find expected"),
     ],
 )
 def test_an_error_names_the_field_and_the_fix(old: str, new: str, says: str, tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from toposcope.snapshot.documents import documents
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.problems import InputError, Problem
-from toposcope.snapshot.yaml_text import MAX_DEPTH, YamlSyntaxError, check_limits, load, locate
 
 ITEMS = [*demo_nodes(most=5), pod("p", "gb200-01", 3), cluster_topology(required=["rack"])]
 LIST = {"apiVersion": "v1", "items": ITEMS, "kind": "List", "metadata": {"resourceVersion": ""}}
@@ -225,37 +224,6 @@ def test_bulk_is_cut_from_nodes_only_and_never_from_texts(tmp_path: Path) -> Non
     [found] = documents([str(file)], problems.append)
     assert not problems
     assert found.read(dict)["data"]["s"] == script
-
-
-@pytest.mark.parametrize(
-    "text", [b"metadata:\n  annotations:\n    a.b/c: 1\n", b'{"metadata":\n{"annotations":\n{"a.b/c": 1}}}']
-)
-def test_a_key_with_dots_is_found_by_its_brackets(text: bytes) -> None:
-    assert locate(text, "$.metadata.annotations[a.b/c]")[1] == 3
-    assert locate(text, "$.metadata.annotations[d.e/f]") == ("metadata.annotations[d.e/f]", 3)
-
-
-@pytest.mark.parametrize("text", [b"[" * 100_000, b"- " * 50_000, b"? " * 50_000, b"{a: " * 50_000])
-def test_yaml_nested_without_end_is_rejected_before_it_is_loaded(text: bytes) -> None:
-    with pytest.raises(YamlSyntaxError, match=f"more than {MAX_DEPTH} levels deep"):
-        load(b"kind: Node\nspec:\n  " + text)
-
-
-def test_aliases_that_multiply_or_contain_themselves_are_rejected() -> None:
-    lines = [b"a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
-    lines += [b"a%d: &a%d [%b]" % (n, n, b", ".join([b"*a%d" % (n - 1)] * 10)) for n in range(1, 9)]
-    with pytest.raises(YamlSyntaxError, match="expand to more than 1,000,000 values; write them out") as rejected:
-        load(b"\n".join(lines))
-    assert rejected.value.line == 6
-    with pytest.raises(YamlSyntaxError, match=r"\*a refers to a value that contains it"):
-        check_limits(b"spec: &a {self: *a}")
-
-
-def test_harmless_aliases_and_braces_load_and_each_document_is_measured_alone() -> None:
-    assert load(b"a: &x {b: 1}\nc: *x") == {"a": {"b": 1}, "c": {"b": 1}}
-    assert load(b"a: &x 1\nc: [*x, *x]") == {"a": 1, "c": [1, 1]}
-    assert len(load(b"\n".join(b"- {a: [1], b: {c: 2}}" for _ in range(300)))) == 300
-    check_limits(b"---\n".join(b"a: &a [1, 2]\nb: [*a, *a]\n" for _ in range(50)))
 
 
 # Lists are taken many items at a time: the result must be that of reading them one by one.

@@ -19,15 +19,15 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
-import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from toposcope.api.label_keys import CHASSIS, HOSTNAME, NVLINK_DOMAIN, PREFIX
+from toposcope.api.yaml_text import YamlSyntaxError, compose
 from toposcope.errors import ToposcopeError
 from toposcope.topology.catalogue import BUILT_IN, NEAR_MISS, NOT_ACCEPTED, Advice, Catalogue
 from toposcope.topology.label_values import is_label_value
 from toposcope.topology.levels import MAX_LEVELS, domain_problem, key_problem
-from toposcope.topology.text import not_utf8, printable
+from toposcope.topology.text import printable
 
 API_VERSION: Final = "config.gpu.topology/v1alpha1"
 KIND: Final = "ControllerConfig"
@@ -52,15 +52,9 @@ class Config:
 def read_config(content: bytes, file: str) -> Config:
     """Parse a configuration file. Raises UnreadableError if it is not one."""
     try:
-        # Not the loader in C, which overflows the stack on text that is nested without end.
-        document = yaml.compose(content.decode(), Loader=yaml.SafeLoader)
-    except UnicodeDecodeError as error:
-        raise UnreadableError(f"{file}: {not_utf8(error)}") from error
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise UnreadableError(f"{file}:{line}: not YAML: {error.problem}") from error
-    except (yaml.YAMLError, RecursionError) as error:
-        raise UnreadableError(f"{file}: not YAML: {error}") from error
+        document = compose(content)
+    except YamlSyntaxError as error:
+        raise UnreadableError(f"{file}:{error.line}: {error}") from error
     if not isinstance(document, MappingNode):
         raise UnreadableError(f"{file}: begin it with apiVersion: {API_VERSION} and kind: {KIND}")
     return _Reading(file).of(document)

@@ -11,6 +11,7 @@ import msgspec
 
 from toposcope.api.label_keys import INTERCONNECT
 from toposcope.api.matrix_annotation import MatrixError, parse
+from toposcope.api.yaml_text import YamlSyntaxError, load
 from toposcope.cli.catalogue import of_flags
 from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, CommandError, add_source_arguments, load_snapshot, run_command
 from toposcope.cli.output import first_few, form_and_file, json_text, write_output, yaml_text
@@ -29,7 +30,6 @@ from toposcope.integrations.slurm.hostlist import natural
 from toposcope.integrations.slurm.topology import Blocks, block_level, blocks, tree
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import Scope, select_scope
-from toposcope.snapshot.yaml_text import YamlSyntaxError, load
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.hierarchy import cover
 from toposcope.topology.text import plural

@@ -135,18 +135,18 @@ def _cluster(spec: str, files: Sequence[_Entry], name: str | None, context: _Ent
 
 
 def _document(path: Path) -> _Entry:
-    import yaml  # noqa: PLC0415 - an agent in a pod never needs it
+    from toposcope.api.yaml_text import YamlSyntaxError, load  # noqa: PLC0415 - an agent in a pod never needs it
 
     try:
         with path.open("rb") as file:
             text = file.read(_LARGEST + 1)
         if len(text) > _LARGEST:
             raise ConfigError(f"kubeconfig {path} is larger than {_LARGEST >> 20} MiB; is it a kubeconfig?")
-        document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe loaders
+        document = load(text)
     except OSError as error:
         raise ConfigError(f"kubeconfig {path}: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: 2024-99-99 is a date to YAML
-        raise ConfigError(f"kubeconfig {path} is not YAML: {error}") from error
+    except YamlSyntaxError as error:
+        raise ConfigError(f"kubeconfig {path}, line {error.line}: {error}") from error
     if document is not None and not isinstance(document, dict):
         raise ConfigError(f"kubeconfig {path} holds no mapping; is it a kubeconfig?")
     return _Entry(path, f"{path}: ", document or {})

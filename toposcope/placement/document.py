@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from toposcope.api.yaml_text import locate
 from toposcope.placement.check import Checked
 from toposcope.placement.sentences import answer as in_words
 from toposcope.placement.verdict import Verdict
 from toposcope.snapshot.documents import Document
 from toposcope.snapshot.problems import Problem
-from toposcope.snapshot.yaml_text import locate
 
 
 @dataclass(frozen=True, slots=True)

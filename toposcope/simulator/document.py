@@ -5,10 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
-import yaml
-
+from toposcope.api.yaml_text import YamlSyntaxError, load
 from toposcope.errors import ToposcopeError
-from toposcope.topology.text import not_utf8, printable, yaml_words
+from toposcope.topology.text import printable
 
 _T = TypeVar("_T")
 _REQUIRED: Final[Any] = object()
@@ -26,14 +25,9 @@ class DocumentError(ToposcopeError, ValueError):
 def read_yaml(path: Path, error: type[DocumentError]) -> Any:
     """Parse a YAML file. Raises `error` when it is not YAML; an empty file is an empty mapping."""
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except UnicodeDecodeError as broken:
-        raise error(f"{path.name}: {not_utf8(broken)}") from broken
-    except yaml.MarkedYAMLError as broken:
-        line = broken.problem_mark.line + 1 if broken.problem_mark else 1
-        raise error(f"{path.name}, line {line}: not YAML: {yaml_words(broken.problem or 'malformed')}") from broken
-    except (yaml.YAMLError, ValueError, RecursionError) as broken:
-        raise error(f"{path.name}: not a YAML document: {broken}") from broken
+        document = load(path.read_bytes())
+    except YamlSyntaxError as broken:
+        raise error(f"{path.name}, line {broken.line}: {broken}") from broken
     return {} if document is None else document
 
 

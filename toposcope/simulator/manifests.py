@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
+from toposcope.api.yaml_text import load
 
 _HERE: Final = Path(__file__).parent
 _FILE: Final = "gpu.topology_clustertopologies.yaml"
@@ -26,5 +26,5 @@ def kai_topology_crd() -> dict[str, Any]:
 
 
 def _load(file: Path) -> dict[str, Any]:
-    document: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    document: dict[str, Any] = load(file.read_bytes())
     return document

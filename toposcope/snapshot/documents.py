@@ -16,10 +16,10 @@ from typing import IO, Any, Final, TypeVar, cast
 
 import msgspec
 
+from toposcope.api.yaml_text import YamlSyntaxError, load, locate, without_unread
 from toposcope.kube.listing import UNREADABLE
 from toposcope.snapshot.cutter import Cutter
 from toposcope.snapshot.problems import InputError, Place, Problem
-from toposcope.snapshot.yaml_text import YamlSyntaxError, load, locate, without_unread
 from toposcope.topology.text import not_utf8, type_words
 
 STDIN: Final = "-"

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from toposcope.api.yaml_text import YamlSyntaxError, load
 from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.integrations.grove.schedulers import profiles_of
-from toposcope.snapshot.yaml_text import YamlSyntaxError, load
 
 OPERATOR: Final = {"labelSelector": "app.kubernetes.io/name=grove-operator"}
 _KIND: Final = "OperatorConfiguration"

@@ -1,11 +1,13 @@
 """YAML as Kubernetes reads it: JSON's types only, a line number for each error, and limits for hostile text.
 
+The only place that parses YAML: kubeconfigs, configuration, saved objects, workloads and profiles come through here.
 The C library overflows the stack on deeply nested text, and aliases that multiply load at once as shared parts but
 are a billion values to whoever walks them. Text that obviously does neither is not parsed twice.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import yaml
@@ -45,9 +47,24 @@ class YamlSyntaxError(ToposcopeError):
 
 def load(text: bytes) -> Any:
     """The values of one document. Raises YamlSyntaxError."""
-    try:
+    with _in_words():
         check_limits(text)
         return yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
+
+
+def compose(text: bytes) -> Any:
+    """The node of one document, whose parts know their lines; None for no document. Raises YamlSyntaxError."""
+    with _in_words():
+        text.decode()
+        check_limits(text)
+        return yaml.compose(text, Loader=_Loader)
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    """Turn what PyYAML raises into YamlSyntaxError."""
+    try:
+        yield
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         words = getattr(error, "problem", None) or str(error).partition("\n")[0]
@@ -127,9 +144,8 @@ def locate(text: bytes, path: str, inside: str = "") -> tuple[str, int]:
     if text.lstrip().startswith(b"{"):
         text = text.replace(b"\t", b" ")  # JSON may be indented by tabs, YAML may not
     try:
-        check_limits(text)
-        node = yaml.compose(text, Loader=_Loader)
-    except (yaml.YAMLError, YamlSyntaxError, RecursionError, ValueError):
+        node = compose(text)
+    except YamlSyntaxError:
         return _joined([name or f"[{index}]" for name, index in steps[len(outer) :]]), 1
     keys: list[str] = []
     line = node.start_mark.line + 1 if node else 1
