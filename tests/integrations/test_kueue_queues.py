@@ -338,3 +338,30 @@ def test_what_is_not_checked_is_said() -> None:
         "ClusterQueue cq has admission checks, which decide after the quota and are not looked at",
         "the ClusterQueue preempts: where room or quota lacks, Kueue may evict workloads of lower priority for it",
     )
+
+
+@pytest.mark.parametrize(
+    ("document", "field"),
+    [
+        (made("Topology", "t", {"levels": [{"nodelabel": RACK}]}), "spec.levels[0].nodelabel"),
+        (made("ResourceFlavor", "f", {"nodeLabels": {"a": "b"}, "topology": "t"}), "spec.topology"),
+        (
+            made("Workload", "w", {"podSets": [{"name": "main", "topologyRequest": {"require": RACK}}]}, "ml"),
+            "spec.podSets[0].topologyRequest.require",
+        ),
+    ],
+)
+def test_fields_that_the_schema_lacks(document: Object, field: str) -> None:
+    errors = [finding for finding in check(document).errors if finding.rule == "kueue/field"]
+    assert [(error.field, error.message) for error in errors] == [(field, f'unknown field "{field}"')]
+
+
+def test_many_copies_are_not_all_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left out of the trial for time still counts against the quota, and needs room."""
+    monkeypatch.setattr("toposcope.integrations.kueue.scheduling._MOST_EVALUATIONS", 1)
+    deployment = {**kueue(), "apiVersion": "apps/v1", "kind": "Deployment"}
+    deployment["spec"] = {"replicas": 2, "template": without_level()["spec"]["template"]}
+    assert kind(check(deployment)) == "fits"
+    assert kind(check(deployment, chain(cluster_queue(gpus=8)))) == "never"
+    deployment["spec"]["replicas"] = 3
+    assert kind(check(deployment)) == "never"  # two nodes

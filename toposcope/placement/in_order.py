@@ -12,7 +12,7 @@ from toposcope.placement.verdict import Verdict
 def in_order(verdict: Verdict, admission: Admission, nodes: Sequence[Node], now: Decision) -> Verdict:
     """The verdict that the procedure leads to; `now` is its decision about the nodes as they are."""
     if not now.refusal:
-        if verdict.kind == "fits" or not all(node for _, node, _ in now.placed):
+        if verdict.kind == "fits" or now.partly or not all(node for _, node, _ in now.placed):
             return verdict
         return Verdict("fits", _placed(now), excluded=verdict.excluded) if now.placed else verdict
     possible = not admission.decide(nodes, emptied=True).refusal

@@ -131,6 +131,8 @@ class Decision:
     topology: str | None = None
     """The topology that they were assigned on; None: nodes are left to another scheduler."""
     notes: tuple[str, ...] = ()
+    partly: bool = False
+    """Whether only some of many copies were tried, for the sake of time: the others may find no room."""
 
 
 class Admission(Protocol):

@@ -18,7 +18,7 @@ from toposcope.topology.text import plural
 
 VERSION: Final = "Kueue 0.19"
 PODS: Final = "pods"
-_MOST_EVALUATIONS: Final = 1_000_000
+_MOST_EVALUATIONS: Final = 200_000
 """Of a node for a pod set: copies beyond it are left to the search for room, which knows equal pods."""
 
 _Mode = Literal["fit", "borrows", "busy", "never"]
@@ -55,8 +55,8 @@ class KueueAdmission:
         trial = _Trial(self, nodes, emptied=emptied)
         placed: list[tuple[Pods, str, int]] = []
         topology, notes = None, self.queue.notes
-        cost = max(1, len(nodes)) * max(1, len(self.pod_sets))
-        for copy in range(min(self.copies, max(1, _MOST_EVALUATIONS // cost))):
+        tried = min(self.copies, max(1, _MOST_EVALUATIONS // max(1, len(nodes) * len(self.pod_sets))))
+        for copy in range(tried):
             assigned = trial.admit()
             if isinstance(assigned, _Refusal):
                 some = f"after {copy} of {self.copies} copies: " if copy else ""
@@ -64,7 +64,10 @@ class KueueAdmission:
             for assigner, assignments in assigned:
                 topology = topology or trial.topology_of(assigner)
                 placed += [(pod_set.pods, assigner.leaves[leaf].node, count) for pod_set, leaf, count in assignments]
-        return Decision(placed=tuple(placed), topology=topology, notes=(*notes, *dict.fromkeys(trial.notes)))
+        if refusal := trial.lacks_quota(self.copies - tried):
+            return Decision(refusal, no_flavor=True, notes=notes)
+        notes = (*notes, *dict.fromkeys(trial.notes))
+        return Decision(placed=tuple(placed), topology=topology, notes=notes, partly=tried < self.copies)
 
 
 class _Trial:
@@ -78,6 +81,8 @@ class _Trial:
         self._free: dict[str, dict[str, int]] = {}
         self._assigners: dict[str, Assigner] = {}
         self._used: dict[FlavorResource, int] = {}
+        self._last: dict[FlavorResource, int] = {}
+        """What the last copy used."""
         self.notes: list[str] = []
 
     def topology_of(self, assigner: Assigner) -> str | None:
@@ -160,9 +165,19 @@ class _Trial:
             return busy, next_tried
         result = self._on_topologies(counts, flavors)
         if not isinstance(result, _Refusal):
+            self._last = usage
             for one, amount in usage.items():
                 self._used[one] = self._used.get(one, 0) + amount
         return result, next_tried
+
+    def lacks_quota(self, copies: int) -> str:
+        """What more copies like the last one lack in its flavor, where the queue has no other; empty: nothing."""
+        for (flavor, resource), amount in self._last.items() if len(self._queue.flavors) == 1 else ():
+            wanted = self._used[flavor, resource] + amount * copies
+            quota = self._queue.capacity if self._emptied else self._queue.available
+            if copies and wanted > quota.get((flavor, resource), 0):
+                return self._lacks(flavor, resource, quota.get((flavor, resource), 0), wanted, " left")
+        return ""
 
     def _groups(self) -> Iterator[list[int]]:
         groups: dict[object, list[int]] = {}
@@ -245,14 +260,14 @@ class _Trial:
                 mode = "borrows"
             if _MODES.index(mode) > _MODES.index(worst):
                 worst = mode
-                has = f"at most {_quantity(resource, capacity)}" if mode == "never" else _quantity(resource, available)
-                left = "" if mode == "never" else " left"
-                refusal = _Refusal(
-                    f"ClusterQueue {queue.name} has a quota of {has}{left} in flavor {flavor.name}, "
-                    f"{_quantity(resource, wanted)} requested",
-                    no_flavor=True,
-                )
+                has, left = (capacity, "") if mode == "never" else (available, " left")
+                refusal = _Refusal(self._lacks(flavor.name, resource, has, wanted, left), no_flavor=True)
         return worst, refusal if worst in ("busy", "never") else None
+
+    def _lacks(self, flavor: str, resource: str, has: int, wanted: int, left: str) -> str:
+        quota = f"{'' if left else 'at most '}{_quantity(resource, has)}{left}"
+        asked = _quantity(resource, wanted)
+        return f"ClusterQueue {self._queue.name} has a quota of {quota} in flavor {flavor}, {asked} requested"
 
     def _mismatch(self, flavor: Flavor, group: ResourceGroup, members: Sequence[int]) -> str:
         """Why Kueue passes the flavor over for these pod sets, in its words where it has some; empty: it does not."""
