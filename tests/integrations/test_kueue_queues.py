@@ -288,6 +288,18 @@ def test_fewer_pods_where_the_workload_allows() -> None:
     assert (error.rule, error.message) == ("kueue/min-parallelism", "should be between 0 and 3")
 
 
+def test_less_than_a_slice_is_never_admitted() -> None:
+    document = kueue()
+    document["spec"] |= {"parallelism": 8, "completions": 8}
+    document["metadata"]["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": "1"}
+    on_pods = document["spec"]["template"]["metadata"]["annotations"]
+    on_pods |= {"kueue.x-k8s.io/podset-slice-required-topology": RACK, "kueue.x-k8s.io/podset-slice-size": "4"}
+    checked = check(document)
+    assert kind(checked) == "never"
+    assert checked.verdict
+    assert "less than a slice" in checked.verdict.limitation
+
+
 def test_slices_that_do_not_divide() -> None:
     document = kueue()
     document["spec"] |= {"parallelism": 3, "completions": 3}

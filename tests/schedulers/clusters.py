@@ -192,8 +192,10 @@ def kueue_workload(rng: random.Random, name: str, queue: str) -> Object:
     shape = rng.random()
     if shape < 0.45:
         template, pods = _kueue_pod_set(rng)
-        if pods > 1 and rng.random() < 0.25:
-            metadata["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": str(rng.randint(1, pods - 1))}
+        # Kueue 0.19 never answers where it would admit less than a slice: its own API refuses the assignment.
+        least = int(template["metadata"]["annotations"].get("kueue.x-k8s.io/podset-slice-size", 1))
+        if pods > least and rng.random() < 0.25:
+            metadata["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": str(rng.randint(least, pods - 1))}
         spec = {"suspend": True, "parallelism": pods, "completions": pods, "template": template}
         return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
     if shape < 0.7:

@@ -9,6 +9,7 @@ import yaml
 from tests.support.api import NODES, ApiUnderTest, create_namespace, create_service_account
 from tests.support.paths import CRD
 from tests.support.saved import cluster_topology, demo_nodes, pod
+from tests.support.upstream_crds import stand_in
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import Cluster, load
 from toposcope.simulator.apiserver import EmbeddedApiServer
@@ -62,6 +63,31 @@ def test_one_node_with_its_matrix_and_no_pods(api: ApiUnderTest, clients: Callab
     seen = look(clients(), wanted)
     assert [(node.name, node.matrix is not None) for node in seen.nodes] == [("gb200-03", True)]
     assert (seen.pods, seen.topologies, seen.published, seen.warnings) == (None, (), (), ())
+
+
+def test_what_else_decides_is_read_where_it_is_served(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
+    fill(api)
+    wanted = Wanted(pods=False, published=True)
+    before = look(clients(), wanted)
+    assert before.objects == ()
+    assert before.served["limitranges"]
+    assert not before.served["localqueues.kueue.x-k8s.io"]
+    group = "kueue.x-k8s.io"
+    for kind, plural in (("Workload", "workloads"), ("LocalQueue", "localqueues")):
+        api.install_crd(stand_in(group, "v1beta2", kind, plural))
+    made = {"apiVersion": f"{group}/v1beta2", "metadata": {"name": "q"}}
+    queue = {**made, "kind": "LocalQueue", "spec": {"clusterQueue": "cq"}}
+    admission = {"clusterQueue": "cq", "podSetAssignments": []}
+    path = f"/apis/{group}/v1beta2/namespaces/train"
+    api.create(f"{path}/localqueues", queue)
+    api.create(f"{path}/workloads", {**made, "kind": "Workload", "spec": {"podSets": []}})
+    held = {**made, "kind": "Workload", "metadata": {"name": "held"}, "spec": {"podSets": []}}
+    api.create(f"{path}/workloads", {**held, "status": {"admission": admission}})
+    seen = look(clients(), wanted)
+    assert (seen.warnings, seen.served["workloads.kueue.x-k8s.io"]) == ((), True)
+    # A Workload that is not admitted holds nothing.
+    kept = {(document["kind"], document["metadata"]["name"], document["apiVersion"]) for document in seen.objects}
+    assert kept == {("LocalQueue", "q", f"{group}/v1beta2"), ("Workload", "held", f"{group}/v1beta2")}
 
 
 def test_more_than_a_page(api: ApiUnderTest, clients: Callable[[], ApiClient], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,7 @@ class _Trial:
         # Room is worth more words than a flavor that was none from the start.
         return next((refusal for refusal in refusals if not refusal.no_flavor), refusals[-1])
 
-    def _reduced(self, counts: list[int], tried: _Tried) -> list[tuple[Assigner, list[Assignment]]] | None:
+    def _reduced(self, counts: list[int], tried: _Tried) -> list[tuple[Assigner, list[Assignment]]] | _Refusal | None:
         """With fewer pods, where the workload allows: as many as fit, found by bisection as Kueue does."""
         least = [pod_set.least for pod_set in self._admission.pod_sets]
         spare = [count - (count if low is None else low) for count, low in zip(counts, least, strict=True)]
@@ -129,6 +129,13 @@ class _Trial:
                 assigner.take(assignments, -1)
         if best is None:
             return None
+        for pod_set, count in zip(self._admission.pod_sets, best, strict=True):
+            if pod_set.slices and count < pod_set.slices[0][1]:
+                return _Refusal(
+                    f"{VERSION} would admit pod set {pod_set.pods.name} with {count} pods, which is less than a slice, "
+                    "and its own API refuses that: raise job-min-parallelism to the slice size",
+                    no_flavor=True,
+                )
         result, _ = self._attempt(best, tried)
         pods = f"{sum(best)} of {sum(counts)} pods"
         self.notes.append(f"admitted with {pods}: the workload allows fewer (job-min-parallelism)")
