@@ -29,7 +29,9 @@ def by_kai(verdict: Verdict, workload: Workload, levels: Sequence[Level], nodes:
         return verdict
 
 
-def _leaf(node: Node, levels: Sequence[Level], *, emptied: bool) -> Leaf:
+def leaf_of(node: Node, levels: Sequence[Level], *, emptied: bool) -> Leaf:
+    """A node as KAI sees it; `emptied`: as if no pod ran on it, Ready and not cordoned."""
+
     def usable(pods: Pods) -> bool:
         closed = node.obstacle and not emptied
         return not closed and not pods.node_filter.rejection(node.name, node.labels, node.taints)
@@ -41,11 +43,11 @@ def _leaf(node: Node, levels: Sequence[Level], *, emptied: bool) -> Leaf:
 
 
 def _as_gang(verdict: Verdict, groups: Sequence[Group], levels: Sequence[Level], nodes: Sequence[Node]) -> Verdict:
-    allocator = Allocator(levels, [_leaf(node, levels, emptied=False) for node in nodes])
+    allocator = Allocator(levels, [leaf_of(node, levels, emptied=False) for node in nodes])
     failure = allocator.place(groups)
     if failure is None:
         return verdict if verdict.kind == "fits" else _fits(verdict, allocator, nodes)
-    empty = Allocator(levels, [_leaf(node, levels, emptied=True) for node in nodes])
+    empty = Allocator(levels, [leaf_of(node, levels, emptied=True) for node in nodes])
     kind: Kind = "never" if empty.place(groups) else "full"
     if verdict.kind == kind or (verdict.kind == "never" and kind == "full"):
         return replace(verdict, kind=kind)  # there is no room for it, whoever places it
@@ -90,7 +92,7 @@ def _limitation(failure: Unplaced, levels: Sequence[Level]) -> str:
 
 def _one_by_one(verdict: Verdict, groups: Sequence[Group], levels: Sequence[Level], nodes: Sequence[Node]) -> Verdict:
     (group,) = groups
-    allocator = Allocator(levels, [_leaf(node, levels, emptied=False) for node in nodes])
+    allocator = Allocator(levels, [leaf_of(node, levels, emptied=False) for node in nodes])
     domain, count = allocator.place_one_by_one(group)
     wanted = sum(pods.count for pods in group.pods)
     if count == wanted:

@@ -1,0 +1,71 @@
+"""What the allocation of KAI's finds, on random nodes for random gangs, is a placement, and one that is possible."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from tests.support.workloads import GPU, HOST, RACK, ZONE
+from toposcope.integrations.framework.constraints import Group, Pods, Workload
+from toposcope.integrations.kai.allocation import Allocator
+from toposcope.placement.gangs import by_kai, leaf_of
+from toposcope.placement.room import Node
+from toposcope.placement.verdict import judge
+from toposcope.topology.levels import Level
+
+LEVELS = (ZONE, RACK, HOST)
+CASES = 400
+
+
+def node(rng: random.Random, number: int) -> Node:
+    total = {GPU: 8, "cpu": rng.choice((16000, 64000)), "pods": 110}
+    free = total | {GPU: rng.choice((0, 2, 4, 8, 8)), "cpu": total["cpu"] - rng.choice((0, 8000))}
+    labels = {ZONE.key: rng.choice("ab"), RACK.key: rng.choice(("r1", "r2", "r3")), HOST.key: f"n{number}"}
+    return Node(f"n{number}", labels, free, total, (), "cordoned" if rng.random() < 0.1 else "")
+
+
+def pods(rng: random.Random, name: str) -> Pods:
+    requests = {"cpu": rng.choice((500, 4000)), GPU: rng.choice((0, 1, 2, 4, 8))}
+    return Pods(name, rng.randint(1, 4), tuple((resource, amount) for resource, amount in requests.items() if amount))
+
+
+def group(rng: random.Random, name: str, depth: int = 2) -> Group:
+    required: Level | None = rng.choice((None, None, *LEVELS))
+    preferred = rng.choice((None, *LEVELS[LEVELS.index(required) if required else 0 :]))
+    if not depth or rng.random() < 0.4:
+        return Group(name, (pods(rng, name),), (), required, preferred)
+    below = tuple(group(rng, f"{name}-{part}", depth - 1) for part in "abc"[: rng.randint(1, 3)])
+    return Group(name, (), below, required, preferred)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_kai_places(seed: int) -> None:
+    rng = random.Random(seed)
+    outcomes: Counter[tuple[str, str]] = Counter()
+    for _ in range(CASES):
+        nodes = [node(rng, number) for number in range(rng.randint(1, 10))]
+        gang = group(rng, "g")
+        allocator = Allocator(LEVELS, [leaf_of(one, LEVELS, emptied=False) for one in nodes])
+        failure = allocator.place((gang,))
+        verdict = judge((gang,), LEVELS, nodes)
+        answer = by_kai(verdict, Workload("KAI", "", (gang,), gang=True), LEVELS, nodes)
+        outcomes[answer.kind, failure.why if failure else ""] += 1
+        if failure:
+            assert answer.kind in {"full", "never"}
+            continue
+        assert (verdict.kind, answer.kind) == ("fits", "fits"), (gang, nodes)
+        assert sum(count for *_, count in allocator.assignments) == gang.total()["pods"]
+        for nested, _ in gang.everything():
+            inside = [leaf for part, _, leaf, _ in allocator.assignments if part.name.startswith(nested.name)]
+            depth = LEVELS.index(nested.required) + 1 if nested.required else 0
+            assert len({(allocator.leaves[leaf].path or ())[:depth] for leaf in inside}) == 1
+        free = [dict(one.free) for one in nodes]
+        for _, placed, leaf, count in allocator.assignments:
+            assert not nodes[leaf].obstacle
+            for resource, amount in (("pods", 1), *placed.requests):
+                free[leaf][resource] -= amount * count
+                assert free[leaf][resource] >= 0
+    assert {kind for kind, _ in outcomes} == {"fits", "full", "never"}
+    assert {why for _, why in outcomes} == {"", "narrower", "largest", "order"}
