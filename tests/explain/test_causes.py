@@ -67,6 +67,27 @@ def test_an_older_grove_adds_a_constraint_only_when_the_set_changes(
     assert "before v0.1.0-alpha.9 adds it only when the PodCliqueSet changes" in capsys.readouterr().out
 
 
+def test_a_scaled_replica_may_be_in_another_rack_than_its_set(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Grove makes a gang of each replica of a scaling group beyond its `minAvailable`."""
+    root = pod_clique_set(replicas=1)
+    root["spec"]["template"]["podCliqueScalingGroups"] = [{"name": "g", "cliqueNames": ["worker"], "replicas": 2}]
+    made = created_by_grove(root, on=("h200-1", "h200-8"), count=2)
+    for index, pod in enumerate(made[3:]):
+        group = {"podcliquescalinggroup": "llm-0-g", "podcliquescalinggroup-replica-index": str(index)}
+        pod["metadata"]["labels"] = {f"grove.io/{name}": value for name, value in group.items()} | {
+            "grove.io/podclique": f"llm-0-g-{index}-worker",
+            "grove.io/podcliqueset-replica-index": "0",
+        }
+    objects = [*nodes(), cluster_topology(), binding(), kai_topology(), *made]
+    code = explain(Cause("scaled", "", lambda: objects), tmp_path)
+    out = capsys.readouterr().out
+    assert "NOT KEPT" not in out
+    assert "llm: one rack required: kept: rack-3" in out, out
+    assert code == 0
+
+
 def test_every_page_belongs_to_a_cause() -> None:
     assert {page.stem for page in PAGES.iterdir()} == {cause.name for cause in CAUSES}
 

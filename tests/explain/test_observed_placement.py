@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from toposcope.explain.observed_placement import copies_of
 from toposcope.integrations.framework.constraints import Group, Pods
 from toposcope.integrations.lws.api import GROUP_KEY, SUBGROUP_KEY
@@ -37,6 +39,8 @@ def test_copies_of_grove_sets_scaling_groups_and_cliques() -> None:
     top, scaling = Group("llm", PODS, required=RACK, copies=2), Group("scaling group decode", PODS, required=RACK)
     assert names(copies_of("Grove", top, pods, whole=True)) == {"0": ["a", "b", "d"], "1": ["c"]}
     assert names(copies_of("Grove", scaling, pods, whole=False)) == {"llm-0-decode-0": ["a"], "llm-0-decode-1": ["b"]}
+    # Of the scaling group only `copies` are in the gang of the set, the others are gangs of their own.
+    assert names(copies_of("Grove", replace(top, groups=(scaling,)), pods, whole=True)) == {"0": ["a", "d"], "1": ["c"]}
     router = Group("clique router", PODS, required=RACK)
     assert names(copies_of("Grove", router, pods, whole=False)) == {"": ["c"]}
 

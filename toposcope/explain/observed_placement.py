@@ -59,7 +59,9 @@ def observed_placements(context: Context) -> Iterator[ObservedPlacement]:
         levels = context.levels(workload)
         for top in workload.groups:
             for group, _ in top.everything():
-                yield from _of_group(context, workload, levels, group, whole=group is top)
+                # The gang of a PodCliqueSet leaves some replicas of scaling groups out.
+                gang = next(iter(workload.pod_groups), top) if group is top else group
+                yield from _of_group(context, workload, levels, replace(group, groups=gang.groups), whole=group is top)
 
 
 def _workloads(context: Context) -> Sequence[Workload]:
@@ -142,7 +144,8 @@ def _copy_namer(system: str, group: Group) -> Callable[[Labels], str | None]:
             )
         if kind == "clique":
             return lambda labels: labels[_CLIQUE] if _is_grove_name(labels.get(_CLIQUE, ""), name) else None
-        return lambda labels: labels.get(_SET_COPY)
+        gangs = [(part.name.rpartition(" ")[2], part.copies) for part in group.groups if "scaling group " in part.name]
+        return lambda labels: None if _is_apart(labels, gangs) else labels.get(_SET_COPY)
     if kind == "job of":
         return lambda labels: labels.get(JOB_KEY) if labels.get(_JOB_KIND) == name else None
     if system == "Kueue" and kind == "pod set":
@@ -155,6 +158,14 @@ def _copy_namer(system: str, group: Group) -> Callable[[Labels], str | None]:
         else ""
     )
     return lambda labels: labels.get(label)
+
+
+def _is_apart(labels: Labels, gangs: Iterable[tuple[str, int]]) -> bool:
+    """Whether the pod is in a replica of a scaling group that is a gang of its own; `gangs`: how many are not."""
+    index = labels.get(_SCALING_GROUP_COPY, "")
+    return index.isdecimal() and any(
+        _is_grove_name(labels.get(_SCALING_GROUP, ""), name) and int(index) >= count for name, count in gangs
+    )
 
 
 def _is_grove_name(text: str, name: str) -> bool:
