@@ -127,6 +127,7 @@ def test_what_may_not_be_read_is_a_warning_and_nodes_that_may_not_an_error(api: 
         }
         api.create(f"{rbac}/clusterrolebindings", binding)
         seen = _once_allowed(client)
+        more = look(client, Wanted(pods=False, published=True))
     finally:
         client.close()
         api.request("DELETE", f"{rbac}/clusterrolebindings/see-nodes")
@@ -137,6 +138,12 @@ def test_what_may_not_be_read_is_a_warning_and_nodes_that_may_not_an_error(api: 
     assert pods.startswith("these credentials cannot list pods, so free GPUs are unknown; ask an admin for")
     assert "the verb list on pods in all namespaces (the API server: pods is forbidden: User " in pods
     assert topologies.startswith("these credentials cannot list clustertopologies.gpu.topology, so levels")
+    # One sentence for all of Kueue's kinds, and a workload's queue counts as not known.
+    assert more.warnings[-1].startswith(
+        "these credentials cannot list localqueues.kueue.x-k8s.io, clusterqueues.kueue.x-k8s.io, "
+    )
+    assert "so Kueue's queues and quota are unknown; ask an admin" in more.warnings[-1]
+    assert "localqueues.kueue.x-k8s.io" not in more.served
 
 
 def _once_allowed(client: ApiClient) -> Snapshot:

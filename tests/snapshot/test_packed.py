@@ -26,6 +26,12 @@ KAI = {
     "metadata": {"name": "cluster"},
     "spec": {"levels": [{"nodeLabel": "rack"}]},
 }
+QUEUE = {
+    "apiVersion": "kueue.x-k8s.io/v1beta2",
+    "kind": "LocalQueue",
+    "metadata": {"name": "q", "namespace": "ml"},
+    "spec": {"clusterQueue": "all"},
+}
 SEGMENT = cluster_topology({"nodes": 4, "levels": []}) | {
     "metadata": {
         "name": "cluster-h200",
@@ -44,7 +50,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     nodes[3]["spec"]["unschedulable"] = True
     pods = [pod("a", "gb200-01", 4), pod("b", "gb200-01", 1), pod("waits", None, 8, phase="Pending")]
     file = tmp_path_factory.mktemp("packed") / "cluster.json"
-    file.write_text(saved([*nodes, *pods, cluster_topology({"nodes": 22}, required=["rack"]), SEGMENT, KAI]))
+    file.write_text(saved([*nodes, *pods, cluster_topology({"nodes": 22}, required=["rack"]), SEGMENT, KAI, QUEUE]))
     return file
 
 
@@ -55,7 +61,8 @@ def save(snapshot: Snapshot, path: Path) -> Path:
 
 
 def test_the_same_cluster_comes_back(demo: Path, tmp_path: Path) -> None:
-    whole = load_files([str(demo)], keep_matrix=every)
+    whole = dataclasses.replace(load_files([str(demo)], keep_matrix=every), served={"topologies.kai.scheduler": True})
+    assert [document["kind"] for document in whole.objects] == ["LocalQueue"]
     assert sum(node.matrix is not None for node in whole.nodes) == 22
     file = save(whole, tmp_path / "saved")
     found = read_packed(file, every)

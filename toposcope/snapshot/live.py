@@ -169,20 +169,28 @@ class _Reader:
     def published(self) -> Iterator[Published]:
         """The topology resources of all schedulers."""
         for kind in PUBLISHED:
-            why = "what its scheduler reads is unknown"
-            yield from self._served(kind, why, lambda of, raw, kind=kind: published(of, kind.kind, _reader(raw)))  # type: ignore[misc]
+            refused: dict[str, ApiError] = {}
+            decode = lambda of, raw, kind=kind: published(of, kind.kind, _reader(raw))  # noqa: E731
+            yield from self._served(kind, decode, refused)
+            self._warn(refused, "what its scheduler reads is unknown")
 
     def objects(self) -> tuple[Mapping[str, Any], ...]:
         """What else decides what schedulers admit."""
+        refused: dict[str, ApiError] = {}
         found: list[Mapping[str, Any] | None] = []
         for kind in queues.READ:
-            why = "quota and queues are unknown"
-            named = lambda of, raw, kind=kind: {**_reader(raw)(dict), "apiVersion": of, "kind": kind.kind}  # noqa: E731
-            found += [queues.kept(document) for document in self._served(kind, why, named)]
+            decode = lambda of, raw, kind=kind: {**_reader(raw)(dict), "apiVersion": of, "kind": kind.kind}  # noqa: E731
+            found += [queues.kept(document) for document in self._served(kind, decode, refused)]
+        self._warn(refused, "Kueue's queues and quota are unknown")
         return tuple(document for document in found if document is not None)
 
+    def _warn(self, refused: Mapping[str, ApiError], without: str) -> None:
+        """One warning for all kinds that must not be listed."""
+        if refused:
+            self.warnings.append(forbidden(", ".join(refused), without, next(iter(refused.values()))))
+
     def _served(
-        self, kind: PublishedKind | Kind, without: str, decode: Callable[[str, msgspec.Raw], _T]
+        self, kind: PublishedKind | Kind, decode: Callable[[str, msgspec.Raw], _T], refused: dict[str, ApiError]
     ) -> Iterator[_T]:
         """All objects of a kind in the preferred version that is served."""
         for version in kind.versions:
@@ -195,7 +203,7 @@ class _Reader:
             except ApiError as error:
                 if error.status == _FORBIDDEN:
                     self.served.pop(kind.name, None)
-                    self.warnings.append(forbidden(kind.name, without, error))
+                    refused[kind.name] = error
                     break
                 if not error.not_found:
                     raise
