@@ -56,7 +56,7 @@ TWO_AND_EIGHT = nodes(*[("a", "r1")] * 2, *[("b", f"r{i % 2}") for i in range(8)
             placed(ZONE.key, RACK.key),
             (),
             "full",
-            "binds 2 of 8 in zone a, where the first one goes, and the other 6 wait",
+            "binds 2 of 8 in zone a, where the first one goes, and the other 6 wait; as a gang",
         ),
         (placed(ZONE.key, RACK.key, **{MINIMUM: "8"}), (), "fits", ""),
         # Zone a has no room for the first pod, so that it goes where all others find room.
@@ -81,6 +81,7 @@ def test_nor_is_a_stateful_set() -> None:
 def test_pods_that_start_one_by_one_where_not_all_fit_at_any_time() -> None:
     answer = verdict(job(9, placed(ZONE.key)), TWO_AND_EIGHT)
     assert (answer.kind, "binds 2 of 9 in zone a" in answer.limitation) == ("never", True)
+    assert "as a gang" not in answer.limitation
 
 
 ONE_RACK = nodes(("a", "r1"), ("a", "r1"), ("a", "r1"))

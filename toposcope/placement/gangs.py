@@ -92,7 +92,8 @@ def _limitation(failure: Unplaced, levels: Sequence[Level]) -> str:
 
 def _one_by_one(verdict: Verdict, groups: Sequence[Group], levels: Sequence[Level], nodes: Sequence[Node]) -> Verdict:
     (group,) = groups
-    allocator = Allocator(levels, [leaf_of(node, levels, emptied=False) for node in nodes])
+    leaves = [leaf_of(node, levels, emptied=False) for node in nodes]
+    allocator = Allocator(levels, leaves)
     domain, count = allocator.place_one_by_one(group)
     wanted = sum(pods.count for pods in group.pods)
     if count == wanted:
@@ -107,4 +108,6 @@ def _one_by_one(verdict: Verdict, groups: Sequence[Group], levels: Sequence[Leve
         f"{VERSION} starts the pods of {group.name} one by one: it binds {count} of {wanted} {where}, and the other "
         f"{left} {plural(left, 'waits', 'wait')}"
     )
+    if Allocator(levels, leaves).place(groups) is None:
+        text += "; as a gang all of them fit now"
     return _limited(verdict, "never" if verdict.kind == "never" else "full", text)
