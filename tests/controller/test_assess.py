@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.cluster import BLOCK, RACK, ZONE, History, gpu_node
 from toposcope.api.conditions import Condition
+from toposcope.api.label_keys import GPUS, NVLINK_DOMAIN
 from toposcope.controller.assess.assessment import Assessment
 from toposcope.topology.node import NodeFacts, node_facts
 
@@ -249,6 +250,23 @@ def test_a_node_with_gpus_and_no_agent_is_named() -> None:
     reporting = condition(found, "AgentsReporting")
     assert (reporting.status, reporting.reason) == ("False", "NodesWithoutLabels")
     assert "1 node has GPUs but no gpu.topology/gpus label: silent" in reporting.message
+
+
+def test_counts_that_no_hardware_has_are_not_believed_and_their_nodes_are_named() -> None:
+    """A node may be called as what its label says."""
+    counts = {"b": "2147483640", "a": "9" * 63, "10000": "10000"}
+    wrong = [gpu_node(name, {GPUS: count}) for name, count in counts.items()]
+    found = History().look([*nodes(2), *wrong, gpu_node("9999", {GPUS: "9999"})])
+    assert found.gpus == 5 * 8 + 9999
+    reporting = condition(found, "AgentsReporting")
+    assert (reporting.status, reporting.reason) == ("False", "ImplausibleLabels")
+    assert (
+        "3 nodes have a gpu.topology/gpus label that is not a number from 0 to 9999: 10000, a, b;" in reporting.message
+    )
+    silent = gpu_node("silent", {GPUS: None, NVLINK_DOMAIN: None})
+    both = condition(History().look([*nodes(2), *wrong, silent]), "AgentsReporting")
+    assert both.reason == "ImplausibleLabels"
+    assert "; 1 node has GPUs but no gpu.topology/gpus label: silent; " in both.message
 
 
 def test_a_node_without_gpus_is_ignored() -> None:

@@ -29,11 +29,13 @@ from tests.manifests.rights import (
 from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests, run_kubectl
 from tests.support.api import NODES, ApiUnderTest, node, pod_token
 from toposcope.agent.nvidia_labels import KEYS as NVIDIA_LABELS
-from toposcope.api.label_keys import GPUS, MATRIX
+from toposcope.api import label_keys
+from toposcope.api.label_keys import GPUS, GPUS_PER_NUMA, MATRIX, NVLINK_VERSION
 
 ANEW = f"{NODES}/confined-anew"
 ONLY_LABELS = "the agent may only write labels under gpu.topology/"
 ONLY_ANNOTATIONS = "the agent may only write annotations under gpu.topology/"
+ONLY_NUMBERS = "the agent may only write numbers from 0 to 9999 in its numeric labels"
 ONLY_SPEC = "the agent may not write Node.spec"
 ONLY_OWN_NODE = "the agent on node confined-own may not write node confined-other"
 ONLY_OWN_EVENTS = "the agent may only write Events of its own"
@@ -42,10 +44,25 @@ ONLY_ABOUT_ITS_NODE = "the agent on node confined-own may not write Events about
 ELSEWHERE = EVENTS.replace("default", "kube-system")
 NO_CLAIM = "the agent's token carries no node claim"
 
+NUMERIC = {
+    GPUS: "16",
+    GPUS_PER_NUMA: "0-2-0-2-0-2-0-2",
+    NVLINK_VERSION: "5.0",
+    label_keys.NUMA_NODES: "2",
+    label_keys.NVLINK_BANDWIDTH: "956",
+    label_keys.NVLINK_DOMAINS: "1",
+    label_keys.NVLINK_DOMAIN_SIZE: "9999",
+    label_keys.NVLINK_LINKS: "18",
+    label_keys.NVSWITCHES: "0",
+    label_keys.SLOT: "255",
+    label_keys.TRAY: "0",
+}
+
 MAY = (
     Attempt("read its Node", "GET", OWN),
     Attempt("read another Node by name", "GET", OTHER),
     apply_node("write labels and annotation", OWN, labels={GPUS: "8"}, annotations={MATRIX: "{}"}),
+    apply_node("write every number", OWN, labels=NUMERIC),
     apply_node("drop them again", OWN),
     Attempt("report on its Node", "POST", EVENTS, event("confined-own.1")),
     merge("count its Event on", f"{EVENTS}/confined-own.1", SERIES),
@@ -71,6 +88,11 @@ MAY_NOT = (
     json_patch("remove all labels", OWN, "remove", "/metadata/labels", says=ONLY_LABELS),
     apply_node("hide a foreign label among its own", OWN, ONLY_LABELS, labels={GPUS: "8", POOL: "x"}),
     apply_node("annotate", OWN, ONLY_ANNOTATIONS, annotations={"example.com/new": "x"}),
+    *(
+        apply_node(f"claim {value} in {key}", OWN, ONLY_NUMBERS, labels={key: value})
+        for key in sorted(NUMERIC)
+        for value in ("2147483648", "10000", "9" * 63, "8x", "4_4", "")
+    ),
     json_patch("remove all annotations", OWN, "remove", "/metadata/annotations", says=ONLY_ANNOTATIONS),
     # The rest of its Node.
     merge("cordon", OWN, {"spec": {"unschedulable": True}}, ONLY_SPEC),

@@ -31,7 +31,7 @@ LIES: Final[Sequence[Mapping[str, str]]] = (
     {GPUS: "8"},
     {**TRUE, NVLINK_DOMAIN: f"{FABRIC}.2"},
     {**TRUE, NVLINK_DOMAIN: "no-topology"},
-    {**TRUE, NVLINK_DOMAIN: "", CHASSIS: "", STATE: "degraded", GPUS: "999999999"},
+    {**TRUE, NVLINK_DOMAIN: "", CHASSIS: "", STATE: "degraded", GPUS: "9999"},
     {**TRUE, "gpu.topology/rack": "r1", "gpu.topology/block": "elsewhere", "gpu.topology/zone": "z"},
     {f"gpu.topology/l{number}": "x" * 63 for number in range(100)},
 )
@@ -122,3 +122,19 @@ def test_whatever_it_writes_others_are_told_the_same_of(cluster: Cluster) -> Non
         )
         assert condition["status"] == "True"
     assert cluster.write({GPUS: "0"}, "honest-1") == 403
+    assert cluster.write({**TRUE, GPUS: "2147483640"}) == 403
+
+
+def test_a_number_that_somebody_else_wrote_does_not_stop_the_status(cluster: Cluster) -> None:
+    """Without the policy, or by a writer whom it does not confine."""
+    honest = sum(int(metadata["labels"][GPUS]) for metadata in cluster.others())
+    for count in ("2147483640", "9" * 63):
+        patch(cluster.api, f"{NODES}/{STOLEN}", {"metadata": {"labels": {GPUS: count}}})
+        cluster.settle()
+        status = cluster.api.get(f"{PATH}/cluster")["status"]
+        assert status["gpus"] == honest + 8
+        reporting = next(c for c in status["conditions"] if c["type"] == "AgentsReporting")
+        assert (reporting["status"], reporting["reason"]) == ("False", "ImplausibleLabels")
+        assert reporting["message"].startswith(
+            f"1 node has a {GPUS} label that is not a number from 0 to 9999: {STOLEN};"
+        )

@@ -53,6 +53,12 @@ def test_a_level_can_be_named_by_domain_or_key() -> None:
         found.level("racks")
 
 
+@pytest.mark.parametrize("count", ["2147483640", "9" * 63, "10000", "-1", "8x", "\u0668", ""])
+def test_a_count_that_no_hardware_has_is_not_added_up(count: str) -> None:
+    seen = snapshot([view("a"), view("b", labels={"gpu.topology/gpus": count})])
+    assert tree(seen, select_scope(seen)).gpus == 16
+
+
 def test_free_is_what_pods_leave_on_nodes_that_take_pods() -> None:
     nodes = [view("a"), view("b"), view("c", cordoned=True), view("d", ready=False)]
     pods = [

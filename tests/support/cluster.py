@@ -12,6 +12,7 @@ from toposcope.controller.assess.assessment import Assessment, assess
 from toposcope.controller.segments import SegmentTopology
 from toposcope.controller.status import conditions_of, status_of
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
+from toposcope.topology.label_values import count_of
 from toposcope.topology.node import Hardware, NodeFacts, node_facts, spans_nodes
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -42,9 +43,9 @@ def gpu_node(
     found |= labels or {}
     kept = {_SHORT.get(key, key): value for key, value in found.items() if value is not None}
     domain = kept.get(NVLINK_DOMAIN)
-    gpus = kept.get(GPUS, "")
+    counted = count_of(kept.get(GPUS))
     hardware = Hardware(
-        domain if domain and spans_nodes(domain) else None, chassis, state, int(gpus) if gpus.isdigit() else 8
+        domain if domain and spans_nodes(domain) else None, chassis, state, 8 if counted is None else counted
     )
     return node_facts(name, f"uid-{name}", tuple(kept), tuple(kept.values()), ready, schedulable, 8, hardware)
 

@@ -32,8 +32,8 @@ class AgentPods:
         self._refused = self._counts = ""
 
     def explained(self, condition: Condition) -> Condition:
-        """A False `AgentsReporting` with the cause, where it can be read; any other condition as it is."""
-        if (condition.type, condition.status) != (AGENTS_REPORTING, "False"):
+        """An `AgentsReporting` about nodes without labels with the cause, where it can be read; others as they are."""
+        if condition.type != AGENTS_REPORTING or not condition.message.endswith(IS_IT_RUNNING):
             return condition
         if self._monotonic() >= self._until:
             self._read()

@@ -314,10 +314,12 @@ class Controller:
         return f"the reconcile loop has been stuck for {silent:.0f} s" if silent > _STUCK_SECONDS else ""
 
     def ready(self) -> str:
-        """What is missing until the controller has seen the whole cluster."""
+        """What is missing until the controller has seen the whole cluster and can say what it saw."""
         for name, cache in (("ClusterTopologies", self.topologies), ("nodes", self.nodes)):
             if not cache.synced:
                 return f"{name} have not been listed yet" + (f": {cache.error}" if cache.error else "")
+        for name, why in [*self._reconciler.refused.items()] if self._reconciler else ():
+            return f"the API server refuses the status of ClusterTopology {name}: {why}"
         return ""
 
     def end(self) -> None:

@@ -6,6 +6,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS, CHASSIS, GPUS, HOSTNAME, NVLINK_DOMAIN, STATE
+from toposcope.topology.label_values import count_of
 from toposcope.topology.node import OWN_NAME, Hardware, NodeFacts, Traits, host_of, shared_value, spans_nodes
 
 _GENERATION: Final = 1 << 15
@@ -47,6 +48,7 @@ class _Node(msgspec.Struct, frozen=True, gc=False):
 NODE_JSON: Final = msgspec.json.Decoder(_Node)
 """The fields of a Node that are used; raises msgspec.ValidationError for anything but a Node."""
 
+_INT64_DIGITS: Final = 19
 _T = TypeVar("_T")
 
 
@@ -136,15 +138,16 @@ def _ready(conditions: Iterable[_Condition]) -> bool:
 
 def _hardware(labels: dict[str, str], offered: int) -> Hardware:
     domain = labels.get(NVLINK_DOMAIN)
-    counted = labels.get(GPUS, "")
+    counted = count_of(labels.get(GPUS))
     return Hardware(
         domain if domain is not None and spans_nodes(domain) else None,
         labels.get(CHASSIS, ""),
         labels.get(STATE, ""),
-        _count(counted) if counted.isascii() and counted.isdigit() else offered,
+        offered if counted is None else counted,
     )
 
 
 def _count(quantity: str | None) -> int:
-    """A device count; extended resources are whole numbers, anything else counts as 0."""
-    return int(quantity) if quantity and quantity.isascii() and quantity.isdigit() else 0
+    """A device count; extended resources are whole numbers of 64 bits, anything else counts as 0."""
+    whole = quantity and len(quantity) <= _INT64_DIGITS and quantity.isascii() and quantity.isdigit()
+    return int(quantity) if quantity and whole else 0

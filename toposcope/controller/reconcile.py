@@ -22,7 +22,7 @@ from toposcope.controller.publishers.objects import Publisher
 from toposcope.controller.publishers.write_backoff import WriteBackoff
 from toposcope.controller.requirements import Resolved, resolve
 from toposcope.controller.segments import SegmentTopologies
-from toposcope.controller.status import conditions_of, demand_of, status_of
+from toposcope.controller.status import conditions_of, demand_of, reduced, refused_summary, status_of
 from toposcope.controller.topology_metrics import Report, report
 from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
 from toposcope.integrations.framework.published import MANAGER, Published
@@ -37,6 +37,7 @@ from toposcope.topology.table import Table, table_of
 log = logging.getLogger(__name__)
 
 REPORTER: Final = "controller"
+_UNPROCESSABLE: Final = 422
 _BOUND: Final = frozenset({"grove", "kai"})
 """Publishers whose resources keep retained levels: where Grove's binding is published, KAI's Topology is made of it."""
 _USUAL: Final = frozenset({"", "Waiting"})
@@ -104,6 +105,8 @@ class Reconciler:
         """When publishers want another pass, in monotonic seconds."""
         self.reports: dict[str, Report] = {}
         """The findings of each topology's last pass, by name."""
+        self.refused: dict[str, str] = {}
+        """Why the API server refuses a topology's status, by name, until it accepts a whole one."""
 
     def reconcile(
         self, topologies: Sequence[Topology], nodes: Table | Sequence[NodeFacts], workloads: Workloads
@@ -124,6 +127,7 @@ class Reconciler:
         table = table_of(nodes, self.catalogue.placeholders)
         shared = overlaps(latest, table)
         self.reports = {name: report for name, report in self.reports.items() if name in demands}
+        self.refused = {name: why for name, why in self.refused.items() if name in demands}
         failed: KubeError | None = None
         for topology in latest:
             try:
@@ -147,7 +151,8 @@ class Reconciler:
             if previous(topology.status, LEVELS_AVAILABLE) is None:
                 conditions = stamped([unsynced(str(why))], topology.status, topology.generation, self._now())
                 status = {"observedGeneration": topology.generation, "conditions": conditions}
-                self._write(topology, {**topology.status, **status})
+                if refusal := self._write(topology, {**topology.status, **status}):
+                    raise refusal
 
     def next_deadline(self, topologies: Sequence[Topology]) -> float | None:
         """Seconds until a level has been gone for its grace period or a publisher wants another pass; None: neither."""
@@ -198,11 +203,18 @@ class Reconciler:
         )
         status = status_of(topology, assessment, published, self._now(), conditions, demand, children)
         self._log_diagnostics(topology, assessment)
+        refusal = None
         if status != topology.status:
-            self._write(topology, status)
+            refusal = self._write(topology, status)
             self._record_events(topology, level_events(topology, status, demanded))
+        if refusal:
+            conditions = (*conditions[:-1], refused_summary(refusal))
+        else:
+            self.refused.pop(topology.name, None)
         workloads = {**dict.fromkeys(topology.required, 0), **demand.required}
         self.reports[topology.name] = report(assessment, conditions, published, workloads)
+        if refusal:
+            raise refusal
 
     def _publish(self, topology: Topology, assessment: Assessment) -> tuple[list[Published], bool]:
         """The published resources, and whether the cluster serves any kind that is wanted."""
@@ -243,11 +255,28 @@ class Reconciler:
                     words = resource.text if resource.reason else "is in sync"
                     log.log(level, "ClusterTopology %s: %s: %s", topology.name, resource.handle, words)
 
-    def _write(self, topology: Topology, status: dict[str, Any]) -> None:
+    def _write(self, topology: Topology, status: dict[str, Any]) -> ApiError | None:
+        """Write the status, or where the API server refuses it only its conditions; why it was refused.
+
+        Raises KubeError where nothing was written, but not if the topology is gone.
+        """
         if self._show:
             self._show(unified({"status": topology.status}, {"status": status}, f"{KIND.lower()}/{topology.name}"))
             self._pending[topology.uid].append(status)
-            return
+            return None
+        try:
+            self._apply(topology, status)
+        except ApiError as error:
+            if error.status != _UNPROCESSABLE:
+                raise
+            self.refused[topology.name] = error.message
+            less = reduced(topology, status, error, self._now())
+            if less != topology.status:
+                self._apply(topology, less)
+            return error
+        return None
+
+    def _apply(self, topology: Topology, status: dict[str, Any]) -> None:
         body = {
             "apiVersion": API_VERSION,
             "kind": KIND,

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.api.conditions import IN_SYNC, PUBLISHED, Condition, ready, stamped
+from toposcope.api.conditions import IN_SYNC, PUBLISHED, READY, Condition, ready, stamped
 from toposcope.controller.assess.assessment import Assessment
 from toposcope.controller.assess.diagnostics import Diagnostic
 from toposcope.controller.assess.health import MOST_FINDINGS, DegradedLevel, Health
@@ -16,10 +16,12 @@ from toposcope.controller.requirements import Resolved, WorkloadsByLevel
 from toposcope.controller.segments import SegmentTopology, segments_condition, segments_status
 from toposcope.controller.status_size import fit_to_size
 from toposcope.integrations.framework.published import Published
+from toposcope.kube.errors import ApiError
 from toposcope.topology.hardware import State
 from toposcope.topology.hierarchy import Coverage
 from toposcope.topology.levels import Level
 
+_INT32: Final = 2**31 - 1
 _MOST: Final = 64
 """As in the CRD."""
 
@@ -144,7 +146,36 @@ def status_of(
         ]
     if published:
         status["published"] = [_published(resource) for resource in published]
-    return fit_to_size(status)
+    bounded: dict[str, Any] = _within_int32(fit_to_size(status))
+    return bounded | {"observedGeneration": topology.generation}
+
+
+def _within_int32(value: Any) -> Any:
+    """The value with each number in it cut to what the CRD's `format: int32` takes: sums depend on what nodes claim."""
+    if isinstance(value, dict):
+        return {name: _within_int32(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [*map(_within_int32, value)]
+    return min(value, _INT32) if isinstance(value, int) else value
+
+
+def refused_summary(refusal: ApiError) -> Condition:
+    """The `Ready` of a topology whose status the API server refuses."""
+    text = (
+        "The API server refuses the status, so that all but its conditions is from before; apply the CRD of this "
+        f"version (manifests/crds), and if that does not help, report a bug with this message: {refusal.message}"
+    )
+    return Condition(READY, "False", "StatusRefused", text)
+
+
+def reduced(topology: Topology, refused: Mapping[str, Any], refusal: ApiError, now: datetime) -> dict[str, Any]:
+    """The status that was accepted before with the conditions of one that was refused.
+
+    Only conditions, because a number is what is refused; the rest stays, because the next pass reads the levels back.
+    """
+    summary = stamped([refused_summary(refusal)], topology.status, topology.generation, now)
+    others = [condition for condition in refused["conditions"] if condition["type"] != READY]
+    return {**topology.status, "conditions": others + summary}
 
 
 def _levels(assessment: Assessment) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.kube.pod_resources import Requests, gpu_count
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.hardware import State
+from toposcope.topology.label_values import count_of
 from toposcope.topology.levels import Level
 
 NOTHING: Final[Requests] = MappingProxyType({})
@@ -59,9 +60,9 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def gpus(self) -> int:
-        """GPUs as its agent counted them, else as device plugins offer them."""
-        counted = self.label(GPUS)
-        return int(counted) if counted and counted.isascii() and counted.isdigit() else gpu_count(self.allocatable)
+        """GPUs as its agent counted them, else, also where that number is implausible, as device plugins offer them."""
+        counted = count_of(self.label(GPUS))
+        return gpu_count(self.allocatable) if counted is None else counted
 
     @property
     def has_gpus(self) -> bool:

@@ -1,4 +1,4 @@
-"""Valid Kubernetes label values, and how other strings become one.
+"""Valid Kubernetes label values, how other strings become one, and the numbers in them.
 
 Source of the rules: k8s.io/apimachinery/pkg/util/validation (IsValidLabelValue, IsQualifiedName).
 """
@@ -10,6 +10,8 @@ from typing import Final
 MAX_VALUE: Final = 63
 _VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?", re.ASCII)
 _HASH_DIGITS: Final = 10
+MOST_COUNT: Final = 9999
+"""The largest number in a label of ours; as in the admission policy of the agents."""
 
 
 def is_label_value(text: str) -> bool:
@@ -35,3 +37,9 @@ def short_name(name: str) -> str:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:_HASH_DIGITS]
     return name[: MAX_VALUE - _HASH_DIGITS - 1].rstrip("-.") + "-" + digest
+
+
+def count_of(value: str | None) -> int | None:
+    """The number in one of our labels; None where there is none, or not one of 0 to `MOST_COUNT` in decimal digits."""
+    plausible = value and len(value) <= len(str(MOST_COUNT)) and value.isascii() and value.isdigit()
+    return int(value) if value and plausible else None

@@ -9,6 +9,7 @@ from toposcope.kube.pod_resources import is_gpu, is_gpu_part
 from toposcope.snapshot.filters import lacking, marks
 from toposcope.snapshot.model import NodeView, PodView
 from toposcope.topology.hardware import State
+from toposcope.topology.label_values import count_of
 from toposcope.topology.matrix import SELF, LinkMatrix, nv_links, nvlink_domains
 from toposcope.topology.pci import NEAREST_FIRST
 from toposcope.ui import protocol
@@ -58,7 +59,7 @@ def detail(
         matrix=[list(row) for row in links.cells] if links else None,
         classes=_classes(links) if links else [],
         numa=_numa(parsed.devices) if parsed else [],
-        nvswitches=_number(node.label(label_keys.NVSWITCHES)),
+        nvswitches=count_of(node.label(label_keys.NVSWITCHES)),
         nvlink_domains=[[links.devices[i] for i in domain] for domain in nvlink_domains(links)] if links else [],
         reasons=list(parsed.reasons) if parsed else [],
         disputes=list(parsed.disputes) if parsed else [],
@@ -165,7 +166,3 @@ def _class(cell: str) -> protocol.CellClass:
         return protocol.CellClass(cell, "nvlink", count, f"{count} active NVLink{'' if count == 1 else 's'}")
     kind = cast("_Kind", "self" if cell == SELF else cell.lower())
     return protocol.CellClass(cell, kind, 0, LEGEND[cell])
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdigit() else None

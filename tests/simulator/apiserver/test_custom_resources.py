@@ -86,6 +86,10 @@ def test_unknown_fields_are_dropped_with_a_warning(served: ApiUnderTest) -> None
         ({"name": 1}, "spec.name in body must be of type string"),
         ({"mode": "x"}, 'spec.mode: Unsupported value: "x": supported values: "Auto", "Never"'),
         ({"parts": [{}]}, "spec.parts[0].name: Required value"),
+        (
+            {"parts": [{"name": "x", "weight": 2**31}]},
+            '<nil>: Invalid value: "": Checked value must be of type integer with format int32 in spec.parts[0].weight',
+        ),
     ],
 )
 def test_what_the_schema_refuses(served: ApiUnderTest, spec: dict[str, Any], message: str) -> None:

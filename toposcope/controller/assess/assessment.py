@@ -15,6 +15,7 @@ from toposcope.controller.assess.selection import selected
 from toposcope.controller.segments import Segments, observe
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.hierarchy import Coverage, ambiguous_paths, cover, crossings, some_names
+from toposcope.topology.label_values import MOST_COUNT, count_of
 from toposcope.topology.levels import Level
 from toposcope.topology.node import NodeFacts, Traits
 from toposcope.topology.table import Table, table_of
@@ -144,12 +145,30 @@ def _covered(coverage: Sequence[Coverage], nodes: int) -> Condition:
 
 
 def _agents_reporting(nodes: Table) -> Condition:
+    parts = []
+    implausible = _implausible(nodes)
+    if implausible:
+        what = f"a {GPUS} label that is not a number from 0 to {MOST_COUNT}"
+        advice = "the device plugin's count is used; check who wrote it"
+        parts.append(("ImplausibleLabels", f"{_have(implausible)} {what}: {some_names(implausible)}; {advice}"))
     silent = [] if all(GPUS in keys for keys in nodes.key_sets) else sorted(nodes.names(map(_is_silent, nodes.groups)))
     if silent:
-        who = "1 node has" if len(silent) == 1 else f"{len(silent)} nodes have"
-        text = f"{who} GPUs but no {GPUS} label: {some_names(silent)}; {IS_IT_RUNNING}"
-        return Condition(AGENTS_REPORTING, "False", "NodesWithoutLabels", text)
+        text = f"{_have(silent)} GPUs but no {GPUS} label: {some_names(silent)}; {IS_IT_RUNNING}"
+        parts.append(("NodesWithoutLabels", text))
+    if parts:
+        return Condition(AGENTS_REPORTING, "False", parts[0][0], "; ".join(text for _, text in parts))
     return Condition(AGENTS_REPORTING, "True", "AllAgentsReport", "Every node with GPUs carries the labels of an agent")
+
+
+def _have(names: Sequence[str]) -> str:
+    return "1 node has" if len(names) == 1 else f"{len(names)} nodes have"
+
+
+def _implausible(nodes: Table) -> list[str]:
+    """Nodes whose label `gpus` is not a count; a node whose own name is its value stands for itself in the table."""
+    if all(value is None or count_of(value) is not None for value in nodes.distinct(GPUS)):
+        return []
+    return sorted(node.name for node in nodes if (value := node.label(GPUS)) is not None and count_of(value) is None)
 
 
 def _is_silent(node: Traits) -> bool:

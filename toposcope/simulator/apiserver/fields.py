@@ -103,6 +103,8 @@ def validate(value: Any, schema: Schema, path: str = "") -> Iterator[tuple[str, 
     wanted = rules.get("type", "")
     if wanted and not rules.get("x-kubernetes-int-or-string") and not _fits(value, wanted):
         yield path, f"Invalid value: {path} in body must be of type {wanted}"
+    elif rules.get("format") == "int32" and not -(2**31) <= value < 2**31:
+        yield "<nil>", f'Invalid value: "": Checked value must be of type integer with format int32 in {path}'
     elif "enum" in rules and value not in rules["enum"]:
         listed = ", ".join(map(_shown, rules["enum"]))
         yield path, f"Unsupported value: {_shown(value)}: supported values: {listed}"

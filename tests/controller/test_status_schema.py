@@ -1,0 +1,126 @@
+"""Every status is one that the CRD's schema takes; one that is not says so, and the controller is not ready."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.support.api import APPLY, NODES, ApiUnderTest, wait_until
+from tests.support.cluster import BLOCK, RACK, START, ZONE, fabric
+from tests.support.controller import (
+    condition,
+    controller_of,
+    make_node,
+    make_topology,
+    relabel,
+    running,
+    share_crd,
+    status_of,
+)
+from tests.support.publishing import Time, patch
+from toposcope.agent.labels import ALL
+from toposcope.api.cluster_topology import API_VERSION, KIND, PATH, read
+from toposcope.api.effective_levels import Absences
+from toposcope.api.label_keys import CHASSIS, GPUS, HOSTNAME, NVLINK_DOMAIN, STATE
+from toposcope.controller import status as status_module
+from toposcope.controller.assess.assessment import assess
+from toposcope.controller.loop import Controller
+from toposcope.controller.node_decoder import NodeDecoder
+from toposcope.controller.reconcile import Reconciler
+from toposcope.kube.client import ApiClient
+from toposcope.kube.config import load
+
+SPEC: Final = {"gracePeriod": "10s"}
+NUMBERS: Final = st.one_of(
+    st.sampled_from(["0", "8", "9999", "10000", "2147483640", str(2**31 - 1), str(2**31), str(2**63 - 1), "9" * 63]),
+    st.integers(0, 2**70).map(str),
+    st.sampled_from(["", "-1", "8.0", "1e9", "0x7fffffff", "08"]),
+)
+PLACES: Final = st.fixed_dictionaries(
+    {HOSTNAME: st.sampled_from("abcd"), ZONE: st.just("z"), BLOCK: st.sampled_from("xy")},
+    optional={
+        RACK: st.sampled_from("rst"),
+        NVLINK_DOMAIN: st.sampled_from([fabric(1), fabric(1, 2), fabric(2), "n0"]),
+        CHASSIS: st.sampled_from("12"),
+        STATE: st.sampled_from(["ok", "degraded", "unknown"]),
+    },
+)
+LABELS: Final = st.tuples(
+    PLACES, st.dictionaries(st.sampled_from(sorted(ALL - {NVLINK_DOMAIN, CHASSIS, STATE})), NUMBERS), NUMBERS
+)
+
+
+def node(number: int, labels: Mapping[str, str], offered: str) -> bytes:
+    status = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"nvidia.com/gpu": offered}}
+    return msgspec.json.encode({"metadata": {"name": f"n{number}", "labels": labels}, "status": status})
+
+
+@pytest.fixture(autouse=True)
+def crd(api: ApiUnderTest) -> None:
+    share_crd(api)
+
+
+def test_whatever_numbers_nodes_claim_the_schema_takes_the_status(api: ApiUnderTest) -> None:
+    made = read(make_topology(api, **SPEC))
+    path = f"{PATH}/cluster/status?fieldManager=test&dryRun=All&fieldValidation=Strict"
+
+    @settings(max_examples=60, derandomize=True, deadline=None, database=None, suppress_health_check=[*HealthCheck])
+    @given(st.lists(LABELS, min_size=1, max_size=8))
+    def taken(nodes: list[tuple[dict[str, str], dict[str, str], str]]) -> None:
+        decode = NodeDecoder({ZONE, BLOCK, RACK, *ALL, HOSTNAME})
+        facts = [decode(node(i, {GPUS: "8"} | places | n, offered))[2] for i, (places, n, offered) in enumerate(nodes)]
+        absences = Absences()
+        for now in (0.0, 11.0):
+            found = assess(made, facts, absences, now)
+        conditions = status_module.conditions_of(made, found, [], anything_served=True)
+        status = status_module.status_of(made, found, [], START, conditions)
+        body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "cluster"}, "status": status}
+        code, answer = api.request("PATCH", path, body, content_type=APPLY)
+        assert code == 200, answer
+
+    taken()
+
+
+@pytest.fixture
+def controller(api: ApiUnderTest, time: Time) -> Iterator[Controller]:
+    client = ApiClient(load(str(api.kubeconfig)))
+    for name in ("n1", "n2"):
+        make_node(api, name, {})
+    make_topology(api)
+    with running(controller_of(client, Reconciler(client, (), time))) as started:
+        wait_until(lambda: status_of(api).get("gpus") == 16, "a status")
+        yield started
+    client.close()
+
+
+def offer(api: ApiUnderTest, count: str) -> None:
+    for name in ("n1", "n2"):
+        relabel(api, name, {GPUS: "none"})
+        patch(api, f"{NODES}/{name}/status", {"status": {"allocatable": {"nvidia.com/gpu": count}}})
+
+
+def test_a_status_that_is_refused_says_so_and_the_controller_is_not_ready_until_one_is_taken(
+    api: ApiUnderTest, controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert controller.ready() == ""
+    before = status_of(api)
+    monkeypatch.setattr(status_module, "_INT32", 2**63)
+    offer(api, "2147483640")
+    wait_until(lambda: controller.ready() != "", "the controller is not ready")
+    refusal = "the API server refuses the status of ClusterTopology cluster: ClusterTopology.gpu.topology"
+    assert controller.ready().startswith(refusal), controller.ready()
+    wait_until(lambda: condition(api, "Ready").get("reason") == "StatusRefused", "the status says so")
+    ready, now = condition(api, "Ready"), status_of(api)
+    assert ready["status"] == "False"
+    assert "must be of type integer with format int32 in " in ready["message"]
+    assert ready["message"].endswith("gpus")
+    assert {**now, "conditions": ()} == {**before, "conditions": ()}
+    assert condition(api, "AgentsReporting")["reason"] == "ImplausibleLabels"
+    monkeypatch.undo()
+    controller.wake()
+    wait_until(lambda: status_of(api)["gpus"] == 2**31 - 1, "a whole status")
+    wait_until(lambda: controller.ready() == "", "the controller is ready")
+    assert condition(api, "Ready")["reason"] == "ImplausibleLabels"
