@@ -34,10 +34,7 @@ from toposcope.explain.diagnosis import meaning
         ),
         (
             'topology "default" allows to fit only 2 out of 4 pod(s)',
-            (
-                "in topology default there is room for 2 of the 4 pods where they have to be; toposcope check -f says "
-                "what lacks"
-            ),
+            ("in topology default there is room for 2 of the 4 pods where they have to be; see room for what lacks"),
         ),
         (
             'there is no Topology "default" for TAS flavor "h2"',
@@ -143,8 +140,7 @@ from toposcope.explain.diagnosis import meaning
                 'resource "nvidia.com/gpu": 2, taint "x=y:NoExecute": 1, taint "x=y:NoSchedule": 3'
             ),
             (
-                "no domain of topology t has room for the slices at all of their levels; toposcope check -f says "
-                "what lacks; "
+                "no domain of topology t has room for the slices at all of their levels; see room for what lacks; "
                 "level a.b/rack: room for 0 slices in the best domain, 1 needed; "
                 "level kubernetes.io/hostname: room for 3 slices in the best domain, 4 needed; "
                 "nodes that do not match the pods' nodeSelector: 7; "
