@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -23,6 +24,7 @@ from toposcope.cli.terminal import Screen, complain
 from toposcope.integrations.dynamo.features import DEPLOYMENT_GRAPH
 from toposcope.integrations.framework.document import Field, Finding, kind_of
 from toposcope.integrations.framework.features import Kind
+from toposcope.integrations.framework.system import Reading
 from toposcope.integrations.grove.features import CLIQUE_SET
 from toposcope.kube.errors import ApiError
 from toposcope.placement.check import Checked, Checker
@@ -73,6 +75,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the existing objects, for rules about updates: files (kubectl get ... -o yaml), or live: those in the "
         "cluster. Default: live, and none with --from",
     )
+    parser.add_argument(
+        "--server",
+        action="store_true",
+        help="also ask the API server and its webhooks by a dry run, which stores nothing; needs the verbs get, create "
+        "and patch; not with --from",
+    )
     parser.add_argument("--explain", action="store_true", help="show the reasoning, level by level, like -o wide")
     add_source_arguments(parser, _OUTPUTS)
     parser.epilog = f"{EPILOG}; 3 nothing is wrong, but whether a workload fits is unclear"
@@ -83,16 +91,20 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Check all workloads; 1 when one would be rejected or does not fit now, 3 when one is unclear."""
     if "-" in arguments.workloads and "-" in (arguments.files or ()):
         raise CommandError("standard input can hold the workloads or the cluster, not both")
+    if arguments.server and arguments.files:
+        raise CommandError("--server asks the API server of a cluster, and --from reads files; leave one of them out")
     problems: list[Problem] = []
     wanted = list(_objects(arguments.workloads, problems))
     if not wanted and not problems:
         raise CommandError(f"there are no objects in {', '.join(arguments.workloads)}, so nothing was checked")
     existing = _existing(arguments, [values for _, values in wanted], problems)
     checker = Checker(load_snapshot(arguments, published=True), [values for _, values in wanted])
+    remarks = _dry_runs(arguments, [values for _, values in wanted]) if arguments.server else {}
     answers = []
     with Progress(sys.stderr, doing="checking") as progress:
         for count, (document, values) in enumerate(wanted, 1):
-            answers.append(Answer(document, checker.check(values, existing.get(key_of(values)))))
+            checked = checker.check(values, existing.get(key_of(values)))
+            answers.append(Answer(document, _with_remarks(checked, remarks.get(count, ()), document.kind)))
             progress("workloads", count, count / len(wanted))
     problems += [kindless(answer.document) for answer in answers if not _is_known(answer)]
     answers = [answer for answer in answers if _is_known(answer)]
@@ -139,6 +151,31 @@ def _existing(
         with api_client(arguments) as client, Progress(sys.stderr, doing="looking up") as progress:
             existing = _live_objects(client, wanted, progress) | existing
     return existing
+
+
+def _dry_runs(arguments: argparse.Namespace, documents: Sequence[Mapping[str, Any]]) -> dict[int, list[Finding]]:
+    """What the API server says of each document, by its number from 1. Raises KubeError."""
+    from toposcope.kube.dry_run import DryRun  # noqa: PLC0415 - not for files
+
+    found: dict[int, list[Finding]] = {}
+    with api_client(arguments) as client, Progress(sys.stderr, doing="asking the API server about") as progress:
+        server = DryRun(client, client.namespace or "default")
+        for count, document in enumerate(documents, 1):
+            progress("objects", count, count / len(documents))
+            found[count] = [
+                Finding("server", "error" if remark.refused else "warning", remark.field, remark.message)
+                for remark in server.ask(document)
+            ]
+    return found
+
+
+def _with_remarks(checked: Sequence[Checked], remarks: Sequence[Finding], kind: str) -> tuple[Checked, ...]:
+    """The first result with the server's findings, too; for a kind that no system handles, one of its own."""
+    if not remarks:
+        return tuple(checked)
+    first, *others = checked or (Checked(Reading(subject=kind), None),)
+    findings = (*first.reading.findings, *remarks)
+    return (replace(first, reading=replace(first.reading, findings=findings)), *others)
 
 
 def _page(screen: Screen, answers: Sequence[Answer], *, explain: bool) -> Iterator[str]:

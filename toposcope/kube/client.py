@@ -366,7 +366,17 @@ def _check(server: str, response: http.client.HTTPResponse, body: bytes) -> None
         printable(str(status.get("reason") or response.reason)),
         printable(str(status.get("message") or body[:200].decode(errors="replace")), _LONGEST_MESSAGE),
         _seconds(response.getheader("Retry-After")),
+        tuple(_causes(status.get("details"))),
     )
+
+
+def _causes(details: Any) -> Iterator[tuple[str, str]]:
+    """Fields and messages of `metav1.StatusDetails`; `<nil>` names no field."""
+    causes = details.get("causes") if isinstance(details, dict) else None
+    for cause in causes if isinstance(causes, list) else ():
+        if isinstance(cause, dict):
+            field = printable(str(cause.get("field") or "")).replace("<nil>", "")
+            yield field, printable(str(cause.get("message") or ""), _LONGEST_MESSAGE)
 
 
 def _seconds(header: str | None) -> float | None:

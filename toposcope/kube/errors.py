@@ -21,16 +21,24 @@ class ApiError(KubeError):
     """The server answered with an error Status.
 
     `status` is the HTTP code, `reason` the machine-readable word of `metav1.Status`, `retry_after` the seconds the
-    server asked us to wait, if any.
+    server asked us to wait, if any; `causes` are the fields that it names, each with what is wrong there.
     """
 
-    def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        retry_after: float | None = None,
+        causes: tuple[tuple[str, str], ...] = (),
+    ) -> None:
         summary = " ".join(filter(None, (str(status), reason)))
         super().__init__(f"{summary}: {message or 'the server gives no reason'}")
         self.status = status
         self.reason = reason
         self.message = message
         self.retry_after = retry_after
+        self.causes = causes
 
     @property
     def not_found(self) -> bool:

@@ -1,0 +1,218 @@
+"""`toposcope check --server`: a real API server with CRD, webhook and RBAC is asked by dry runs, and stores nothing."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.kube.scripted import server_tls
+from tests.support.api import ApiUnderTest, create_namespace, create_service_account
+from tools.apiserver.certificates import make_certificates
+from toposcope.kube.client import ApiClient
+from toposcope.kube.config import Cluster, load
+from toposcope.kube.dry_run import DryRun, Remark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.cli.conftest import Command
+
+pytestmark = pytest.mark.real_api("the embedded server has no webhooks, and lets everybody do everything")
+
+NAME = "cliques.words.example.com"
+CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": NAME},
+    "spec": {
+        "group": "words.example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "cliques", "singular": "clique", "kind": "Clique"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "properties": {"size": {"type": "integer", "minimum": 1}, "level": {"type": "string"}},
+                                "x-kubernetes-validations": [
+                                    {
+                                        "rule": "!has(oldSelf.level) || self.level == oldSelf.level",
+                                        "message": "is immutable",
+                                    }
+                                ],
+                            }
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+COLLECTION = "/apis/words.example.com/v1/namespaces/default/cliques"
+HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+
+
+def clique(name: str, /, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "words.example.com/v1", "kind": "Clique", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.fixture
+def served(api: ApiUnderTest) -> ApiUnderTest:
+    api.share_crd(CRD)
+    return api
+
+
+@pytest.fixture
+def server(served: ApiUnderTest) -> Iterator[DryRun]:
+    admin = load(str(served.kubeconfig))
+    with contextlib.closing(ApiClient(admin)) as client:
+        yield DryRun(client, "default")
+
+
+@contextlib.contextmanager
+def webhook(api: ApiUnderTest, folder: Path) -> Iterator[None]:
+    """Refuses every Clique whose size is 13; ready when it has refused one."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            asked = review["request"]
+            good = asked["object"]["spec"].get("size") != 13
+            response = {"uid": asked["uid"], "allowed": good, "status": {"message": "spec.size: thirteen is no size"}}
+            body = json.dumps({**review, "response": response}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    certificates = make_certificates(folder)
+    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    listener.socket = server_tls(certificates).wrap_socket(listener.socket, server_side=True)
+    threading.Thread(target=listener.serve_forever, daemon=True).start()
+    rule = {"apiGroups": ["words.example.com"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["cliques"]}
+    hook = {
+        "name": "sizes.words.example.com",
+        "clientConfig": {
+            "url": f"https://127.0.0.1:{listener.server_address[1]}/",
+            "caBundle": base64.b64encode(certificates.ca.read_bytes()).decode(),
+        },
+        "rules": [rule],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
+    api.create(HOOKS, {**kind, "metadata": {"name": "sizes"}, "webhooks": [hook]})
+    try:
+        yield
+    finally:
+        api.request("DELETE", f"{HOOKS}/sizes")
+        listener.shutdown()
+        listener.server_close()
+
+
+def soon(server: DryRun, document: dict[str, Any]) -> tuple[Remark, ...]:
+    """What the server says once it has heard of a new webhook; each question is a request, which is pause enough."""
+    for _ in range(500):
+        if remarks := server.ask(document):
+            return remarks
+    pytest.fail("the webhook was never called")
+
+
+def test_what_the_schema_refuses_names_each_field_and_nothing_is_stored(served: ApiUnderTest, server: DryRun) -> None:
+    assert server.ask(clique("good", size=3)) == ()
+    (wrong,) = server.ask(clique("small", size=0))
+    assert (wrong.field, wrong.refused) == ("spec.size", True)
+    assert "should be greater than or equal to 1" in wrong.message
+    unknown = server.ask(clique("odd", size=3, sizes=4, other=1))
+    assert unknown == tuple(Remark(f"spec.{name}", "API server: unknown field") for name in ("other", "sizes"))
+    assert served.request("GET", COLLECTION)[1]["items"] == []
+
+
+def test_an_object_that_is_there_is_changed_as_kubectl_would(served: ApiUnderTest, server: DryRun) -> None:
+    there = served.create(COLLECTION, clique("there", size=3, level="rack"))
+    assert server.ask(there) == ()  # with all that the server wrote into it
+    (wrong,) = server.ask(clique("there", size=3, level="host"))
+    assert wrong.field == "spec"
+    assert wrong.message.endswith("is immutable")
+    assert server.ask(clique("new", size=3, level="host")) == ()
+    (unknown,) = server.ask(clique("there", size=3, sizes=4, level="rack"))
+    assert "sizes" in unknown.field + unknown.message
+    assert served.request("GET", f"{COLLECTION}/there")[1] == there
+
+
+def test_a_webhook_refuses_in_its_own_words(served: ApiUnderTest, server: DryRun, tmp_path: Path) -> None:
+    with webhook(served, tmp_path):
+        said = (
+            'API server: admission webhook "sizes.words.example.com" denied the request: spec.size: thirteen is no size'
+        )
+        assert soon(server, clique("unlucky", size=13)) == (Remark("", said),)
+        assert server.ask(clique("lucky", size=12)) == ()
+
+
+def test_what_the_server_does_not_have(server: DryRun) -> None:
+    (kind,) = server.ask({**clique("x"), "kind": "Choir"})
+    assert kind == Remark("kind", "the server has no Choir of words.example.com/v1; is its CRD installed?")
+    (group,) = server.ask({**clique("x"), "apiVersion": "nobody.example.com/v1"})
+    assert group.message == "the server has no Clique of nobody.example.com/v1; is its CRD installed?"
+    (namespace,) = server.ask({**clique("x", size=1), "metadata": {"name": "x", "namespace": "nowhere"}})
+    assert namespace.message == 'API server: namespaces "nowhere" not found'
+    assert server.ask({"name": "a pool of OSMO"}) == ()
+
+
+def test_whoever_may_not_ask_learns_which_verbs_that_takes(served: ApiUnderTest) -> None:
+    create_namespace(served, "guests")
+    create_service_account(served, "guests", "guest")
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}}
+    token = served.create("/api/v1/namespaces/guests/serviceaccounts/guest/token", asked)["status"]["token"]
+    admin = load(str(served.kubeconfig))
+    with contextlib.closing(ApiClient(Cluster(admin.server, admin.tls, lambda: token, "guests"))) as client:
+        (remark,) = DryRun(client, "guests").ask(clique("x", size=1))
+    assert not remark.refused
+    assert remark.message.startswith(
+        "these credentials may not get it, so the API server was not asked; ask an admin for "
+    )
+    assert "the verbs get, create and patch (cliques.words.example.com" in remark.message
+
+
+def test_the_command_shows_the_findings_of_the_server_beside_its_own(
+    served: ApiUnderTest, tmp_path: Path, toposcope: Command
+) -> None:
+    pod = {"restartPolicy": "Never", "containers": [{"name": "main", "imag": "x", "image": "x"}]}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}, "spec": {"template": {"spec": pod}}}
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+    file = tmp_path / "work.yaml"
+    file.write_text("---\n".join(yaml.safe_dump(one) for one in (job, config, clique("small", size=0))))
+    check = f"check -f {file} --kubeconfig {served.kubeconfig}"
+    assert "API server" not in toposcope(check, code=None).out
+    shown = toposcope(f"{check} --server", code=1).out
+    assert "  error: spec.template.spec.containers[0].imag (line 9): API server: unknown field\n" in shown
+    assert "document 3, line 18: Clique\n  error: spec.size (line 24): API server: " in shown
+    assert "1 object of other kinds skipped (ConfigMap)" in shown
+    workloads = json.loads(toposcope(f"{check} --server -o json", code=1).out)["workloads"]
+    assert [finding["rule"] for one in workloads for finding in one["findings"] if one["place"]][-1] == "server"
+    assert served.request("GET", "/apis/batch/v1/namespaces/default/jobs")[1]["items"] == []
+
+
+def test_files_have_no_server(tmp_path: Path, toposcope: Command) -> None:
+    file = tmp_path / "work.yaml"
+    file.write_text(yaml.safe_dump(clique("x")))
+    assert (
+        "--server asks the API server of a cluster" in toposcope(f"check -f {file} --from {file} --server", code=2).err
+    )
