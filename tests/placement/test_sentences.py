@@ -21,6 +21,9 @@ _ONE_NEED = re.compile(
     rf"needs (?:room for )?{_NUMBER} (\S+).*?, (?:largest has|the nodes it may use have) "
     rf"(?:room for )?(?:none|{_NUMBER}(?: (\w+))?)(?: \(\S+\))?$"
 )
+_POD = re.compile(
+    rf"needs {_NUMBER} (\S+).*, and no node that it may use has (?:any|more than {_NUMBER}(?: ([KMG]iB))?)(?: free)?(?: \(\S+\))?$"
+)
 _COPIES = re.compile(rf"{_NUMBER} \w+ of .* need .*; there (?:is room for|are) {_NUMBER}$")
 _IN_ORDER = re.compile(
     rf"there is room for {_NUMBER} of {_NUMBER} (?:pods?|slices?)$|no domain has room for it with its leader$"
@@ -30,7 +33,7 @@ _NOT_ONE_RESOURCE = re.compile(r"too (?:few|little) [^:]+$|but not where all of 
 
 def contradiction(sentence: str) -> str:
     """The sentence, where its numbers fit or it is of no form that is known; empty where it says what lacks."""
-    if match := _ONE_NEED.search(sentence):
+    if match := _ONE_NEED.search(sentence) or _POD.search(sentence):
         need, unit, there, other = match.groups()
         same_unit = other in (None, unit)
         return "" if same_unit and float(need) > float(there or 0) else sentence
@@ -98,17 +101,22 @@ SENTENCES = {
     "CPU": (
         TWO_RACKS,
         [Group("g", (pods(2, gpu=1, cpu=64500),), required=RACK)],
-        "g needs 129 CPU cores in one rack, largest has 128 (r1)",
+        "a pod of g needs 64.5 CPU cores, and no node that it may use has more than 64 (a)",
+    ),
+    "CPU of a rack": (
+        TWO_RACKS,
+        [Group("g", (pods(3, gpu=1, cpu=43500),), required=RACK)],
+        "g needs 130.5 CPU cores in one rack, largest has 128 (r1)",
     ),
     "memory, where rounding would hide it": (
         TWO_RACKS,
         [Group("g", (pods(1, memory=512 * GIB + 1),), required=HOST)],
-        "g needs 512.1 GiB of memory in one host, largest has 512 GiB (a)",
+        "a pod of g needs 512.1 GiB of memory, and no node that it may use has more than 512 GiB (a)",
     ),
     "another resource": (
         TWO_RACKS,
         [Group("g", (Pods("p", 1, (("rdma/ib", 1),)),), required=RACK)],
-        "g needs 1 rdma/ib in one rack, largest has none",
+        "a pod of g needs 1 rdma/ib, and no node that it may use has any",
     ),
     "no level": (TWO_RACKS, [Group("g", (pods(4, gpu=8),))], "g needs 32 GPUs, the nodes it may use have 24"),
     "whole pods": (

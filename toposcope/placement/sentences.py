@@ -103,16 +103,30 @@ def _short(verdict: Verdict, shortage: Shortage | None) -> str:
     name, level = shortage.group.name, shortage.level
     one = f"one {level.domain}" if level else ""
     inside = f" in {one}" if one else ""
-    if shortage.counted == "pieces":
-        return f"there is enough of everything for {name}{inside}, but not where all of its pods fit at once"
-    if shortage.counted == "domains":
-        return f"{_copies(shortage.copies, name)} need {one} each to themselves; there are {shortage.room_for}"
     needs = _needs(shortage)
-    if shortage.room_for:
-        each = f"{one} each with {needs}" if one else f"{needs} each"
-        return f"{_copies(shortage.copies, name)} need {each}; there is room for {shortage.room_for}"
-    if shortage.counted == "several":
-        return f"{name} needs {needs}{inside}: {', '.join(map(_lacks, shortage.lacking))}"
+    match shortage.counted:
+        case "pieces":
+            text = f"there is enough of everything for {name}{inside}, but not where all of its pods fit at once"
+        case "domains":
+            text = f"{_copies(shortage.copies, name)} need {one} each to themselves; there are {shortage.room_for}"
+        case "pod":
+            most = _number(shortage.resource, shortage.largest, shortage.needs)
+            free = " free" if verdict.kind == "full" else ""
+            has = f"more than {most}{free} ({verdict.name(shortage.best)})" if shortage.largest else f"any{free}"
+            text = f"a pod of {name} needs {needs}, and no node that it may use has {has}"
+        case _ if shortage.room_for:
+            each = f"{one} each with {needs}" if one else f"{needs} each"
+            text = f"{_copies(shortage.copies, name)} need {each}; there is room for {shortage.room_for}"
+        case "several":
+            text = f"{name} needs {needs}{inside}: {', '.join(map(_lacks, shortage.lacking))}"
+        case _:
+            text = _one_copy(verdict, shortage, f"{name} needs {needs}{inside}, ")
+    return text
+
+
+def _one_copy(verdict: Verdict, shortage: Shortage, needs: str) -> str:
+    """For one copy there is too little."""
+    one = shortage.level
     has = "largest has" if one else "the nodes it may use have"
     there = str(shortage.largest or "none")
     if shortage.counted == "resource" and shortage.largest:
@@ -120,14 +134,14 @@ def _short(verdict: Verdict, shortage: Shortage | None) -> str:
     elif shortage.counted != "resource":
         there = f"room for {there}"
     best = f" ({verdict.name(shortage.best)})" if shortage.largest and shortage.best else ""
-    return f"{name} needs {needs}{inside}, {has} {there}{best}"
+    return f"{needs}{has} {there}{best}"
 
 
 def _needs(shortage: Shortage) -> str:
     """What one copy needs, of what is short."""
     count = shortage.needs
     match shortage.counted:
-        case "resource":
+        case "resource" | "pod":
             return amount(shortage.resource, count)
         case "groups":
             inner = shortage.inner or shortage.group
@@ -154,7 +168,7 @@ def _lacks(lack: Lack) -> str:
         case "resource":
             return f"{has} {_TOO_LITTLE.get(lack.what, f'too little {lack.what}')}"
         case "pods":
-            return f"{has} too few nodes that take such a pod"
+            return f"{has} too few nodes with room for such a pod"
         case _:
             return f"{has} too little room for {lack.what}"
 

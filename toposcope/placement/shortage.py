@@ -17,9 +17,10 @@ _RANKS: Final = {"nvidia.com/gpu": 0, "cpu": 2, "memory": 3, PODS: 5}
 """The scarcest first; 1: other devices, 4: everything else."""
 
 Amounts = tuple[tuple[str, int], ...]
-Counted = Literal["resource", "pods", "groups", "domains", "several", "pieces"]
-"""What there is too little of: a resource; nodes that take whole pods; domains for a smaller group; domains for copies
-that share none; in each domain something else; nothing by itself, but nothing takes all pods at once."""
+Counted = Literal["pod", "resource", "pods", "groups", "domains", "several", "pieces"]
+"""What there is too little of: a resource on any one node; a resource; nodes that take whole pods; domains for a
+smaller group; domains for copies that share none; in each domain something else; nothing, but not for all at once.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class Shortage:
     needs: int
     largest: int
     best: Path
+    """The domain; for one pod the node's name."""
     copies: int
     """How many copies are wanted."""
     room_for: int
@@ -104,6 +106,8 @@ def _shortage(room: Room, group: Group, copies: int) -> Shortage:
     if group.anti_affinity and len(domains) < copies:
         counts = 1, 0, (), copies, len(domains)
         return Shortage(group, group.required, "domains", scarce(group.total()), *counts)
+    if too_large := _too_large(room, group, copies):
+        return too_large
     short: dict[Path, tuple[Counted, str]] = {}
     for bound in _bounds(room, group, domains):
         if len(bound.each) > 1 and len(short) == len(domains):
@@ -122,6 +126,20 @@ def _shortage(room: Room, group: Group, copies: int) -> Shortage:
     lacking = tuple(Lack(*what, count) for what, count in Counter(short.values()).most_common())
     each, counts = _amounts(group.total()), (0, 0, (), copies, most_copies(room, group))
     return Shortage(group, group.required, "several", scarce(group.total()), *counts, each, lacking=lacking)
+
+
+def _too_large(room: Room, group: Group, copies: int) -> Shortage | None:
+    """A pod for which no node has enough of a resource, however many nodes there are."""
+    for pods in group.pods:
+        shape = room.shapes[pods]
+        able = [number for number, eligible in enumerate(room.eligible) if eligible[shape.number]]
+        for resource, amount in _amounts(dict(pods.requests)) if able else ():
+            column = room.resources.index(resource)
+            best = max(able, key=lambda number: room.free[number][column])
+            if room.free[best][column] < amount:
+                numbers = amount, room.free[best][column], (room.names[best],), copies, 0
+                return Shortage(group, group.required, "pod", resource, *numbers)
+    return None
 
 
 def _bounds(room: Room, group: Group, domains: Sequence[Path]) -> Iterator[_Bound]:
