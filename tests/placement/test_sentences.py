@@ -22,7 +22,8 @@ _ONE_NEED = re.compile(
     rf"(?:room for )?(?:none|{_NUMBER}(?: (\w+))?)(?: \(\S+\))?$"
 )
 _POD = re.compile(
-    rf"needs {_NUMBER} (\S+).*, and no node that it may use has (?:any|more than {_NUMBER}(?: ([KMG]iB))?)(?: free)?(?: \(\S+\))?$"
+    rf"needs {_NUMBER} (\S+).*, and no node that it may use has "
+    rf"(?:any|more than {_NUMBER}(?: ([KMG]iB))?)(?: free)?(?: \(\S+\))?$"
 )
 _COPIES = re.compile(rf"{_NUMBER} \w+ of .* need .*; there (?:is room for|are) {_NUMBER}$")
 _IN_ORDER = re.compile(
