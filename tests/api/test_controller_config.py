@@ -83,7 +83,7 @@ BAD = {
     "  rows: []\n": ":4: catalogue.rows: no such field; there are domains, keys, nearMisses, placeholders",
     "  placeholders: []\n  placeholders: [a]\n  keys: []\n": ":5: catalogue.placeholders: is listed twice",
     "  keys: {key: a/b}\n": ":4: catalogue.keys: must be a list",
-    '  nearMisses:\n  - {key: a/b, "\\x1b[31m": x}\n': ":5: catalogue.nearMisses[0].\\x1b[31m: no such field",
+    '  nearMisses:\n  - {key: a/b, "\\x1b[31m": x}\n': ":5: catalogue.nearMisses[0].\\u001b[31m: no such field",
     "  keys:\n  - a/b\n": ":5: catalogue.keys[0]: must have fields: domain, key, position",
     "  keys:\n  - {key: a/b}\n": ":5: catalogue.keys[0].domain: is missing",
     "  keys:\n  - {key: a/b, domain: rock}\n": ":5: catalogue.keys[0].domain: 'rock' is not a domain; there are region",

@@ -20,8 +20,9 @@ from tests.support.saved import demo_nodes, pod, saved
 from toposcope.cli import COMMANDS, completion
 from toposcope.cli.main import main
 from toposcope.cli.progress import Progress
-from toposcope.cli.terminal import Screen, columns, complain, safe, shortened, wants_colour
+from toposcope.cli.terminal import Screen, columns, complain, shortened, wants_colour
 from toposcope.cli.tree import _fitted
+from toposcope.topology.text import escaped
 
 
 class Terminal(io.StringIO):
@@ -80,13 +81,13 @@ def test_on_a_narrow_screen_the_tree_gives_up_names_before_what_they_have_in_com
 
 def test_what_would_steer_a_terminal_is_shown_and_not_obeyed() -> None:
     evil = "rack\x1b]0;title\x07\x9b2J\u202e\x1b[31mred\nline\tü"
-    assert safe(evil) == "rack\\u001b]0;title\\u0007\\u009b2J\\u202e\\u001b[31mred\\u000aline\tü"
+    assert escaped(evil) == "rack\\u001b]0;title\\u0007\\u009b2J\\u202e\\u001b[31mred\\u000aline\tü"
     stream = io.StringIO()
     screen = Screen(stream, colour=True, width=None, height=None)
     screen.show([screen.paint("a\x1b[2Jb", "alarm"), "c\x1b[5md"])
     assert stream.getvalue() == "\x1b[1;31ma\\u001b[2Jb\x1b[0m\nc\\u001b[5md\n"
-    # Programs get what is there, but for control characters, which JSON would have escaped as well.
-    assert json.loads(safe('{"a": "\u202e\x9b"}', people=False)) == {"a": "\u202e\x9b"}
+    # Programs read it back.
+    assert json.loads(escaped('{"a": "\u202e\x9b"}')) == {"a": "\u202e\x9b"}
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,14 @@ def test_text(logged: Callable[..., str]) -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} WARNING agent: node bär: 8 GPUs\n", text)
 
 
+def test_what_others_wrote_forges_no_record_and_steers_no_terminal(logged: Callable[..., str]) -> None:
+    text = "gone\x1b[2J\u202e\nERROR agent: forged"
+    assert logged("text", lambda log: log.warning(text)).endswith("gone\\u001b[2J\\u202e\n    ERROR agent: forged\n")
+    line = logged("json", lambda log: log.warning(text))
+    assert json.loads(line)["message"] == text
+    assert line[:-1].isprintable()
+
+
 def test_json(logged: Callable[..., str]) -> None:
     line = json.loads(logged("json", lambda log: log.info("node %s:\n%d GPUs", "bär😀", 8)))
     assert {key: line[key] for key in ("level", "logger", "message")} == {

@@ -1,12 +1,12 @@
 """Keep the labels of this node up to date: probe its GPUs and publish the result on its own Node object."""
 
 import argparse
-import sys
 
 from toposcope.agent.gc_tuning import loading
 from toposcope.agent.options import add_arguments as add_agent_arguments
 from toposcope.agent.options import options
 from toposcope.cli.hardware import HardwareError, add_profile_argument, hardware
+from toposcope.cli.streams import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,5 +24,5 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
                 from toposcope.agent.run import run as run_agent  # noqa: PLC0415 - after the fork: see toposcope.agent.nvml.process
             return run_agent(chosen, probe)
     except HardwareError as error:
-        print(f"toposcope agent: {error}", file=sys.stderr)
+        say(f"toposcope agent: {error}")
         return 1

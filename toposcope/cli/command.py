@@ -7,7 +7,7 @@ Exit codes: 0 OK, 1 the command found a problem, 2 it could not run (wrong usage
 import argparse
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -149,14 +149,15 @@ def load_topologies_only(arguments: argparse.Namespace) -> Snapshot:
 @contextmanager
 def api_client(arguments: argparse.Namespace) -> Iterator["ApiClient"]:
     """A client of the cluster that the flags name. Raises KubeError."""
-    from toposcope.kube.client import ApiClient  # noqa: PLC0415 - not for files
+    from toposcope.cli.log import shown  # noqa: PLC0415 - not for files
+    from toposcope.kube.client import ApiClient  # noqa: PLC0415 - same
     from toposcope.kube.config import load  # noqa: PLC0415 - same
 
-    client = ApiClient(load(arguments.kubeconfig, context=arguments.context), "toposcope", timeout=60.0)
-    try:
+    with (
+        shown(),
+        closing(ApiClient(load(arguments.kubeconfig, context=arguments.context), "toposcope", timeout=60.0)) as client,
+    ):
         yield client
-    finally:
-        client.close()
 
 
 def no_nodes(snapshot: Snapshot, scope: Scope) -> CommandError:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from toposcope.cli import COMMANDS
 from toposcope.cli.command import EXIT_OK, run_command
 from toposcope.errors import ToposcopeError
+from toposcope.topology.text import escaped
 
 if TYPE_CHECKING:
     from toposcope.cli.terminal import Screen
@@ -102,5 +103,5 @@ def kubectl() -> int:
     """The program `kubectl_complete-toposcope`: one candidate per line, then a directive to kubectl."""
     words = sys.argv[1:]
     words_found = candidates(words or [""])
-    print("".join(f"{word}\n" for word in words_found) + f":{_NO_FILES if words_found else _FILES}")
+    print("".join(f"{escaped(word)}\n" for word in words_found) + f":{_NO_FILES if words_found else _FILES}")
     return 0

@@ -2,7 +2,6 @@
 
 import argparse
 import platform
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +13,7 @@ from toposcope.agent.raw import RawNode
 from toposcope.cli.hardware import HardwareError, Source, add_profile_argument, source
 from toposcope.cli.matrix import matrix_lines
 from toposcope.cli.output import show_document
-from toposcope.cli.terminal import Screen, screen
+from toposcope.cli.terminal import Screen, complain, screen
 from toposcope.topology.hardware import Gpu, NodeTopology
 from toposcope.topology.matrix import table
 
@@ -80,7 +79,7 @@ def _recorded(machine: Source, file: Path) -> RawNode:
 
 
 def _fail(message: str) -> int:
-    print(f"toposcope discover: {message}", file=sys.stderr)
+    complain(f"toposcope discover: {message}")
     return 1
 
 

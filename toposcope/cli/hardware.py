@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toposcope.agent.nvml.gateway import Nvml, open_pynvml
 from toposcope.agent.nvml.supervisor import ProbeProcess
+from toposcope.cli.streams import say
 from toposcope.errors import ToposcopeError
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def source(arguments: argparse.Namespace, node_name: str) -> Iterator[Source]:
     except (CaptureError, DocumentError) as error:
         raise HardwareError(str(error)) from error
     for note in described.notes:
-        print(f"note: {note}", file=sys.stderr)
+        say(f"note: {note}")
     with _simulated(with_identity(described, node_name), arguments.faults) as machine:
         yield machine
 
@@ -120,10 +121,9 @@ def _recorded(file: str, recording: "Recording") -> Iterator[Source]:
             probe(nvml, Sysfs(root), nvml.start())
         except Exception as error:  # a file from anybody can hold any nonsense
             raise HardwareError(f"{file}: cannot be replayed: {error}") from error
-        print(
+        say(
             f"note: recorded {'on a simulated machine ' if recording.simulated else ''}on {recording.date}, "
-            f"driver {recording.driver or 'unknown'}",
-            file=sys.stderr,
+            f"driver {recording.driver or 'unknown'}"
         )
         yield Source(functools.partial(_open_replayed, recording), root, recording.simulated)
 

@@ -8,7 +8,7 @@ import msgspec
 
 from toposcope.cli.command import CommandError
 from toposcope.cli.terminal import Screen
-from toposcope.topology.text import plural
+from toposcope.topology.text import escaped, escaped_lines, plural
 
 FORMS: Final = ("yaml", "json", "wide", "name")
 """Values of `-o` that are no file names, where it also takes one."""
@@ -20,14 +20,22 @@ def yaml_text(document: Any, comments: Iterable[str] = ()) -> str:
 
     # Through JSON: YAML's writer knows no enumeration or tuple, and both outputs have to say the same.
     plain = msgspec.json.decode(msgspec.json.encode(document))
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    dumper: Any = type("Dumper", (base,), {})
+    dumper.add_representer(str, _yaml_scalar)
     body: str = yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True, width=1 << 16)
-    return "".join(f"# {comment}".rstrip() + "\n" for comment in comments) + body
+    return "".join(f"# {escaped(comment)}".rstrip() + "\n" for comment in comments) + escaped_lines(body)
+
+
+def _yaml_scalar(dumper: Any, text: str) -> Any:
+    """Double quotes around what has to be escaped: they alone read it back."""
+    style = '"' if escaped(text) != text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 def json_text(document: Any) -> str:
     """A document as JSON."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return escaped_lines(msgspec.json.format(msgspec.json.encode(document), indent=2).decode()) + "\n"
 
 
 def show_document(screen: Screen, output: str, document: Any) -> None:

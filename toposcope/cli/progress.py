@@ -6,7 +6,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TextIO
 
-from toposcope.cli.terminal import safe, shortened
+from toposcope.cli.terminal import shortened
+from toposcope.topology.text import escaped
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -48,7 +49,7 @@ class Progress:
 
     def text(self) -> str:
         """`reading nodes: 12,000, 8,000/s, 34%, 3 s left`, as far as it is known."""
-        text = f"{self._doing} {shortened(safe(self._what), _LONGEST_NAME)}".rstrip()
+        text = f"{self._doing} {shortened(escaped(self._what), _LONGEST_NAME)}".rstrip()
         elapsed = self._clock() - self._began
         if not self._count:
             return f"{text}, {elapsed:.0f} s" if elapsed >= 1 else text

@@ -4,6 +4,8 @@ import os
 import sys
 from typing import Final, TextIO
 
+from toposcope.topology.text import escaped_lines
+
 NO_READER: Final = 141
 """Exit code when the reader of the output is gone: that of a program killed by SIGPIPE."""
 _ERROR: Final = 2
@@ -36,9 +38,9 @@ def forget(stream: TextIO) -> None:
 
 
 def say(text: str) -> None:
-    """Print a line to standard error, where somebody still reads it."""
+    """Print to standard error, where somebody still reads it."""
     try:
-        print(text, file=sys.stderr, flush=True)
+        print(escaped_lines(text), file=sys.stderr, flush=True)
     except OSError:
         forget(sys.stderr)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, TextIO
 
 from toposcope.cli.streams import say
+from toposcope.topology.text import escaped
 
 _CODES: Final = {
     "bold": "1",
@@ -46,7 +47,7 @@ class Screen:
     def show(self, lines: Iterable[str]) -> None:
         """Print lines, through the pager when there are more than the screen is high. Raises BrokenPipeError."""
         single = (part for line in lines for part in (below(line) if "\n" in line else (line,)))
-        safe_lines = [safe(line, colours=self.colour, people=self.width is not None) for line in single]
+        safe_lines = [escaped(line, _STYLES if self.colour else "") for line in single]
         text = "".join(f"{line}\n" for line in safe_lines)
         if self.pager and self.height is not None and len(safe_lines) >= self.height:
             self._page(text)
@@ -88,23 +89,7 @@ def wants_colour(terminal: bool, environ: Mapping[str, str]) -> bool:
     return terminal and environ.get("CLICOLOR", "1") != "0" and environ.get("TERM") != "dumb"
 
 
-_CONTROLS: Final = "[\x00-\x08\x0a-\x1f\x7f-\x9f]"
-_BIDI: Final = "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
-"""Characters that reverse the direction of text, so that one name looks like another."""
 _STYLES: Final = "\x1b\\[(?:" + "|".join(["0", *sorted(set(_CODES.values()))]) + ")m"
-_UNSAFE: Final = re.compile(_CONTROLS)
-_UNSAFE_FOR_PEOPLE: Final = re.compile(f"{_CONTROLS}|{_BIDI}")
-_UNSAFE_COLOURED: Final = re.compile(f"(?!{_STYLES})(?:{_CONTROLS}|{_BIDI})")
-
-
-def safe(line: str, *, colours: bool = False, people: bool = True) -> str:
-    r"""The line with control characters escaped: labels and messages are foreign text, and a terminal obeys them.
-
-    They are written as `\u001b`, which JSON understands; `colours` keeps those of `Screen.paint`. `people` also escapes
-    characters that change the direction of text, which programs want as they are.
-    """
-    unsafe = _UNSAFE_COLOURED if colours else _UNSAFE_FOR_PEOPLE if people else _UNSAFE
-    return unsafe.sub(lambda match: f"\\u{ord(match[0]):04x}", line)
 
 
 def below(text: str) -> Iterator[str]:
@@ -120,7 +105,7 @@ def below(text: str) -> Iterator[str]:
 
 def complain(text: object) -> None:
     """Print it to standard error, where somebody still reads it."""
-    say("\n".join(safe(line) for line in str(text).split("\n")))
+    say("\n".join(below(str(text))))
 
 
 def shortened(text: str, width: int) -> str:

@@ -17,7 +17,7 @@ from toposcope.cli.command import (
     on_screen,
     reject_cluster_flags,
 )
-from toposcope.cli.terminal import Screen
+from toposcope.cli.terminal import Screen, complain
 from toposcope.kube.errors import KubeError
 from toposcope.telemetry.logs import FORMATS, set_up
 
@@ -98,7 +98,7 @@ def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
     with listener:
         address = address_of(listener)
         if program.bundle.page() is None:
-            print(f"warning: {program.bundle.missing}", file=sys.stderr)
+            complain(f"warning: {program.bundle.missing}")
 
         def started() -> None:
             screen.show([f"{program.facts.source} is served at {address} until Ctrl-C"])

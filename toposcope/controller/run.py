@@ -36,6 +36,7 @@ from toposcope.kube.reflector import EtcdRestores
 from toposcope.telemetry.handler import new_registry, page
 from toposcope.telemetry.logs import set_up
 from toposcope.telemetry.server import TelemetryServer
+from toposcope.topology.text import escaped_lines
 
 log = logging.getLogger("controller")
 
@@ -153,7 +154,7 @@ def _show(options: Options) -> Callable[[str], None] | None:
 
 
 def _print(text: str) -> None:
-    sys.stdout.write(text.rstrip() + "\n")
+    sys.stdout.write(escaped_lines(text.rstrip()) + "\n")
 
 
 def _timing(options: Options) -> Timing:

@@ -351,8 +351,9 @@ def _check(server: str, response: http.client.HTTPResponse, body: bytes) -> None
         return
     if response.status < http.HTTPStatus.BAD_REQUEST:
         # Followed, it would carry our token to wherever it points.
+        target = printable(str(response.getheader("Location")))
         raise UnreachableError(
-            f"{server} answers {response.status} and points to {response.getheader('Location')}: no API server does; "
+            f"{server} answers {response.status} and points to {target}: no API server does; "
             "is there a login page between us? Use the API server's own URL"
         )
     try:

@@ -5,9 +5,15 @@ import sys
 from datetime import UTC, datetime
 from typing import Final
 
-from toposcope.topology.text import compact
+from toposcope.topology.text import compact, escaped, escaped_lines
 
 FORMATS: Final = ("text", "json")
+
+
+class _Text(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        """Further lines (a difference, a traceback) are indented: none of them looks like a record of its own."""
+        return escaped_lines(super().format(record)).replace("\n", "\n    ")
 
 
 class _Json(logging.Formatter):
@@ -21,7 +27,7 @@ class _Json(logging.Formatter):
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         # File names from sysfs may hold bytes that are no UTF-8, which Python keeps as lone surrogates.
-        return compact({key: _utf8(value) for key, value in line.items()})
+        return escaped(compact({key: _utf8(value) for key, value in line.items()}))
 
 
 def _utf8(text: str) -> str:
@@ -31,6 +37,6 @@ def _utf8(text: str) -> str:
 def set_up(log_format: str, *, verbose: bool = False) -> None:
     """Send the log of this process to stderr, in one of `toposcope.telemetry.logs.FORMATS`."""
     handler = logging.StreamHandler(sys.stderr)
-    text = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    text = _Text("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     handler.setFormatter(_Json() if log_format == "json" else text)
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler], force=True)

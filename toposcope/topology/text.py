@@ -4,6 +4,7 @@ JSON by the standard library: the documents are small, and a faster package cost
 """
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -16,6 +17,8 @@ _TYPES: Final = (
     ("`bool`", "true or false"),
     ("`null`", "nothing"),
 )
+_UNSAFE: Final = "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+"""Controls, what ends lines, what changes the direction of text (one name then looks like another), half characters."""
 _QUOTED: Final = ("Expected text, got a number", "Expected text, got true or false")
 
 
@@ -31,12 +34,23 @@ def listing(names: Sequence[str], most: int, total: int | None = None) -> str:
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
+def escaped(text: str, kept: str = "") -> str:
+    r"""Text from outside for a terminal, pipe or log line, which obey some of it: such characters as `\u001b`.
+
+    JSON and double-quoted YAML read them back. `kept` is a pattern of what stays. All such output comes through here.
+    """
+    return re.sub(f"(?!{kept}){_UNSAFE}" if kept else _UNSAFE, lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def escaped_lines(text: str) -> str:
+    """The text with every line of it escaped."""
+    return "\n".join(map(escaped, text.split("\n")))
+
+
 def printable(text: str, most: int = 200) -> str:
     """Foreign text for a terminal or log line: on one line, without control characters, and not too long."""
     line = " ".join(text.split())
-    shown = "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode() for character in line
-    )
+    shown = escaped(line)
     return shown if len(shown) <= most else shown[: most - 3] + "..."
 
 

@@ -1,7 +1,6 @@
 """Recording a probe: everything that NVML and sysfs answered, in a file that anyone may send to us."""
 
 import os
-import sys
 import time
 from collections.abc import Callable
 from datetime import date
@@ -14,6 +13,7 @@ from toposcope.cli.hardware import Source
 from toposcope.cli.recording.nvml import RecordingNvml, calls_in
 from toposcope.cli.recording.standins import StandIns
 from toposcope.cli.recording.sysfs import recorded_sysfs
+from toposcope.cli.streams import say
 from toposcope.simulator.recording import Call, Raised, Recording, Value, encode
 
 
@@ -59,8 +59,7 @@ def _write(file: Path, recording: Recording) -> None:
         unfinished.unlink(missing_ok=True)
     errors = sum(isinstance(call.answer, Raised) for call in recording.calls)
     milliseconds = sum(call.us for call in recording.calls) / 1000
-    print(
+    say(
         f"recorded {file}: {len(recording.calls)} NVML calls, {errors} of them answered with an error, "
-        f"{milliseconds:.1f} ms, {len(content) / 1000:.0f} kB",
-        file=sys.stderr,
+        f"{milliseconds:.1f} ms, {len(content) / 1000:.0f} kB"
     )

@@ -50,7 +50,7 @@ def _text(document: Mapping[str, Any] | None) -> list[str]:
     if "metadata" in document:  # a whole object, with a status that others write
         shown.pop("status", None)
         shown["metadata"] = {key: value for key, value in document["metadata"].items() if key in _KEPT}
-    text: str = yaml.safe_dump(shown, default_flow_style=False, sort_keys=True, allow_unicode=True, width=1000)
+    text: str = yaml.safe_dump(shown, default_flow_style=False, sort_keys=True, width=1000)
     return text.splitlines(keepends=True)
 
 

@@ -1,0 +1,23 @@
+"""What is logged below a command: warnings about credentials, the errors of plugins."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from toposcope.cli.terminal import complain
+
+
+class _Handler(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        complain(f"{record.levelname.lower()}: {record.getMessage()}")
+
+
+@contextmanager
+def shown() -> Iterator[None]:
+    """Show it as commands show their own warnings: without a handler, Python would print it unescaped."""
+    handler = _Handler(logging.WARNING)
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
