@@ -4,9 +4,11 @@ import json
 import random
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
+from tests.support.tables import each_row, rows
 from toposcope.integrations.framework.level_requests import (
     MAX_LEVEL_REQUESTS,
     LevelRequest,
@@ -24,214 +26,18 @@ SLICES = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
 KINDS = {kind.kind: kind for kind in WATCHED}
 EVERY_KIND = pytest.mark.parametrize("kind", WATCHED, ids=lambda kind: kind.kind)
 
-# `requests`: a level, after `~` where it is preferred and `!` where any node label will do, and its topology.
-MANIFESTS = r"""
-case: a deployment and its components, by list
-kind: DynamoGraphDeployment v1beta1
-requests: block@gpu-cluster rack@gpu-cluster nvlink-domain@gpu-cluster
-spec:
-  topologyConstraint: {clusterTopologyName: gpu-cluster, packDomain: block}
-  components:
-  - {componentName: Frontend}
-  - {componentName: Prefill, topologyConstraint: {packDomain: rack}}
-  - {componentName: Decode, topologyConstraint: {packDomain: nvlink-domain}}
----
-case: a deployment and its components, by name
-kind: DynamoGraphDeployment v1alpha1
-requests: zone@grove-topology rack@grove-topology
-spec:
-  topologyConstraint: {topologyProfile: grove-topology, packDomain: zone}
-  services: {Frontend: {replicas: 1}, VllmWorker: {topologyConstraint: {packDomain: rack}}, Planner: null}
----
-case: components only
-kind: DynamoGraphDeployment v1beta1
-requests: rack@cluster
-spec:
-  topologyConstraint: {clusterTopologyName: cluster}
-  components: [{topologyConstraint: {packDomain: rack}}, {topologyConstraint: {packDomain: rack}}]
----
-case: KV transfer by a topology's domain
-kind: DynamoGraphDeployment v1beta1
-requests: rack@cluster
-spec: {experimental: {kvTransferPolicy: {clusterTopologyName: cluster, domain: rack}}}
----
-case: KV transfer by a node label
-kind: DynamoGraphDeployment v1beta1
-requests: "~!example.com/zone"
-spec: {experimental: {kvTransferPolicy: {labelKey: example.com/zone, domain: az, enforcement: preferred}}}
----
-case: overrides for Grove
-kind: DynamoGraphDeployment v1beta1
-requests: block@cluster rack@cluster ~host@cluster
-spec:
-  providerOverride:
-    value: {spec: {template: {topologyConstraint: {topologyName: cluster, pack: {required: block}}}}}
-  components:
-  - providerOverride: {value: {topologyConstraint: {pack: {required: rack}}}}
-    roles: [{name: leader, providerOverride: {value: {topologyConstraint: {pack: {preferred: host}}}}}, {name: worker}]
----
-case: annotations on a deployment
-kind: DynamoGraphDeployment v1beta1
-requests: ~example.com/zone@topology-1
-annotations:
-  kai.scheduler/topology: topology-1
-  kai.scheduler/topology-preferred-placement: example.com/zone
----
-case: no constraint
-kind: DynamoGraphDeployment v1beta1
-spec: {components: [{componentName: Frontend}]}
----
-case: set, scaling group and clique
-kind: PodCliqueSet v1alpha1
-requests: block@gb200 rack@gb200 ~nvlink-domain@gb200 ~host@gb200
-spec:
-  template:
-    topologyConstraint: {topologyName: gb200, pack: {required: block}}
-    podCliqueScalingGroups:
-    - name: model
-      cliqueNames: [leader, worker]
-      topologyConstraint: {pack: {required: rack, preferred: nvlink-domain}}
-    cliques: [{name: router}, {name: leader}, {name: worker, topologyConstraint: {pack: {preferred: host}}}]
----
-case: the old field, without names (alpha.4-8) and with old names next to new ones
-kind: PodCliqueSet v1alpha1
-requests: zone rack ~host
-spec:
-  template:
-    topologyConstraint: {packDomain: zone}
-    cliques: [{name: a, topologyConstraint: {packDomain: rack, pack: {preferred: host}}}]
----
-case: names are inherited from the scaling group, then from the set
-kind: PodCliqueSet v1alpha1
-requests: zone@outer rack@inner host@inner host@own host@outer
-spec:
-  template:
-    topologyConstraint: {topologyName: outer, pack: {required: zone}}
-    podCliqueScalingGroups:
-    - {name: g, cliqueNames: [a, b], topologyConstraint: {topologyName: inner, pack: {required: rack}}}
-    cliques:
-    - {name: a, topologyConstraint: {pack: {required: host}}}
-    - {name: b, topologyConstraint: {topologyName: own, pack: {required: host}}}
-    - {name: c, topologyConstraint: {pack: {required: host}}}
----
-case: a pod group and its sub-groups
-kind: PodGroup v2alpha2
-requests: zone@network ~rack@network example.com/rack@network ~host@other
-spec:
-  minMember: 8
-  topologyConstraint: {topology: network, requiredTopologyLevel: zone, preferredTopologyLevel: rack}
-  subGroups:
-  - {name: a, minMember: 4, topologyConstraint: {requiredTopologyLevel: example.com/rack}}
-  - {name: b, minMember: 4, topologyConstraint: {topology: other, preferredTopologyLevel: host}}
-  - {name: c, minMember: 0}
----
-case: a pod group without a constraint
-kind: PodGroup v2alpha2
-spec: {minMember: 1, topologyConstraint: {}, subGroups: [{name: a}]}
----
-case: pod sets
-kind: Workload v1 v1beta1 v1beta2
-requests: block ~rack host
-spec:
-  queueName: gpus
-  podSets:
-  - {name: launcher, count: 1, topologyRequest: {unconstrained: true}}
-  - {name: driver, count: 1, topologyRequest: {required: block}}
-  - {name: worker, count: 8, topologyRequest: {preferred: rack, podSetSliceSize: 4, podSetSliceRequiredTopology: host}}
-  - {name: plain, count: 1}
----
-case: slices on several levels
-kind: Workload v1beta2
-requests: block rack
-spec:
-  podSets:
-  - name: main
-    topologyRequest:
-      podsetSliceRequiredTopologyConstraints: [{topology: block, size: 32}, {topology: rack, size: 16}]
----
-case: exclusive groups and sub-groups
-kind: LeaderWorkerSet v1
-requests: "!cloud.google.com/gke-nodepool !example.com/rack"
-annotations:
-  leaderworkerset.sigs.k8s.io/exclusive-topology: cloud.google.com/gke-nodepool
-  leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology: example.com/rack
----
-case: templates of leader and workers
-kind: LeaderWorkerSet v1
-requests: block ~rack rack@cluster
-spec:
-  leaderWorkerTemplate:
-    size: 5
-    leaderTemplate: {metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: block}}}
-    workerTemplate:
-      metadata:
-        annotations:
-          kueue.x-k8s.io/podset-preferred-topology: rack
-          kai.scheduler/topology: cluster
-          kai.scheduler/segment-topology-required-placement: rack
----
-case: exclusive jobs
-kind: JobSet v1 v1alpha2
-requests: "!zone !rack block"
-annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: zone}
-spec:
-  replicatedJobs:
-  - {name: driver, template: {spec: {template: {spec: {}}}}}
-  - name: workers
-    template:
-      metadata: {annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: rack}}
-      spec: {template: {metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: block}}}}
----
-case: a training job for KAI
-kind: Job v1
-requests: zone@cluster ~rack@cluster rack@cluster ~host@cluster
-annotations:
-  kai.scheduler/topology: cluster
-  kai.scheduler/topology-required-placement: zone
-  kai.scheduler/topology-preferred-placement: rack
-spec:
-  template:
-    metadata:
-      annotations:
-        kai.scheduler/segment-size: "4"
-        kai.scheduler/segment-topology-required-placement: rack
-        kai.scheduler/segment-topology-preferred-placement: host
----
-case: a template's own topology wins
-kind: StatefulSet v1
-requests: rack@inner
-annotations: {kai.scheduler/topology: outer}
-spec:
-  template:
-    metadata: {annotations: {kai.scheduler/topology: inner, kai.scheduler/topology-required-placement: rack}}
----
-case: a job for Kueue, several levels of slices
-kind: Job v1
-requests: zone block rack
-spec:
-  template:
-    metadata:
-      annotations:
-        kueue.x-k8s.io/podset-required-topology: zone
-        kueue.x-k8s.io/podset-slice-required-topology-constraints:
-          '[{"topology": "block", "size": 32}, {"topology": "rack", "sizes": [1, 3]}]'
----
-case: a deployment for Kueue
-kind: Deployment v1
-requests: host
-spec:
-  template:
-    metadata:
-      annotations:
-        kueue.x-k8s.io/podset-slice-required-topology: host
-        kueue.x-k8s.io/podset-slice-size: "2"
-        kueue.x-k8s.io/podset-unconstrained-topology: "true"
----
-case: annotations without a level
-kind: Deployment v1
-annotations: {kai.scheduler/topology: cluster, kai.scheduler/topology-required-placement: "", note: example.com/rack}
-"""
-CASES = list(yaml.safe_load_all(MANIFESTS))
+
+class Case(msgspec.Struct, forbid_unknown_fields=True):
+    """One manifest, as the kinds and versions that read it; `requests` as in `wanted`."""
+
+    case: str
+    kind: str
+    requests: str = ""
+    annotations: dict[str, str] = {}
+    spec: dict[str, Any] = {}
+
+    def manifest(self) -> dict[str, Any]:
+        return manifest(annotations=self.annotations, spec=self.spec)
 
 
 def manifest(**body: Any) -> dict[str, Any]:
@@ -247,19 +53,19 @@ def read(kind: WatchedKind, document: Any, version: str = "") -> ObjectRequests:
 
 
 def wanted(text: str) -> LevelRequest:
+    """A level, after `~` where it is preferred and `!` where any node label will do, and its topology."""
     level, _, topology = text.lstrip("~!").partition("@")
     prefix = text[: len(text) - len(text.lstrip("~!"))]
     return LevelRequest(level, "~" not in prefix, topology or None, "!" in prefix)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['kind']}: {case['case']}")
-def test_the_requests_of_a_manifest(case: dict[str, Any]) -> None:
-    kind, *versions = case["kind"].split()
+@each_row("level_requests.yaml", Case, ids=lambda row: f"{row.kind}: {row.case}")
+def test_the_requests_of_a_manifest(row: Case) -> None:
+    kind, *versions = row.kind.split()
     for version in versions:
-        body = {name: value for name, value in case.items() if name in ("annotations", "spec")}
-        requests = [wanted(text) for text in case.get("requests", "").split()]
+        requests = [wanted(text) for text in row.requests.split()]
         workload = WorkloadRef(f"{KINDS[kind].group}/{version}", kind, "team-a", "train", "uid-1")
-        found = read(KINDS[kind], manifest(**body), version)
+        found = read(KINDS[kind], row.manifest(), version)
         assert (sorted(map(str, found.requests)), found.problem) == (sorted(map(str, requests)), "")
         assert (found.workload, found.version, found.finished, found.owner) == (workload, "7", False, None)
 
@@ -305,8 +111,8 @@ def test_anything_but_an_object_has_no_name(kind: WatchedKind, raw: bytes) -> No
 def test_no_value_raises(kind: WatchedKind) -> None:
     rng = random.Random(11)
     values: tuple[Any, ...] = (None, 0, -1.5, True, "", "räck/☃", [], {}, [[]], {"": None}, "x" * 5000)
-    for case in (case for case in CASES if case["kind"].split()[0] == kind.kind):
-        document = manifest(**{name: value for name, value in case.items() if name in ("annotations", "spec")})
+    for case in (case for case in rows("level_requests.yaml", Case) if case.kind.split()[0] == kind.kind):
+        document = case.manifest()
         for path in list(_paths(document)):
             for value in rng.sample(values, 4):
                 broken = json.loads(json.dumps(document))

@@ -1,0 +1,22 @@
+"""Tables of cases in tests/fixtures/: YAML, a row per case; a field that no row has fails as the test is collected."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+import pytest
+
+from tests.support.paths import FIXTURES
+from toposcope.api.yaml_text import load
+
+Row = TypeVar("Row", bound=msgspec.Struct)
+
+
+def rows(file: str, kind: type[Row]) -> list[Row]:
+    """The rows of one table. Raises msgspec.ValidationError for a row that is not of this kind."""
+    return [msgspec.convert(row, kind) for row in load((FIXTURES / file).read_bytes())]
+
+
+def each_row(file: str, kind: type[Row], ids: Callable[[Row], str]) -> pytest.MarkDecorator:
+    """Run a test once per row, which it takes as `row`."""
+    return pytest.mark.parametrize("row", rows(file, kind), ids=ids)
