@@ -377,3 +377,25 @@ def test_many_copies_are_not_all_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kind(check(deployment, chain(cluster_queue(gpus=8)))) == "never"
     deployment["spec"]["replicas"] = 3
     assert kind(check(deployment)) == "never"  # two nodes
+
+
+def test_a_queue_called_default_takes_what_names_none() -> None:
+    document = kueue()
+    document["metadata"]["labels"] = {}
+    assert [finding.rule for finding in check(document).reading.findings] == ["kueue/queue-name"]
+    default = made("LocalQueue", "default", {"clusterQueue": "cq"}, "ml")
+    checked = check(document, chain(default, cluster_queue(gpus=8)))
+    assert checked.reading.findings == ()
+    assert kind(checked) == "never"
+
+
+def test_a_topology_above_the_nodes_is_said_to_be_coarse() -> None:
+    racks = published("topologies.kueue.x-k8s.io", RACK, name="t")
+    snapshot = Snapshot("test", None, NODES, (), (), (racks,), served=SERVED, objects=chain())
+    document = kueue()
+    document["spec"]["template"]["spec"]["nodeSelector"] = {"disk": "fast"}
+    (checked,) = Checker(snapshot).check(document)
+    assert checked.verdict
+    assert checked.verdict.kind == "never"
+    assert checked.reading.workload
+    assert checked.reading.workload.notes[-1].startswith("Topology t ends above the nodes: Kueue 0.19 takes each")

@@ -33,6 +33,8 @@ WORKLOAD_OF: Final = "kueue.x-k8s.io/workload"
 """Annotation of a pod that a topology assignment places: its Workload."""
 POD_SET_OF: Final = "kueue.x-k8s.io/podset"
 """Label of a pod: its pod set."""
+DEFAULT: Final = "default"
+"""The LocalQueue of workloads that name none."""
 _STOPPED: Final = {"Hold", "HoldAndDrain"}
 _NAMESPACE: Final = "kubernetes.io/metadata.name"
 
@@ -116,11 +118,22 @@ def known(cluster: ClusterFacts) -> bool:
     return all(kind.key in cluster.objects for kind in (LOCAL_QUEUE, CLUSTER_QUEUE, FLAVOR))
 
 
+def queue_name(root: Field, cluster: ClusterFacts) -> str:
+    """The LocalQueue that the workload names, else the one called `default` in its namespace; empty without either."""
+    if name := _named(root).text():
+        return name
+    queues = ((name_of(queue), namespace_of(queue)) for queue in _all(cluster, LOCAL_QUEUE))
+    return DEFAULT if kind_of(root.value) != WORKLOAD.key and (DEFAULT, namespace_of(root)) in queues else ""
+
+
+def _named(root: Field) -> Field:
+    is_workload = kind_of(root.value) == WORKLOAD.key
+    return root / "spec" / "queueName" if is_workload else root / "metadata" / "labels" / QUEUE_NAME
+
+
 def queue_of(root: Field, cluster: ClusterFacts) -> Queue | None:
     """The ClusterQueue that admits the workload, where the queues are `known`; what is wrong with it is noted."""
-    is_workload = kind_of(root.value) == WORKLOAD.key
-    named = root / "spec" / "queueName" if is_workload else root / "metadata" / "labels" / QUEUE_NAME
-    name, namespace = named.text() or "", namespace_of(root)
+    named, name, namespace = _named(root), queue_name(root, cluster), namespace_of(root)
     queues = {name_of(queue): queue for queue in _all(cluster, LOCAL_QUEUE) if namespace_of(queue) == namespace}
     queue = queues.get(name)
     if queue is None:

@@ -21,6 +21,11 @@ PODS: Final = "pods"
 _MOST_EVALUATIONS: Final = 200_000
 """Of a node for a pod set: copies beyond it are left to the search for room, which knows equal pods."""
 
+_COARSE: Final = (
+    f"ends above the nodes: {VERSION} takes each of its lowest domains for one node, whatever taints and labels the "
+    "nodes have, and may admit pods that no node has room for"
+)
+
 _Mode = Literal["fit", "borrows", "busy", "never"]
 _MODES: Final[tuple[_Mode, ...]] = ("fit", "borrows", "busy", "never")
 
@@ -67,6 +72,8 @@ class KueueAdmission:
         if refusal := trial.lacks_quota(self.copies - tried):
             return Decision(refusal, no_flavor=True, notes=notes)
         notes = (*notes, *dict.fromkeys(trial.notes))
+        if not all(node for _, node, _ in placed):
+            notes = (*notes, f"Topology {topology} {_COARSE}")
         return Decision(placed=tuple(placed), topology=topology, notes=notes, partly=tried < self.copies)
 
 

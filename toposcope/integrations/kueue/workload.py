@@ -30,7 +30,7 @@ from toposcope.integrations.kueue.api import (
 )
 from toposcope.integrations.kueue.assignment import OrderedPods
 from toposcope.integrations.kueue.limit_ranges import with_defaults
-from toposcope.integrations.kueue.queues import Flavor, Queue, ResourceGroup, known, own_workloads, queue_of
+from toposcope.integrations.kueue.queues import Flavor, Queue, ResourceGroup, known, own_workloads, queue_name, queue_of
 from toposcope.integrations.kueue.request import NamedLevel, Request, Slices, annotated, check_groups, of_workload
 from toposcope.integrations.kueue.scheduling import KueueAdmission
 from toposcope.topology.text import plural
@@ -64,7 +64,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     else:
         structure = _grouped(root, structure_of(root) or Structure(()), notes)
         structure = with_defaults(structure, cluster, namespace_of(root))
-        _check_places(root, structure)
+        _check_places(root, structure, queued=bool(queue_name(root, cluster)))
         requests = [annotated(pod_set) for pod_set in structure.sets]
     check_groups(requests)
     _check_remainders(requests)
@@ -78,7 +78,7 @@ def _reading(
     root: Field, structure: Structure, requests: list[Request], cluster: ClusterFacts, notes: list[str]
 ) -> Reading:
     """One workload for each topology that it may get: where the queue is known, those of its flavors."""
-    queued = bool(_queue_name(root))
+    queued = bool(queue_name(root, cluster))
     queue = queue_of(root, cluster) if queued and known(cluster) else None
     if queued and queue is None and known(cluster):
         return Reading(Workload("Kueue", handle_of(root), (), placeable=False, notes=(*notes, _QUEUE_FIRST)))
@@ -113,12 +113,6 @@ def _reading(
         for flavor, topology in places or [(Flavor("", ANY_NODE, (), None), None)]
     ]
     return Reading(workloads[0], alternatives=tuple(workloads[1:]))
-
-
-def _queue_name(root: Field) -> str | None:
-    if kind_of(root.value) == WORKLOADS.key:
-        return (root / "spec" / "queueName").text()
-    return (root / "metadata" / "labels" / QUEUE_NAME).text()
 
 
 def _any_queue(flavor: Flavor, requests: list[Request]) -> Queue:
@@ -189,11 +183,11 @@ def _grouped(root: Field, structure: Structure, notes: list[str]) -> Structure:
     return Structure((PodSet("pod group", pod.some(count), pod.template),))
 
 
-def _check_places(root: Field, structure: Structure) -> None:
+def _check_places(root: Field, structure: Structure, *, queued: bool) -> None:
     """The queue, without which nothing counts; annotations where Kueue does not look; pods that are each alone."""
     metadata = root / "metadata"
     kind = kind_of(root.value)[1]
-    if not (metadata / "labels" / QUEUE_NAME).text():
+    if not queued:
         (metadata / "labels" / QUEUE_NAME).warn(
             "kueue/queue-name",
             "without a queue Kueue leaves the workload alone, and its annotations have no effect",
