@@ -178,8 +178,8 @@ def test_a_preferred_level_may_be_the_required_one() -> None:
 
 
 STARTS_ONE_BY_ONE = (
-    "KAI 0.17 takes a {} for no gang: it starts the 4 pods one by one, the first one decides the domain, and those "
-    "that find no room there wait"
+    "KAI 0.17 does not treat a {} as a gang: it starts the 4 pods one by one, the first one picks the domain, and "
+    "those without room there wait"
 )
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a verdict where KAI places the pods: it does not try every placement, and takes a Job for no gang."""
+"""What becomes of a verdict where KAI places the pods: it does not try every placement, and a Job is no gang to it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -92,8 +92,8 @@ def starts_with(minimum: int, total: int) -> str:
 def warn_of_no_gang(root: Field, kind: tuple[str, str], constraint: Field, pods: int) -> None:
     """Say that the pods start one by one though they are to stay together."""
     text = (
-        f"KAI 0.17 takes a {kind[1]} for no gang: it starts the {pods} pods one by one, the first one decides the "
-        "domain, and those that find no room there wait"
+        f"KAI 0.17 does not treat a {kind[1]} as a gang: it starts the {pods} pods one by one, the first one picks "
+        "the domain, and those without room there wait"
     )
     annotations = root / "metadata" / "annotations"
     if kind == JOB:
