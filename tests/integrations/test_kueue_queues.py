@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import random
 from typing import Any
 
 import pytest
@@ -399,3 +401,42 @@ def test_a_topology_above_the_nodes_is_said_to_be_coarse() -> None:
     assert checked.verdict.kind == "never"
     assert checked.reading.workload
     assert checked.reading.workload.notes[-1].startswith("Topology t ends above the nodes: Kueue 0.19 takes each")
+
+
+def test_a_queue_without_flavors_admits_nothing() -> None:
+    empty = cluster_queue(resourceGroups=[])
+    (error,) = check(kueue(), chain(empty)).errors
+    assert error.message == "ClusterQueue cq has no flavor"
+    checked = check(without_level(), chain(empty))
+    assert kind(checked) == "never"
+    assert checked.verdict
+    assert checked.verdict.limitation == f"ClusterQueue cq has no quota of {GPU}"
+
+
+JUNK: tuple[Any, ...] = (None, [], {}, "", "x", 7, -1, True, 1.5, [None], {"a": None}, "9" * 30, [{}])
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """Every container in a document with each of its keys."""
+    inner = list(value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ())
+    return [(value, key) for key, _ in inner] + [place for _, below in inner for place in places(below)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_malformed_objects_never_raise(seed: int) -> None:
+    rng = random.Random(seed)
+    preempts = {"withinClusterQueue": "Any"}
+    queue = cluster_queue(cohortName="c", admissionChecks=["x"], preemption=preempts)
+    cohort = made("Cohort", "c", {"parentName": "d"})
+    whole = chain(queue, cohort, flavor(nodeTaints=[NODE_TAINT], tolerations=[TOLERATION]))
+    holders = (admitted("w", 8, OF_ONE_NODE), admitted("v", 8, reclaimablePods=[{"name": "main", "count": 1}]))
+    for _ in range(20):
+        objects = copy.deepcopy([*whole, *holders, kueue()])
+        for document in rng.sample(objects, 3):
+            for _ in range(rng.randint(1, 3)):
+                container, key = rng.choice(places(document))
+                container[key] = copy.deepcopy(rng.choice(JUNK))
+        *others, document = objects
+        read = tuple(one for other in others if (one := kept(other)))
+        snapshot = Snapshot("test", None, NODES, (), (), (TOPOLOGY,), served=SERVED, objects=read)
+        assert len(Checker(snapshot, others).check(document)) <= 2

@@ -110,7 +110,7 @@ class Queue:
     @property
     def only_topologies(self) -> bool:
         """Whether each flavor has a topology: then Kueue assigns nodes even to pods without an annotation."""
-        return all(flavor.topology for flavor in self.flavors)
+        return bool(self.flavors) and all(flavor.topology for flavor in self.flavors)
 
 
 def known(cluster: ClusterFacts) -> bool:
@@ -344,7 +344,7 @@ def _written(spec: Field) -> dict[FlavorResource, tuple[int, int | None, int | N
 
 def _amount(resource: str, quantity: Field) -> int | None:
     try:
-        return None if quantity.value is None else amount(resource, quantity.value)
+        return amount(resource, quantity.value) if isinstance(quantity.value, str | int | float) else None
     except ValueError:
         return None
 
@@ -360,18 +360,20 @@ def _reported(reservations: Field) -> dict[FlavorResource, int]:
 
 def _used(workload: Field) -> Iterator[tuple[FlavorResource, int]]:
     """The quota that an admitted Workload holds, without pods that need it no more."""
-    counts = {(one / "name").value: (one / "count").number(1) for one in (workload / "spec" / "podSets").items()}
-    reclaimed = {
-        (one / "name").value: (one / "count").number(0) for one in (workload / "status" / "reclaimablePods").items()
-    }
+    counts = _counts(workload / "spec" / "podSets", 1)
+    reclaimed = _counts(workload / "status" / "reclaimablePods", 0)
     for pod_set in (workload / "status" / "admission" / "podSetAssignments").items():
-        name = (pod_set / "name").value
+        name = (pod_set / "name").text()
         admitted = (pod_set / "count").number(counts.get(name, 1))
         left = min(admitted, counts.get(name, admitted) - reclaimed.get(name, 0))
         usage = amounts_of(pod_set / "resourceUsage")
         for resource, flavor in (pod_set / "flavors").texts().items():
             used = usage.get(resource, 0)
             yield (flavor, resource), used * left // admitted if 0 <= left < admitted else used
+
+
+def _counts(entries: Field, default: int) -> dict[str | None, int]:
+    return {(entry / "name").text(): (entry / "count").number(default) for entry in entries.items()}
 
 
 def _preemption(spec: Field, quotas: _QuotaNode, workloads: Iterable[Field]) -> str:

@@ -94,7 +94,8 @@ def _reading(
         places = _flavors(requests, queue, cluster, notes)
     else:
         places = [(flavor, None) for flavor in queue.flavors if flavor.topology is None]
-    placeable = bool(places) or (queue is None and not any(_levels(requests)))
+    unasked = not any(_levels(requests)) if queue is None else not named and not queue.only_topologies
+    placeable = bool(places) or unasked
     if queued and queue is None and placeable:
         notes.append(FLAVORS_UNKNOWN)
     keys = {name: topology.keys for name, topology in cluster.topologies.items()}
@@ -131,7 +132,7 @@ def _flavors(
         request = next(request for request in requests if request.explicit)
         text = ", ".join(f'Flavor "{flavor.name}" does not support TopologyAwareScheduling' for flavor in queue.flavors)
         fix = f"set spec.topologyName on a flavor of ClusterQueue {queue.name}, or use another queue"
-        request.where.error("kueue/flavor-topology", text, fix)
+        request.where.error("kueue/flavor-topology", text or f"ClusterQueue {queue.name} has no flavor", fix)
         return []
     unknown = [flavor.topology for flavor in of_topology if flavor.topology not in cluster.topologies]
     notes += [f"the levels of Topology {name} are not known: its flavor is left out" for name in dict.fromkeys(unknown)]
