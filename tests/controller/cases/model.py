@@ -1,104 +1,107 @@
-"""One case: nodes, ClusterTopologies and workloads, and the status, Events and topologies that must result."""
+"""Rows of tests/fixtures/cases/: nodes, ClusterTopologies and workloads, and the status that must result."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
-Spec = Mapping[str, Any]
+import msgspec
+
+Spec = dict[str, Any]
 Verdict = tuple[str, str, str]
 """Status, reason and message of a condition."""
 
 LEVELS_AVAILABLE = "All required topology levels are available in the cluster topology"
-NO_NODES = dict.fromkeys(
-    ("TopologyLevelsAvailable", "LevelsCovered", "HierarchyConsistent"),
-    ("Unknown", "NoNodes", "No node is selected; an empty cluster says nothing about its levels"),
-)
-"""The conditions of a ClusterTopology that selects no node."""
+_NAMESPACE = "namespaces/default/"
+_KINDS = {
+    "PodCliqueSet": ("grove.io/v1alpha1", f"{_NAMESPACE}podcliquesets"),
+    "PodGroup": ("scheduling.run.ai/v2alpha2", f"{_NAMESPACE}podgroups"),
+    "ResourceFlavor": ("kueue.x-k8s.io/v1beta2", "resourceflavors"),
+    "Workload": ("kueue.x-k8s.io/v1beta2", f"{_NAMESPACE}workloads"),
+}
 
 
-class Cluster(Protocol):
-    """What a case may do to the cluster between two passes."""
-
-    def label(self, node: str, **changes: Any) -> None: ...
-    def patch(self, path: str, change: Spec) -> None: ...
-    def delete(self, path: str) -> None: ...
-    def add_nodes(self, nodes: Sequence["Machine"]) -> None: ...
-    def pass_time(self, seconds: float) -> None: ...
+class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Fails on a field that it does not have."""
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(Row, frozen=True):
     """One node with 8 GPUs and an agent (`gpus` None: without either)."""
 
     name: str
-    labels: Mapping[str, str]
+    labels: dict[str, str]
     gpus: int | None = 8
     cordoned: bool = False
-    taints: Sequence[Spec] = ()
+    taints: tuple[Spec, ...] = ()
 
 
-@dataclass(frozen=True)
-class Workload:
-    """One object as its users write it; `refused`: the error of a server with upstream's rules."""
+class Workload(Row, frozen=True):
+    """One object as its users write it, without what each has to have; `refused`: the error of upstream's rules."""
 
-    path: str
-    body: Spec
+    kind: str
+    name: str
+    spec: Spec
     refused: str = ""
 
     @property
-    def name(self) -> str:
-        return self.body["metadata"]["name"]
+    def path(self) -> str:
+        version, resource = _KINDS[self.kind]
+        return f"/apis/{version}/{resource}"
+
+    @property
+    def body(self) -> Spec:
+        version, resource = _KINDS[self.kind]
+        metadata = {"name": self.name} | ({"namespace": "default"} if resource.startswith(_NAMESPACE) else {})
+        spec = _podcliqueset(self.spec) if self.kind == "PodCliqueSet" else self.spec
+        return {"apiVersion": version, "kind": self.kind, "metadata": metadata, "spec": spec}
 
 
-@dataclass(frozen=True)
-class Status:
+class Status(Row, frozen=True):
     """The status of one ClusterTopology and what is published from it; conditions not named are True."""
 
     path: str = ""
-    domains: Sequence[int] = ()
+    domains: tuple[int, ...] = ()
     """Domains of each level, counted by their path from the top."""
-    required_by: Mapping[str, int] = field(default_factory=dict)
-    preferred_by: Mapping[str, int] = field(default_factory=dict)
-    missed: Sequence[str] = ()
+    required_by: dict[str, int] = {}
+    preferred_by: dict[str, int] = {}
+    missed: tuple[str, ...] = ()
     """Preferred levels that are reported as unavailable."""
-    conditions: Mapping[str, Verdict] = field(default_factory=dict)
-    grove: Sequence[tuple[str, str]] | None = None
-    kai: Sequence[str] | None = None
-    kueue: Sequence[str] | None = None
+    conditions: dict[str, Verdict] = {}
+    grove: tuple[tuple[str, str], ...] | None = None
+    kai: tuple[str, ...] | None = None
+    kueue: tuple[str, ...] | None = None
     """Levels of the published objects; None: there is none."""
-    events: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
+    events: dict[str, tuple[tuple[str, str], ...]] = {}
     """Type and note of the Events on each workload, by its name."""
 
 
-@dataclass(frozen=True)
-class Step:
-    """A change, after which the controller reconciles again."""
+class Step(Row, frozen=True):
+    """A change, after which the controller reconciles again: patches by path, an object or collection that is deleted,
+    nodes that join, seconds that pass.
+    """
 
     what: str
-    do: Any
-    """Called with the `Cluster`."""
-    expected: Mapping[str, Status]
+    expected: dict[str, Status]
+    patch: dict[str, Spec] = {}
+    delete: str = ""
+    nodes: tuple[Machine, ...] = ()
+    seconds: float = 0
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Row, frozen=True):
     """One upstream case, reduced to what concerns levels; `beyond`: what of it only a scheduler decides."""
 
-    name: str
-    nodes: Sequence[Machine]
-    topologies: Mapping[str, Spec]
-    expected: Mapping[str, Status]
-    workloads: Sequence[Workload] = ()
-    steps: Sequence[Step] = ()
+    case: str
+    nodes: tuple[Machine, ...]
+    topologies: dict[str, Spec]
+    expected: dict[str, Status]
+    workloads: tuple[Workload, ...] = ()
+    steps: tuple[Step, ...] = ()
     beyond: str = ""
 
 
-@dataclass(frozen=True)
-class Invalid:
+class Invalid(Row, frozen=True):
     """Levels that upstream refuses: a server with our CRD's rules refuses them too, and nothing is ever published."""
 
-    name: str
-    levels: Sequence[tuple[str, str]]
+    case: str
+    levels: list[dict[str, str]]
     refused: str
     problem: str
 
@@ -116,3 +119,12 @@ def gone(domain: str, *, kept: bool = False) -> Verdict:
     )
     text = f"Topology level '{domain}' is no longer available in the cluster topology{why if kept else ''}"
     return "False", "TopologyLevelsUnavailable", text
+
+
+def _podcliqueset(spec: Spec) -> Spec:
+    pod = {"containers": [{"name": "main", "image": "example.invalid/main"}]}
+    cliques = [
+        {"spec": {"roleName": clique["name"], "replicas": 1, "podSpec": pod}, **clique}
+        for clique in spec["template"]["cliques"]
+    ]
+    return {"replicas": 1, "template": {**spec["template"], "cliques": cliques}}

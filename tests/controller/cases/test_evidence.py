@@ -4,14 +4,13 @@ from typing import Any
 
 import pytest
 
-from tests.controller.cases import grove_objects as grove
-from tests.controller.cases import kueue
-from tests.controller.cases.model import gone, levels
+from tests.controller.cases import objects
+from tests.controller.cases.model import Workload, gone, levels
+from tests.controller.cases.objects import ASKS_RACK
 from tests.controller.cases.world import World
 from tests.support.api import NODES
 
-SPEC = {"levels": levels(*grove.THREE), "gracePeriod": "10m", "publish": {"kueue": "Never"}}
-ASKS_RACK = grove.pcs("llm", "rack", topology="cluster")
+SPEC = {"levels": levels(*objects.THREE), "gracePeriod": "10m", "publish": {"kueue": "Never"}}
 GONE = ("Warning", "Topology level 'rack' is no longer available in the cluster topology")
 BACK = ("Normal", "Topology level 'rack' is available again in the cluster topology")
 
@@ -26,14 +25,14 @@ def available(at: World) -> dict[str, Any]:
 
 def settle(at: World) -> None:
     """Two nodes, a workload that requires a rack, and all is well."""
-    at.start(grove.cluster(2), SPEC, (ASKS_RACK,))
+    at.start(objects.cluster(2), SPEC, (ASKS_RACK,))
     assert at.status_of().conditions == {}
 
 
 @pytest.mark.parametrize("nodes", [0, 2])
 def test_nothing_moves_while_nothing_happens(at: World, nodes: int) -> None:
     """Also the states in which nothing is known are stable."""
-    at.start(grove.cluster(nodes), SPEC)
+    at.start(objects.cluster(nodes), SPEC)
     before = at.topology("cluster")
     assert available(at)["status"] == ("True" if nodes else "Unknown")
     for _ in range(3):
@@ -47,8 +46,8 @@ def test_a_level_that_waits_for_its_first_node_waits_in_one_state(at: World) -> 
     at.start((), SPEC, (ASKS_RACK,))
     assert (available(at)["status"], available(at)["reason"]) == ("Unknown", "NoNodes")
     since = available(at)["lastTransitionTime"]
-    at.add_nodes(grove.cluster(2))
-    grove.label_racks(at, None)
+    at.add_nodes(objects.cluster(2))
+    objects.label_racks(at, None)
     at.reconcile()
     now = available(at)
     assert (now["status"], now["reason"], now["lastTransitionTime"]) == ("Unknown", "NoNodes", since)
@@ -59,7 +58,7 @@ def test_a_level_that_waits_for_its_first_node_waits_in_one_state(at: World) -> 
 
 def test_a_restart_tells_nothing_twice_and_forgets_nothing(at: World) -> None:
     settle(at)
-    grove.label_racks(at, None)
+    objects.label_racks(at, None)
     at.reconcile()
     at.pass_time(601)
     at.reconcile()
@@ -71,7 +70,7 @@ def test_a_restart_tells_nothing_twice_and_forgets_nothing(at: World) -> None:
         at.pass_time(601)
     assert (at.events_on("llm"), at.topology("cluster")) == ((GONE,), before)
     at.restart()
-    grove.label_racks(at, "rack-0")
+    objects.label_racks(at, "rack-0")
     at.reconcile()
     at.restart()
     at.reconcile()
@@ -81,7 +80,7 @@ def test_a_restart_tells_nothing_twice_and_forgets_nothing(at: World) -> None:
 
 def test_a_restart_within_the_grace_period_begins_it_anew(at: World) -> None:
     settle(at)
-    grove.label_racks(at, None)
+    objects.label_racks(at, None)
     at.reconcile()
     at.pass_time(599)
     at.restart()
@@ -97,15 +96,17 @@ def test_a_restart_within_the_grace_period_begins_it_anew(at: World) -> None:
 def test_a_level_that_goes_stays_where_its_removal_drops_constraints(at: World) -> None:
     """Grove drops them, KAI and Kueue refuse what asks for a level that they do not have."""
     spec = {key: value for key, value in SPEC.items() if key != "publish"}
-    asks = kueue.workload("job", required=grove.RACK)
-    at.start(grove.cluster(2), spec, (ASKS_RACK, asks))
-    keys = {path: tuple(key for _, key in path) for path in (grove.TWO, grove.THREE)}
-    grove.label_racks(at, None)
+    asks = Workload(
+        "Workload", "job", {"podSets": [{"name": "worker", "count": 2, "topologyRequest": {"required": objects.RACK}}]}
+    )
+    at.start(objects.cluster(2), spec, (ASKS_RACK, asks))
+    keys = {path: tuple(key for _, key in path) for path in (objects.TWO, objects.THREE)}
+    objects.label_racks(at, None)
     at.reconcile()
     at.pass_time(601)
     at.reconcile()
     status = at.status_of()
-    assert (status.grove, status.kai, status.kueue) == (grove.THREE, keys[grove.THREE], keys[grove.TWO])
+    assert (status.grove, status.kai, status.kueue) == (objects.THREE, keys[objects.THREE], keys[objects.TWO])
     assert status.conditions["TopologyLevelsAvailable"] == gone("rack", kept=True)
     assert (at.events_on("llm"), at.events_on("job")) == ((GONE,), (GONE,))
     # Once the last workload of Grove's is gone, so is the level, after the grace period; Kueue's own does not hold it.
@@ -116,18 +117,18 @@ def test_a_level_that_goes_stays_where_its_removal_drops_constraints(at: World) 
     at.reconcile()
     at.pass_time(599)
     at.reconcile()
-    assert at.status_of().grove == grove.THREE
+    assert at.status_of().grove == objects.THREE
     at.pass_time(2)
     at.reconcile()
     status = at.status_of()
-    assert (status.grove, status.kai, status.kueue) == (grove.TWO, keys[grove.TWO], keys[grove.TWO])
+    assert (status.grove, status.kai, status.kueue) == (objects.TWO, keys[objects.TWO], keys[objects.TWO])
     assert status.conditions["TopologyLevelsAvailable"] == gone("rack")
 
 
 def test_nodes_that_are_away_for_a_moment_take_nothing(at: World) -> None:
     settle(at)
     before = at.topology("cluster")["status"]["conditions"]
-    machines = grove.cluster(2)
+    machines = objects.cluster(2)
     for condition in (
         {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": ""},
         {"type": "Ready", "status": "False", "reason": "KubeletNotReady", "message": ""},
@@ -143,7 +144,7 @@ def test_nodes_that_are_away_for_a_moment_take_nothing(at: World) -> None:
     at.reconcile()
     status = at.status_of()
     assert status.conditions["TopologyLevelsAvailable"][1] == "NoNodes"
-    assert (status.grove, at.events_on("llm")) == (grove.THREE, ())
+    assert (status.grove, at.events_on("llm")) == (objects.THREE, ())
     at.add_nodes(machines)
     at.reconcile()
     assert (at.status_of().conditions, at.events_on("llm")) == ({}, ())

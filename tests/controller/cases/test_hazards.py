@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.controller.cases import grove_objects as grove
-from tests.controller.cases import kueue
+from tests.controller.cases import objects
 from tests.controller.cases.model import Machine, gone, levels
 from tests.controller.cases.world import KUEUE, World
 from tests.support.api import CRDS, crd_conditions
@@ -13,7 +12,7 @@ from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.topology.levels import Level, level_problems
 
-HERE = {"levels": levels(*grove.THREE), "publish": {"kueue": "Never"}}
+HERE = {"levels": levels(*objects.THREE), "publish": {"kueue": "Never"}}
 INFERRED = {"publish": {"kai": "Never", "grove": "Never"}}
 
 
@@ -26,9 +25,9 @@ def test_our_short_name_is_nobody_else_s(at: World) -> None:
 
 
 def test_grove_starts_beside_a_kai_topology_of_somebody_else(at: World) -> None:
-    at.begin(grove.cluster(2))
-    theirs = at.api.create(KAI, kai_topology(grove.ZONE))
-    made = at.api.create(BINDINGS, binding(*grove.THREE))
+    at.begin(objects.cluster(2))
+    theirs = at.api.create(KAI, kai_topology(objects.ZONE))
+    made = at.api.create(BINDINGS, binding(*objects.THREE))
     with pytest.raises(GroveExitError, match="is not owned by ClusterTopologyBinding"):
         start_grove(at.api)
     at.delete(f"{BINDINGS}/{made['metadata']['name']}")
@@ -42,13 +41,13 @@ def test_grove_starts_beside_a_kai_topology_of_somebody_else(at: World) -> None:
 
 
 def test_a_kai_topology_of_ours_is_there_all_the_time_when_grove_comes(at: World) -> None:
-    at.start(grove.cluster(2), {**HERE, "publish": {"kueue": "Never", "grove": "Never"}})
+    at.start(objects.cluster(2), {**HERE, "publish": {"kueue": "Never", "grove": "Never"}})
     before = at.api.get(f"{KAI}/cluster")
     at.patch(f"{PATH}/cluster", {"spec": {"publish": {"grove": "Auto"}}})
     at.reconcile()  # in which Grove starts
     assert at.api.get(f"{KAI}/cluster") == before
     status = at.status_of()
-    assert (status.grove, status.conditions) == (grove.THREE, {})
+    assert (status.grove, status.conditions) == (objects.THREE, {})
     at.restart()
     at.reconcile()
     assert at.api.get(f"{KAI}/cluster") == before
@@ -67,7 +66,7 @@ def test_a_kai_topology_of_ours_is_there_all_the_time_when_grove_comes(at: World
 def test_grove_starts_after_levels_that_its_binding_takes_and_kai_refuses(
     at: World, pairs: tuple[tuple[str, str], ...]
 ) -> None:
-    at.begin(grove.cluster(1))
+    at.begin(objects.cluster(1))
     at.api.create(BINDINGS, binding(*pairs))
     with pytest.raises(GroveExitError, match=r"spec\.levels"):
         start_grove(at.api)
@@ -80,7 +79,7 @@ def test_grove_starts_after_levels_that_its_binding_takes_and_kai_refuses(
 
 
 PROBES = {
-    "usual": (("zone", grove.ZONE), ("rack", grove.RACK), ("host", HOSTNAME)),
+    "usual": (("zone", objects.ZONE), ("rack", objects.RACK), ("host", HOSTNAME)),
     "sixteen": tuple((f"l{i}", f"example.com/l{i}") for i in range(16)),
     "longest": (("a" * 63, "example.com/" + "k" * 51),),
     "without a prefix": (("rack", "rack"),),
@@ -94,8 +93,8 @@ PROBES = {
     "upper-case prefix": (("rack", "Example.com/rack"),),
     "underscore in a prefix": (("rack", "my_co/rack"),),
     "empty part": (("rack", "a..b/rack"),),
-    "hostname first": (("host", HOSTNAME), ("rack", grove.RACK)),
-    "a key twice": (("block", grove.RACK), ("rack", grove.RACK)),
+    "hostname first": (("host", HOSTNAME), ("rack", objects.RACK)),
+    "a key twice": (("block", objects.RACK), ("rack", objects.RACK)),
     "no key": (("rack", "@invalid"),),
 }
 
@@ -118,36 +117,36 @@ def test_what_we_take_everybody_takes_and_what_we_refuse_somebody_refuses(at: Wo
 
 def test_one_node_without_a_label_costs_no_other_node(at: World) -> None:
     """Schedulers drop a node that lacks a level, so a level is published when every node carries it."""
-    bare = Machine("x9", {kueue.BLOCK: "b1", HOSTNAME: "x9"})
-    at.start((kueue.machine("x1", "b1", "r1", host=True), bare), INFERRED)
-    assert at.status_of().kueue == (kueue.BLOCK, HOSTNAME)
-    at.label("x9", **{kueue.RACK: "r9"})
+    bare = Machine("x9", {objects.KUEUE_BLOCK: "b1", HOSTNAME: "x9"})
+    at.start((objects.kueue_node("x1", "b1", "r1"), bare), INFERRED)
+    assert at.status_of().kueue == (objects.KUEUE_BLOCK, HOSTNAME)
+    at.label("x9", **{objects.KUEUE_RACK: "r9"})
     at.pass_time(31)
     at.reconcile()
-    assert at.status_of().kueue == (kueue.BLOCK, kueue.RACK, HOSTNAME)
+    assert at.status_of().kueue == (objects.KUEUE_BLOCK, objects.KUEUE_RACK, HOSTNAME)
     # A node that joins before its labels takes the level from nobody either; it is named.
-    at.label("x9", **{kueue.RACK: None})
+    at.label("x9", **{objects.KUEUE_RACK: None})
     at.pass_time(100_000)
     at.reconcile()
     status = at.status_of()
-    assert status.kueue == (kueue.BLOCK, kueue.RACK, HOSTNAME)
+    assert status.kueue == (objects.KUEUE_BLOCK, objects.KUEUE_RACK, HOSTNAME)
     assert "1 of 2 nodes lacks level 'rack'" in status.conditions["LevelsCovered"][2]
 
 
 def test_a_value_that_says_unknown_is_no_label(at: World) -> None:
-    nodes = kueue.machine("x1", "b1", "r1", host=True), kueue.machine("x2", "b1", "no-topology", host=True)
+    nodes = objects.kueue_node("x1", "b1", "r1"), objects.kueue_node("x2", "b1", "no-topology")
     at.start(nodes, INFERRED)
-    assert at.status_of().kueue == (kueue.BLOCK, HOSTNAME)
+    assert at.status_of().kueue == (objects.KUEUE_BLOCK, HOSTNAME)
 
 
 def test_labels_that_flap_replace_nothing(at: World) -> None:
-    at.start((kueue.machine("x1", "b1", "r1", host=True),), INFERRED)
+    at.start((objects.kueue_node("x1", "b1", "r1"),), INFERRED)
     made = at.api.get(f"{KUEUE}/cluster")
     for _ in range(3):
-        at.label("x1", **{kueue.RACK: None})
+        at.label("x1", **{objects.KUEUE_RACK: None})
         at.reconcile()
         at.pass_time(599)
-        at.label("x1", **{kueue.RACK: "r1"})
+        at.label("x1", **{objects.KUEUE_RACK: "r1"})
         at.reconcile()
         at.pass_time(599)
     assert at.api.get(f"{KUEUE}/cluster") == made
@@ -155,8 +154,8 @@ def test_labels_that_flap_replace_nothing(at: World) -> None:
 
 def test_another_project_s_condition_is_not_the_truth(at: World) -> None:
     """Grove compares names only, and Dynamo takes a missing binding for available; Toposcope looks itself."""
-    asks = grove.pcs("llm", "rack", topology="cluster")
-    at.start(grove.cluster(2), HERE, (asks,))
+    asks = objects.ASKS_RACK
+    at.start(objects.cluster(2), HERE, (asks,))
     reports = (("True", "ClusterTopologyLevelsUnavailable"), ("False", "AllClusterTopologyLevelsAvailable"))
     for status, reason in reports:
         reported = {"type": "TopologyLevelsUnavailable", "status": status, "reason": reason, "message": "by Grove"}
@@ -164,7 +163,7 @@ def test_another_project_s_condition_is_not_the_truth(at: World) -> None:
         at.patch(f"{asks.path}/llm/status", {"status": {"conditions": conditions}})
         at.reconcile()
         assert at.status_of().conditions == {}
-    grove.label_racks(at, None)
+    objects.label_racks(at, None)
     at.reconcile()
     at.pass_time(601)
     at.reconcile()
@@ -174,7 +173,7 @@ def test_another_project_s_condition_is_not_the_truth(at: World) -> None:
 
 def test_fields_of_a_newer_grove_stay(at: World) -> None:
     """`intraNodeLevels` are proposed for the binding: what others own there is left to them."""
-    at.begin(grove.cluster(2))
+    at.begin(objects.cluster(2))
     name = "clustertopologybindings.grove.io"
     before = at.api.get(f"{CRDS}/{name}")["spec"]["versions"]
     newer = [
@@ -187,10 +186,10 @@ def test_fields_of_a_newer_grove_stay(at: World) -> None:
         at.reconcile()
         intra = [{"domain": "numa", "type": "NUMA"}]
         at.patch(f"{BINDINGS}/cluster", {"spec": {"intraNodeLevels": intra}})
-        at.patch(f"{PATH}/cluster", {"spec": {"levels": levels(*grove.TWO)}})
+        at.patch(f"{PATH}/cluster", {"spec": {"levels": levels(*objects.TWO)}})
         at.reconcile()
         spec = at.api.get(f"{BINDINGS}/cluster")["spec"]
-        assert (spec["levels"], spec.get("intraNodeLevels")) == (levels(*grove.TWO), intra)
+        assert (spec["levels"], spec.get("intraNodeLevels")) == (levels(*objects.TWO), intra)
     finally:
         at.patch(f"{CRDS}/{name}", {"spec": {"versions": before}})
 
@@ -198,9 +197,9 @@ def test_fields_of_a_newer_grove_stay(at: World) -> None:
 @pytest.mark.parametrize("where", ["grove", "kai", "kueue"])
 def test_never_is_kept_where_everything_is_served(at: World, where: str) -> None:
     never = {target: "Never" for target in ("grove", "kai", "kueue") if target != where}
-    at.start(grove.cluster(2), {"levels": levels(*grove.THREE), "publish": never})
+    at.start(objects.cluster(2), {"levels": levels(*objects.THREE), "publish": never})
     status = at.status_of()
-    keys = tuple(key for _, key in grove.THREE)
+    keys = tuple(key for _, key in objects.THREE)
     # Grove makes KAI's Topology of every binding.
-    expected = {"grove": (grove.THREE, keys, None), "kai": (None, keys, None), "kueue": (None, None, keys)}
+    expected = {"grove": (objects.THREE, keys, None), "kai": (None, keys, None), "kueue": (None, None, keys)}
     assert (status.grove, status.kai, status.kueue) == expected[where]

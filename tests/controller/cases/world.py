@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import yaml
 
-from tests.controller.cases.model import LEVELS_AVAILABLE, Machine, Spec, Status, Workload
+from tests.controller.cases.model import LEVELS_AVAILABLE, Machine, Spec, Status, Step, Workload
 from tests.support.api import NODES, ApiUnderTest
 from tests.support.controller import READY, controller_of
 from tests.support.paths import CRD
@@ -103,6 +103,14 @@ class World:
             self.api.remove_crd(crd["metadata"]["name"])
 
     # What steps do
+
+    def play(self, step: Step) -> None:
+        for path, change in step.patch.items():
+            self.patch(path, change)
+        if step.delete:
+            self.delete(step.delete)
+        self.add_nodes(step.nodes)
+        self.pass_time(step.seconds)
 
     def add_nodes(self, nodes: Sequence[Machine]) -> None:
         for node in nodes:
