@@ -1,9 +1,13 @@
 """Text that others wrote, on its way to a terminal, a pipe or a file: shown, read back by programs, never obeyed."""
 
 import json
+import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from hypothesis import given
@@ -11,8 +15,16 @@ from hypothesis import strategies as st
 
 from tests.cli.conftest import Command
 from tests.kube.scripted import ScriptedServer, kubeconfig_document, write
+from tests.support.saved import demo_nodes, saved
 from toposcope.cli.output import json_text, yaml_text
+from toposcope.cli.suggest import _text
+from toposcope.snapshot.decode import Decoder
+from toposcope.snapshot.model import NodeView
+from toposcope.snapshot.suggest import suggest
+from toposcope.topology.label_values import is_name
 from toposcope.topology.text import escaped
+
+RACK = "cloud.google.com/gce-topology-subblock"
 
 STEERING = "\x1b]0;t\x07\x9b2J\u202e\u2066\u200f"
 FOREIGN = st.text(
@@ -48,3 +60,57 @@ def test_a_plugin_s_error_is_shown_and_not_obeyed(tmp_path: Path, toposcope: Com
     error = toposcope("tree --kubeconfig", config, code=2).err
     assert "error: exec: process returned 1. expired\\u001b[2J\\u202e\n    warning: all is well\n" in error
     assert "\x1b" not in error
+
+
+EVIL = "x\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\n# "
+NAMED: dict[str, Callable[[Any, str], None]] = {
+    "metadata.name": lambda node, name: node["metadata"].update(name=name),
+    "metadata.labels": lambda node, name: node["metadata"]["labels"].update({RACK: name}),
+}
+
+
+@pytest.mark.parametrize("field", NAMED)
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_names_that_no_api_server_takes_are_refused_with_file_line_and_field(
+    field: str, form: str, tmp_path: Path, toposcope: Command
+) -> None:
+    """A node's name of several lines made `kubectl apply` of the suggestion create a ClusterRoleBinding."""
+    nodes = demo_nodes(most=3)
+    NAMED[field](nodes[1], EVIL)
+    file = tmp_path / f"cluster.{form}"
+    file.write_text(saved(nodes) if form == "json" else yaml.safe_dump_all(nodes))
+    ran = toposcope("suggest --from", file, code=2)
+    assert ran.out == ""
+    assert re.search(rf"^{file}, .*line \d+: {field}: 'x\\n---\\napi.* cannot be ", ran.err)
+
+
+@pytest.mark.parametrize("name", ["a", "a.b-c.0", "x" * 253])
+def test_names(name: str) -> None:
+    assert is_name(name)
+    assert not any(map(is_name, (f"{name}\n", f"-{name}", f"{name}A", f"{name} b", f"{name}/b", name + "x" * 253)))
+
+
+def named(name: str) -> NodeView:
+    def read(kind: type[Any]) -> Any:
+        return msgspec.convert({"metadata": {"name": name}}, kind)
+
+    return Decoder().node(read)
+
+
+@given(product=FOREIGN, names=st.lists(FOREIGN, min_size=3, max_size=3), wide=st.booleans())
+def test_what_suggest_writes_is_as_many_documents_as_suggestions(product: str, names: list[str], wide: bool) -> None:
+    """Even from nodes that no reader lets through."""
+    labels = [{"gpu.topology/gpus": "8", "nvidia.com/gpu.product": product, RACK: "r"}] * 2 + [
+        {"gpu.topology/gpus": "8"}
+    ]
+    nodes = [named(f"n{i}") for i in range(3)]
+    nodes = [
+        msgspec.structs.replace(
+            node, name=name, places={key: at for at, key in enumerate(keys)}, values=tuple(keys.values())
+        )
+        for node, name, keys in zip(nodes, names, labels, strict=True)
+    ]
+    suggestions = suggest(nodes).found
+    documents = [*yaml.safe_load_all(_text(suggestions, "wide" if wide else "yaml"))]
+    assert [document["kind"] for document in documents] == ["ClusterTopology"] * len(suggestions)
+    assert all(is_name(document["metadata"]["name"]) for document in documents)

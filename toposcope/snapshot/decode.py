@@ -19,7 +19,25 @@ from toposcope.integrations.kai.api import GROUP_OF
 from toposcope.kube.pod_resources import ContainerRequests, Requests, amounts, pod_requests
 from toposcope.snapshot.model import NOTHING, NodeView, Owner, PodView, Published
 from toposcope.topology.hardware import State
+from toposcope.topology.label_values import is_name
 from toposcope.topology.levels import Level
+
+
+def checked_names(**names: str) -> None:
+    """Raise ValueError, with the path of the field, for metadata that the API server would refuse."""
+    for field, name in names.items():
+        if not is_name(name):
+            raise ValueError(f"{name!r} {_NO_NAME} - at `$.metadata.{field}`")
+
+
+_NO_NAME: Final = "cannot be a name: those are of lower-case letters, digits, '-' and '.', up to 253 of them"
+
+
+def _checked_labels(texts: Sequence[str]) -> None:
+    """Raise ValueError for control characters and the like. Others that no label can have do no harm."""
+    if not all(map(str.isprintable, texts)):
+        bad = next(text for text in texts if not text.isprintable())
+        raise ValueError(f"{bad!r} cannot be in a label - at `$.metadata.labels`")
 
 
 def topology_of(document: Any) -> Topology:
@@ -28,6 +46,7 @@ def topology_of(document: Any) -> Topology:
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
         why = "a ClusterTopology needs metadata.name, a string; kubectl apply --dry-run=server shows other problems"
         raise ValueError(why)  # noqa: TRY004 - the document is wrong, not a caller
+    checked_names(name=metadata["name"])
     return read_topology(document)
 
 
@@ -258,10 +277,12 @@ class Decoder:
         spec, status = node.spec or _NodeSpec(), node.status or _NodeStatus()
         labels = node.metadata.labels or {}
         name = node.metadata.name
+        checked_names(name=name)
         share = self._strings.setdefault
         keys = tuple(sorted(labels))
         places = self._places.get(keys)
         if places is None:
+            _checked_labels(keys)
             places = self._places[keys] = {share(key, key): i for i, key in enumerate(keys)}
         conditions = status.conditions or ()
         state = labels.get(STATE)
@@ -283,6 +304,9 @@ class Decoder:
 
     def _pod(self, pod: _Pod) -> PodView | None:
         spec, status = pod.spec or _PodSpec(), pod.status or _PodStatus()
+        checked_names(name=pod.metadata.name, namespace=pod.metadata.namespace)
+        if spec.node_name and not is_name(spec.node_name):
+            raise ValueError(f"{spec.node_name!r} {_NO_NAME} - at `$.spec.nodeName`")
         if status.phase in FINISHED:
             return None
         share = self._strings.setdefault
@@ -305,6 +329,7 @@ class Decoder:
 
     def _values(self, name: str, values: list[str]) -> tuple[str, ...]:
         """Label values of a node, shared with others, but for its own name: that would only fill the table."""
+        _checked_labels(values)
         share = self._strings.setdefault
         if name in values:
             return tuple([name if value == name else share(value, value) for value in values])
@@ -359,6 +384,7 @@ def _waiting(conditions: Iterable[_Condition]) -> str:
 def published(api_version: str, kind: str, read: Callable[[type[Any]], Any]) -> Published:
     """One topology resource of a scheduler. Raises as `Decoder.node` does."""
     resource: _Published = read(_Published)
+    checked_names(name=resource.metadata.name)
     levels = (resource.spec.levels if resource.spec else None) or ()
     return Published(
         api_version,

@@ -13,7 +13,7 @@ from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.integrations.kueue import queues
 from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.listing import UNREADABLE
-from toposcope.snapshot.decode import Decoder, KeepMatrix, degraded, paused_gc, published, topology_of
+from toposcope.snapshot.decode import Decoder, KeepMatrix, checked_names, degraded, paused_gc, published, topology_of
 from toposcope.snapshot.documents import STDIN, Document, TakeList, documents
 from toposcope.snapshot.grove_operator import configuration, only
 from toposcope.snapshot.model import Collector, NodeView, PodView, Published, Snapshot
@@ -75,13 +75,27 @@ class _Builder:
                 self._add(document)
                 if self._others and self._others.wants(document.group, document.kind):
                     named = {"apiVersion": document.api_version, "kind": document.kind}
-                    self._others.put(document.read(dict) | named)
+                    self._put(document, named)
             except InputError as error:
                 problems += error.problems
             self._count += 1
             if not self._count % _REPORT_EVERY:
                 self._progress(document.place.file, self._count, self._meter.share)
         return problems
+
+    def _put(self, document: Document, named: dict[str, str]) -> None:
+        """Give it to whoever wants it. Raises InputError for a name that the API server would refuse."""
+        values = document.read(dict)
+        metadata = values.get("metadata")
+        given = metadata if isinstance(metadata, dict) else {}
+        try:
+            checked_names(
+                **{field: given[field] for field in ("name", "namespace") if isinstance(given.get(field), str)}
+            )
+        except ValueError as error:
+            raise document.bad(error) from error
+        if self._others:
+            self._others.put(values | named)
 
     def _add(self, document: Document) -> None:
         """Add one object; those of other kinds are skipped. Raises InputError."""

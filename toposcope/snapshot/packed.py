@@ -27,6 +27,7 @@ from toposcope.snapshot.model import NOTHING, NodeView, Owner, PodView, Publishe
 from toposcope.snapshot.problems import InputError, Place, Problem
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.hardware import State
+from toposcope.topology.label_values import is_name
 
 MAGIC: Final = b"TOPOSCOPE-SNAPSHOT "
 _VERSION: Final = b"3\n"
@@ -255,6 +256,8 @@ def _node_views(cluster: _Cluster) -> Iterator[NodeView]:
     """The nodes, without matrices."""
     count = cluster.nodes
     names = list(cluster.name.rows(count))
+    if not (all(map(is_name, names)) and all(key.isprintable() for keys in cluster.keys.values for key in keys)):
+        raise ValueError("a name or label key that the API server would refuse")
     groups = cluster.keys.places or [0] * count
     members: list[list[str]] = [[] for _ in cluster.keys.values]
     for name, group in zip(names, groups, strict=True):
@@ -284,6 +287,8 @@ def _node_views(cluster: _Cluster) -> Iterator[NodeView]:
 def _label_values(column: Column[str | None], names: Sequence[str]) -> Iterable[str]:
     """A label's value on each of the nodes of these names."""
     values = column.rows(len(names))
+    if not all(value is None or value.isprintable() for value in column.values):
+        raise ValueError("a label value that the API server would refuse")
     if None in column.values:
         return [name if value is None else value for name, value in zip(names, values, strict=True)]
     return values  # type: ignore[return-value]  # None is not among them
@@ -316,7 +321,10 @@ class _LazyPods(SummedPods):
 
 def _pod_views(path: Path, content: bytes, count: int) -> tuple[PodView, ...]:
     try:
-        columns = msgspec.structs.astuple(_unzipped(content, _Pods))
+        pods = _unzipped(content, _Pods)
+        if not all(map(is_name, filter(None, (*pods.namespace.values, *pods.name.values, *pods.node.values)))):
+            raise ValueError("a name that the API server would refuse")
+        columns = msgspec.structs.astuple(pods)
         return tuple(map(PodView, *(column.rows(count) for column in columns)))
     except _UNREADABLE as error:
         raise _damaged(path) from error

@@ -195,5 +195,5 @@ def _name(suggestion: Suggestion) -> str:
     products = {node.label(GPU_PRODUCT) for node in suggestion.nodes}
     product = products.pop() if len(products) == 1 else None
     if product:
-        return "".join(c if c.isalnum() else "-" for c in product.lower()).strip("-") or MAIN
+        return "".join(c if c.isascii() and c.isalnum() else "-" for c in product.lower()).strip("-") or MAIN
     return f"by-{suggestion.own[-1].domain}" if suggestion.own else "others"

@@ -1,6 +1,7 @@
-"""Valid Kubernetes label values, how other strings become one, and the numbers in them.
+"""Valid Kubernetes names and label values, how other strings become a value, and the numbers in them.
 
-Source of the rules: k8s.io/apimachinery/pkg/util/validation (IsValidLabelValue, IsQualifiedName).
+Source of the rules: k8s.io/apimachinery/pkg/util/validation (IsValidLabelValue, IsQualifiedName,
+IsDNS1123Subdomain).
 """
 
 import hashlib
@@ -9,9 +10,16 @@ from typing import Final
 
 MAX_VALUE: Final = 63
 _VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?", re.ASCII)
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_LONGEST_NAME: Final = 253
 _HASH_DIGITS: Final = 10
 MOST_COUNT: Final = 9999
 """The largest number in a label of ours; as in the admission policy of the agents."""
+
+
+def is_name(text: str) -> bool:
+    """Whether the API server accepts `text` as the name of an object: a DNS-1123 subdomain."""
+    return len(text) <= _LONGEST_NAME and _NAME.fullmatch(text) is not None
 
 
 def is_label_value(text: str) -> bool:
