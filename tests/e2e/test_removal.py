@@ -72,7 +72,7 @@ def test_helm_installs_upgrades_and_uninstalls(cluster: Cluster, tmp_path: Path)
     chart = shutil.copytree(MANIFESTS / "chart", tmp_path / "toposcope")  # with the files that it links to
     helm(cluster, "install", "toposcope", chart, "--wait", "--set", "ui.enabled=true,prune.onUninstall=true")
     wait_until(lambda: bool(left_on_nodes(cluster)), "the nodes have labels", 60)
-    helm(cluster, "upgrade", "toposcope", chart, "--wait", "--reuse-values", "--set", "components.nvidiaLabels=true")
+    helm(cluster, "upgrade", "toposcope", chart, "--wait", "--reuse-values", "--set", "controller.replicas=1")
     helm(cluster, "uninstall", "toposcope", "--wait")
     assert left_on_nodes(cluster) == []
     # What Helm leaves by its own rules.
