@@ -3,9 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.support.machines import discovered, probed, recorded_machines
+from tests.support.tables import each_row
 from toposcope.agent.describe import describe
 from toposcope.agent.labels import labels_for
 from toposcope.api.label_keys import PREFIX
@@ -23,47 +25,15 @@ def labels(machine: Machine, folder: Path, faults: Faults | None = None, node: s
     return {key.removeprefix(PREFIX): value for key, value in known.items()}
 
 
-@pytest.mark.parametrize(
-    ("profile", "expected"),
-    [
-        (
-            "dgx-h200",
-            (
-                "fabric=not-supported gpu-product=NVIDIA-H200 gpus=8 gpus-per-numa=4-4 interconnect=nvswitch "
-                "numa-nodes=2 nvlink-bandwidth=478 nvlink-domain=n1 nvlink-domain-size=8 nvlink-domains=1 "
-                "nvlink-links=18 nvlink-version=4.0 nvswitches=4 rail-aligned=true state=ok"
-            ),
-        ),
-        (
-            "l40s-4",
-            (
-                "fabric=not-supported gpu-product=NVIDIA-L40S gpus=4 gpus-per-numa=2-2 interconnect=pcie numa-nodes=2 "
-                "nvlink-domain=n1 nvlink-domain-size=1 nvlink-domains=4 nvlink-links=0 nvswitches=0 rail-aligned=false "
-                "state=ok"
-            ),
-        ),
-        (
-            "dgx1-v100",
-            (
-                "fabric=not-supported gpus=8 gpus-per-numa=4-4 interconnect=nvlink numa-nodes=2 nvlink-domain=n1 "
-                "nvlink-domain-size=8 nvlink-domains=1 nvlink-links=6 nvlink-version=2.2 nvlink-bandwidth=154 "
-                "nvswitches=0 state=ok"
-            ),
-        ),
-        ("dgx-a100", "gpus=8 numa-nodes=8 gpus-per-numa=0-2-0-2-0-2-0-2 nvlink-links=12 nvlink-version=3.1 state=ok"),
-        ("t4-1", "gpus=1 interconnect=none nvlink-domain=n1 nvlink-domain-size=1 nvlink-domains=1 state=ok"),
-        (
-            "power9-v100",
-            "gpus=2 interconnect=pcie nvlink-domains=2 nvswitches=0 numa-nodes=2 gpus-per-numa=1-1 state=ok",
-        ),
-        ("rtx3090-2-nvlink", "gpus=2 interconnect=nvlink nvlink-domains=1 nvlink-links=4 state=ok"),
-        ("dgx2", "gpus=16 interconnect=nvswitch nvlink-domain-size=16 nvlink-links=6 state=ok"),
-    ],
-)
-def test_labels_of_shipped_machines(profile: str, expected: str, tmp_path: Path) -> None:
-    known = labels(load_profile(profile), tmp_path)
-    wanted = dict(pair.split("=") for pair in expected.split())
-    assert {key: known.get(key, "") for key in wanted} == wanted
+class Shipped(msgspec.Struct, forbid_unknown_fields=True):
+    profile: str
+    labels: dict[str, str]
+
+
+@each_row("node_labels.yaml", Shipped, ids=lambda row: row.profile)
+def test_labels_of_shipped_machines(row: Shipped, tmp_path: Path) -> None:
+    known = labels(load_profile(row.profile), tmp_path)
+    assert {key: known.get(key, "") for key in row.labels} == row.labels
 
 
 @pytest.mark.parametrize("profile", profile_names())

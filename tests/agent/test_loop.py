@@ -1,16 +1,19 @@
 """The agent over hours of simulated time, at rest and in trouble: what it writes, requests and logs."""
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from tests.support.living_agent import Node
+from tests.support.tables import each_row
 from toposcope.api import label_keys
 from toposcope.kube.errors import ApiError, KubeError, UnreachableError
-from toposcope.simulator.faults import CallFault, Faults
+from toposcope.simulator.document import Section
+from toposcope.simulator.faults import FaultError, Faults, faults_from
 from toposcope.simulator.profile import load_profile
 
 
@@ -157,147 +160,58 @@ def test_only_a_loop_that_hangs_is_unhealthy(node: Node) -> None:
     assert "no probe has come to an end for" in node.agent.healthy()
 
 
-H200, TRAY = "dgx-h200", "gb200-nvl72-tray"
-LOST = "0000:1d:00.0"
+H200 = "dgx-h200"
 
 
-@dataclass(frozen=True)
-class Trouble:
+class Metric(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    value: float
+    labels: dict[str, str]
+
+
+class Trouble(msgspec.Struct, forbid_unknown_fields=True):
     """One way to be in trouble, and how it has to look from outside."""
 
-    name: str
-    faults: Faults = field(default_factory=Faults)
+    case: str
+    log: str
+    faults: dict[str, Any] = {}
+    """As in a fault file."""
     failure: tuple[str, str] = ("", "")
     """Reason and message of a probe that does not come to an end."""
     profile: str = H200
-    follow: Mapping[str, str] = field(default_factory=dict)
+    follow: dict[str, str] = {}
     """Labels that change, beside `state`; all others stand."""
     state: str = "unknown"
     reason: str = ""
     """Under which the failed probes are counted."""
-    log: str = ""
-    event: str = ""
-    metrics: tuple[tuple[str, float, dict[str, str]], ...] = ()
+    metrics: tuple[Metric, ...] = ()
 
 
-EVERY_GPU = frozenset(range(8))
-TROUBLES = [
-    *(
-        Trouble(f"NVML error {code}", Faults(init_error=code), reason="nvml-unavailable", log=words)
-        for code, words in ((12, "libnvidia-ml"), (9, "modprobe nvidia"), (18, "reboot the node"), (4, "permission"))
-    ),
-    Trouble("hang", failure=("hang", "no answer within 60 s in step: nvmlInit"), reason="hang", log="nvmlInit"),
-    Trouble("crash", failure=("crash", "was killed by SIGSEGV in step: x"), reason="crash", log="SIGSEGV"),
-    Trouble("garbage", failure=("garbage", "the probe's answer is malformed"), reason="garbage", log="malformed"),
-    Trouble(
-        "one GPU lost",
-        Faults(lost=frozenset({0})),
-        follow={"gpus": "7", "nvlink-domain-size": "7", "gpus-per-numa": "3-4", "shape": "*"},
-        state="degraded",
-        log=f"GPU {LOST} is on the PCI bus but not in NVML",
-        metrics=(("gpus_expected", 8, {}), ("gpus_seen", 7, {})),
-    ),
-    Trouble("all GPUs lost", Faults(lost=EVERY_GPU), reason="no-devices", log=LOST),
-    Trouble("all GPUs fell off NVML", Faults(vanished=EVERY_GPU), reason="no-devices", log=LOST),
-    Trouble(
-        "NVML counts no GPUs any more",
-        Faults(calls=(CallFault("nvmlDeviceGetCount", outcome=999),)),
-        reason="nvml-unavailable",
-        log="device nodes",
-    ),
-    Trouble(
-        "a link down",
-        Faults(links_down={0: frozenset({4})}),
-        follow={"nvlink-links": "17", "nvlink-bandwidth": "451", "shape": "*"},
-        state="degraded",
-        log="GPU 0: 17 of 18 NVLinks active",
-        metrics=(("gpu_nvlinks_active", 17, {"gpu": LOST}), ("gpu_nvlinks_expected", 18, {"gpu": LOST})),
-    ),
-    Trouble(
-        "fabric registering",
-        Faults(fabric={i: {"state": 2} for i in range(4)}),
-        profile=TRAY,
-        follow={"fabric": "in-progress"},
-        log="GPU 3: still registering",
-        metrics=(
-            ("fabric_state", 1, {"state": "in-progress"}),
-            ("gpu_fabric_state", 1, {"gpu": "0008:01:00.0", "state": "in-progress"}),
-        ),
-    ),
-    Trouble(
-        "fabric half registered",
-        Faults(fabric={1: {"state": 1}}),
-        profile=TRAY,
-        follow={"fabric": "in-progress"},
-        log="GPU 1: still registering",
-        metrics=(
-            ("gpu_fabric_state", 1, {"gpu": "0008:01:00.0", "state": "completed"}),
-            ("gpu_fabric_state", 1, {"gpu": "0009:01:00.0", "state": "not-started"}),
-        ),
-    ),
-    Trouble(
-        "GPUs in different cliques",
-        Faults(fabric={1: {"clique": 7}}),
-        profile=TRAY,
-        follow={"fabric": "failed", "nvlink-domain": "n1"},
-        state="degraded",
-        log="in 2 fabric cliques: 6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.32766, 6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.7",
-        metrics=(("fabric_state", 1, {"state": "failed"}),),
-    ),
-    Trouble(
-        "a registration that failed",
-        Faults(fabric={2: {"status": 999}}),
-        profile=TRAY,
-        follow={"fabric": "failed", "nvlink-domain": "n1"},
-        state="degraded",
-        log="GPU 2: fabric registration ended with NVML status 999",
-        metrics=(("gpu_fabric_state", 1, {"gpu": "0018:01:00.0", "state": "failed"}),),
-    ),
-    Trouble(
-        "the fabric is down",
-        Faults(fabric={i: {"state": 0} for i in range(4)}),
-        profile=TRAY,
-        follow={"fabric": "not-supported", "nvlink-domain": "n1"},
-        state="degraded",
-        log="was in a multi-node NVLink fabric before",
-        metrics=(("fabric_state", 1, {"state": "not-supported"}),),
-    ),
-    Trouble(
-        "fabric health",
-        Faults(fabric={1: {"health_mask": 1}}),
-        profile=TRAY,
-        state="degraded",
-        log="GPU 1: fabric health: degraded bandwidth",
-        metrics=(("gpu_fabric_health_bad", 1, {"gpu": "0009:01:00.0", "bit": "degraded_bandwidth"}),),
-    ),
-]
-
-
-@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.name)
+@each_row("troubles.yaml", Trouble, ids=lambda row: row.case)
 def test_faults_change_only_their_labels_are_reported_and_heal(
-    trouble: Trouble, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    row: Trouble, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "agent")
-    node = Node(load_profile(trouble.profile), tmp_path)
+    node = Node(load_profile(row.profile), tmp_path)
     node.live(120)
     before = node.labels
     assert before["state"] == "ok"
     caplog.clear()
-    node.faults = trouble.faults
-    node.reason, node.failure = trouble.failure
+    node.faults = faults_from(Section(row.faults, "faults", FaultError))
+    node.reason, node.failure = row.failure
     node.live(300)
-    wanted = {**before, **trouble.follow, "state": trouble.state}
+    wanted = {**before, **row.follow, "state": row.state}
     assert {key: "*" if wanted.get(key) == "*" else value for key, value in node.labels.items()} == wanted
-    lines = [record.message for record in caplog.records if trouble.log in record.message]
+    lines = [record.message for record in caplog.records if row.log in record.message]
     assert len([line for line in lines if not line.startswith(("NodeDegraded", "TopologyUnknown"))]) == 1, lines
-    kind = {"unknown": "TopologyUnknown", "degraded": "NodeDegraded"}[trouble.state]
+    kind = {"unknown": "TopologyUnknown", "degraded": "NodeDegraded"}[row.state]
     assert kind in [event.reason for event in node.cluster.events]
-    assert node.metric("node_state", state=trouble.state) == 1
-    if trouble.reason:
-        assert node.metric("probe_failures_total", reason=trouble.reason) == pytest.approx(5, abs=1)
+    assert node.metric("node_state", state=row.state) == 1
+    if row.reason:
+        assert node.metric("probe_failures_total", reason=row.reason) == pytest.approx(5, abs=1)
         assert node.metric("last_successful_probe_timestamp_seconds") == pytest.approx(120, abs=61)
-    for name, value, labels in trouble.metrics:
-        assert node.metric(name, **labels) == value, (name, labels)
+    for metric in row.metrics:
+        assert node.metric(metric.name, **metric.labels) == metric.value, metric
     node.faults, node.failure = Faults(), ""
     node.live(120)
     assert node.labels == before
