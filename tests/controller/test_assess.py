@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.support.cluster import BLOCK, RACK, ZONE, History, gpu_node
+from tests.support.tables import each_row
 from toposcope.api.conditions import Condition
 from toposcope.api.label_keys import GPUS, NVLINK_DOMAIN
 from toposcope.controller.assess.assessment import Assessment
@@ -98,38 +100,16 @@ NODES = {
 }
 
 
-@pytest.mark.parametrize(
-    "steps",
-    [
-        pytest.param(
-            "labelled 0 True rack" + ", unlabelled 50 True rack, labelled 1 True rack" * 10,
-            id="back-within-the-grace-period-was-never-gone",
-        ),
-        pytest.param(
-            "labelled 0 True rack, unlabelled 0 True rack, unlabelled 61 False -, labelled 1 True rack",
-            id="back-later-is-available-at-once",
-        ),
-        pytest.param(
-            "labelled 0 True rack, none 100000 Unknown nothing, labelled 1 True rack",
-            id="no-nodes-are-unknown-and-remove-nothing",
-        ),
-        pytest.param("labelled 0 True rack, unusable 100000 True rack", id="unready-and-cordoned-nodes-change-nothing"),
-        pytest.param(
-            "labelled 0 True rack, unlabelled 0 True rack, restart, unlabelled 30 True rack, "
-            "unlabelled 61 False -, restart, unlabelled 1 False -",
-            id="a-restart-neither-hastens-a-verdict-nor-revokes-one",
-        ),
-        pytest.param("unlabelled 0 Unknown -, unlabelled 61 False -", id="never-there-is-unknown-then-missing"),
-        pytest.param(
-            "retain, labelled 0 True rack, unlabelled 0 True rack, unlabelled 61 False rack",
-            id="retain-keeps-an-unavailable-level-published",
-        ),
-    ],
-)
-def test_availability_of_a_required_level_over_time(steps: str) -> None:
+class Course(msgspec.Struct, forbid_unknown_fields=True):
+    case: str
+    steps: str
+
+
+@each_row("availability.yaml", Course, ids=lambda row: row.case)
+def test_availability_of_a_required_level_over_time(row: Course) -> None:
     """Nodes, seconds later, status of the condition, and whether rack is published: `nothing` leaves all as it is."""
     history = History(required=["rack"], gracePeriod="1m")
-    for step in steps.split(", "):
+    for step in row.steps.split(", "):
         match step.split():
             case ["restart"]:
                 history.restart()
@@ -149,45 +129,12 @@ LISTED = {"levels": [{"domain": domain, "key": key} for domain, key in (("zone",
 
 
 @pytest.mark.parametrize("levels", [INFERRED, LISTED], ids=["inferred", "listed"])
-@pytest.mark.parametrize(
-    "steps",
-    [
-        pytest.param(
-            "rack: unlabelled 0 =, unlabelled 61 +, unlabelled 9999 +, labelled 1 =, unlabelled 0 =, unlabelled 61 +",
-            id="required-is-kept",
-        ),
-        pytest.param("zone: unlabelled 0 =, unlabelled 61 -", id="what-none-requires-is-removed"),
-        pytest.param(
-            "rack: unlabelled 0 =, unlabelled 61 +, -: unlabelled 9 +, unlabelled 59 +, rack: unlabelled 2 +, "
-            "-: unlabelled 1 +, unlabelled 61 -",
-            id="the-end-of-the-workload-removes-it-after-the-grace-period",
-        ),
-        pytest.param("rack: unlabelled 0 =, -: unlabelled 61 -", id="not-required-when-the-period-ends"),
-        pytest.param(
-            "?: unlabelled 0 =, unlabelled 61 +, unlabelled 9999 +, -: unlabelled 1 +, unlabelled 61 -",
-            id="unknown-is-kept",
-        ),
-        pytest.param(
-            "-: unlabelled 0 =, unlabelled 61 -, ?: unlabelled 9 -, restart, unlabelled 9 -, -: unlabelled 61 -",
-            id="unknown-takes-nothing-back",
-        ),
-        pytest.param(
-            "rack: unlabelled 0 =, unlabelled 61 +, restart, ?: unlabelled 9 +, rack: unlabelled 99 +, restart, "
-            "-: unlabelled 9 +, restart, unlabelled 59 +, unlabelled 61 -",
-            id="a-new-leader-goes-on",
-        ),
-        pytest.param(
-            "rack: none 0 nothing, unlabelled 0 =, unlabelled 61 +, none 99 nothing, unlabelled 9 +", id="no-nodes"
-        ),
-        pytest.param("never, rack: unlabelled 0 =, unlabelled 61 -", id="without-a-binding-of-ours"),
-        pytest.param("retain, rack: unlabelled 0 =, unlabelled 61 =", id="retain-keeps-it-everywhere"),
-    ],
-)
-def test_grove_s_binding_keeps_a_level_that_workloads_require(levels: dict[str, Any], steps: str) -> None:
+@each_row("kept_levels.yaml", Course, ids=lambda row: row.case)
+def test_grove_s_binding_keeps_a_level_that_workloads_require(levels: dict[str, Any], row: Course) -> None:
     """`=`: rack is published everywhere; `+`: only for Grove; `-`: nowhere. Before the nodes: what Grove's require."""
     history = History(gracePeriod="1m", **levels)
     history.look(NODES["labelled"])
-    for step in steps.split(", "):
+    for step in row.steps.split(", "):
         words = step.split()
         match words:
             case ["restart"]:

@@ -11,11 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.support.api import ApiUnderTest
 from tests.support.cluster import START
 from tests.support.publishing import Time
+from tests.support.tables import each_row
 from toposcope.controller.election import Election, LeaderElector, Timing, boot_time
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
@@ -133,63 +135,17 @@ def leader(store: Store) -> Contender:
     return leader
 
 
-A_LEADS = "a -16 waits, a 0 leads"
+class Turns(msgspec.Struct, forbid_unknown_fields=True):
+    case: str
+    steps: str
 
 
-@pytest.mark.parametrize(
-    "steps",
-    [
-        pytest.param(
-            "a 0 waits, b 0 waits, holder a, a 6 waits, b 6 waits, a 15 waits, b 15 waits, holder a, a 15.1 leads",
-            id="a-new-lease-is-waited-for-as-the-leader-of-a-lost-one-may-still-write",
-        ),
-        pytest.param(
-            "a 0 unanswered, a 3 waits, a 18 waits, a 18.1 leads",
-            id="a-new-lease-whose-answer-was-lost-is-waited-for-too",
-        ),
-        pytest.param(
-            f"{A_LEADS}, a 2 leads, b 2.5 waits, a 11.9 valid, a 12 expired, b 17.5 waits, b 17.6 leads, "
-            "a 17.7 waits, a 19.7 waits, holder b",
-            id="leadership-ends-ten-seconds-after-the-last-renewal-and-the-lease-after-fifteen",
-        ),
-        pytest.param(
-            f"{A_LEADS}, a 2 leads, a 60 expired, a 60 leads",
-            id="a-leader-that-was-stopped-finds-out-without-a-request-and-resumes-where-nobody-took-over",
-        ),
-        pytest.param(
-            f"{A_LEADS}, lease deleted, b 1 waits, a 2 leads, a 4 waits, b 9 waits, b 16.1 leads",
-            id="a-leader-whose-lease-is-deleted-writes-only-as-long-as-is-certain",
-        ),
-        pytest.param(
-            f"{A_LEADS}, lease emptied, b 1 waits, a 2 leads, a 4 leads, holder a, b 16.1 waits",
-            id="an-emptied-lease-is-taken-back-by-the-leader",
-        ),
-        pytest.param(
-            f"{A_LEADS}, lease taken, a 2 leads, a 4 waits, a 19 waits, a 19.1 leads",
-            id="a-leader-steps-down-for-another-holder",
-        ),
-        pytest.param(
-            # As after a restore of etcd: the holder since then has not heard of it yet.
-            f"{A_LEADS}, lease saved, b 1 waits, b 16.1 leads, a 17 waits, a 17.5 waits, lease restored, "
-            "a 18 waits, b 26 valid, b 26.1 waits, a 32.9 waits, a 33.1 leads",
-            id="a-lease-that-is-ours-again-without-our-claim-is-waited-for",
-        ),
-        pytest.param(f"{A_LEADS}, b 1 waits, b 16.1 unanswered, b 18 leads", id="a-claim-whose-answer-was-lost-counts"),
-        pytest.param(
-            f"{A_LEADS}, lease taken-for-60s, b 0 waits, c 1 waits, c 61 waits, c 61.1 leads, a 62 waits",
-            id="a-lease-of-another-length-is-respected",
-        ),
-        pytest.param(
-            f"{A_LEADS}, b 0 waits, lease labelled, b 14 waits, b 29 waits, b 29.1 leads",
-            id="any-change-is-a-sign-of-life",
-        ),
-    ],
-)
-def test_who_leads_when(store: Store, steps: str) -> None:
+@each_row("leases.yaml", Turns, ids=lambda row: row.case)
+def test_who_leads_when(store: Store, row: Turns) -> None:
     """`leads` and `waits` after a turn, `valid` and `expired` without one; `unanswered` is a claim that is stored."""
     contenders = {name: Contender(store, name) for name in "abc"}
     saved = None
-    for step in steps.split(", "):
+    for step in row.steps.split(", "):
         match step.split():
             case ["lease", "saved"]:
                 saved = store.lease

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-import yaml
 
 from tests.support.api import CRDS, ApiUnderTest, create_namespace, wait_until
 from tests.support.cluster import BLOCK, ZONE
 from tests.support.cluster import RACK as CLOUD_RACK
 from tests.support.publishing import patch
+from tests.support.tables import each_row
 from tests.support.upstream_crds import stand_in, upstream_crd
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.controller.informer import InformerFactory
@@ -344,61 +345,23 @@ def test_jobs_are_read_while_kai_is_there_and_their_end_is_seen(
     assert requirements.level_requests() == {}
 
 
-# `asks`: the levels that must be read.
-PLACES = """
-crd: dynamo-dynamographdeployments-v1alpha1-reduced
-path: /apis/nvidia.com/v1alpha1/dynamographdeployments
-kind: DynamoGraphDeployment
-asks: [block, rack, cloud.provider.com/topology-rack]
-spec:
-  topologyConstraint: {topologyProfile: cluster, packDomain: block}
-  services: {Worker: {topologyConstraint: {packDomain: rack}}}
-  experimental: {kvTransferPolicy: {labelKey: cloud.provider.com/topology-rack, domain: rack}}
----
-crd: dynamo-dynamographdeployments-v1beta1-reduced
-path: /apis/nvidia.com/v1beta1/dynamographdeployments
-kind: DynamoGraphDeployment
-asks: [block, rack]
-spec:
-  topologyConstraint: {clusterTopologyName: cluster, packDomain: block}
-  components: [{componentName: Worker, topologyConstraint: {packDomain: rack}}]
----
-crd: grove-podcliquesets-alpha12
-path: /apis/grove.io/v1alpha1/podcliquesets
-kind: PodCliqueSet
-asks: [zone, rack, host]
-spec:
-  replicas: 1
-  template:
-    topologyConstraint: {topologyName: cluster, pack: {required: zone}}
-    podCliqueScalingGroups:
-    - {name: model, cliqueNames: [worker], topologyConstraint: {pack: {preferred: rack}}}
-    cliques:
-    - name: worker
-      topologyConstraint: {pack: {required: host}}
-      spec: {roleName: worker, replicas: 1, podSpec: {containers: [{name: main, image: example.invalid/main}]}}
----
-crd: kai-podgroups-v0.17
-path: /apis/scheduling.run.ai/v2alpha2/podgroups
-kind: PodGroup
-asks: [kubernetes.io/hostname, cloud.provider.com/topology-rack]
-spec:
-  minMember: 2
-  topologyConstraint: {topology: cluster, preferredTopologyLevel: kubernetes.io/hostname}
-  subGroups:
-  - {name: a, minMember: 2, topologyConstraint: {requiredTopologyLevel: cloud.provider.com/topology-rack}}
-"""
+class Place(msgspec.Struct, forbid_unknown_fields=True):
+    crd: str
+    path: str
+    kind: str
+    asks: set[str]
+    spec: dict[str, Any]
 
 
-@pytest.mark.parametrize("case", list(yaml.safe_load_all(PLACES)), ids=lambda case: case["crd"])
+@each_row("level_places.yaml", Place, ids=lambda row: row.crd)
 def test_every_place_that_upstream_s_schemas_keep_is_read(
-    api: ApiUnderTest, requirements: Requirements, case: dict[str, Any]
+    api: ApiUnderTest, requirements: Requirements, row: Place
 ) -> None:
-    api.install_crd(upstream_crd(case["crd"]))
+    api.install_crd(upstream_crd(row.crd))
     create_namespace(api, "team")
-    make(api, case["path"], case["kind"], "team", "w", spec=case["spec"])
+    make(api, row.path, row.kind, "team", "w", spec=row.spec)
     requirements.sync()
-    assert {need.level for need in needs(requirements, "w")} == set(case["asks"])
+    assert {need.level for need in needs(requirements, "w")} == row.asks
 
 
 LEVELS = (Level("zone", ZONE), Level("block", BLOCK), Level("rack", CLOUD_RACK), Level("host", HOSTNAME))
