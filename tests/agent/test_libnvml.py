@@ -4,6 +4,7 @@ The library is tests/support/libnvml/nvml.c. Whoever changes a struct, a version
 descriptions of NVML, the simulated one in Python or this one, finds them at odds here.
 """
 
+import _ctypes
 import contextlib
 import ctypes
 import os
@@ -345,6 +346,14 @@ def test_an_xid_wakes_the_agent_and_a_lost_gpu_ends_the_events_until_the_next_pr
 # The library itself
 
 
+@pytest.fixture
+def nvml() -> Iterator[ctypes.CDLL]:
+    """In this process, which must not keep it: the loader would give it to whoever asks for the driver's later."""
+    loaded = ctypes.CDLL(str(library() / "libnvidia-ml.so.1"))
+    yield loaded
+    _ctypes.dlclose(loaded._handle)
+
+
 @pytest.mark.parametrize(
     ("symbol", "struct"),
     [
@@ -355,9 +364,8 @@ def test_an_xid_wakes_the_agent_and_a_lost_gpu_ends_the_events_until_the_next_pr
     ],
 )
 def test_a_struct_of_another_version_is_refused_and_left_as_it_was(
-    symbol: str, struct: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    nvml: ctypes.CDLL, symbol: str, struct: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nvml = ctypes.CDLL(str(library() / "libnvidia-ml.so.1"))
     version: int = getattr(pynvml, struct)().version
     lines = ["nvmlInitWithFlags = 0", "nvmlDeviceGetHandleByIndex_v2 0 = 0", f"{symbol} 0 {version} = garbage"]
     write_table(tmp_path / "table", lines)

@@ -58,7 +58,11 @@ KAI, KUEUE = "kai.scheduler/v1alpha1", "kueue.x-k8s.io/v1beta2"
 CONSTRAINT = {"topology": "cluster", "requiredTopologyLevel": ZONE.key, "preferredTopologyLevel": RACK.key}
 ANNOTATED = job(
     2,
-    {"kai.scheduler/topology": "cluster", "kai.scheduler/topology-required-placement": RACK.key},
+    {
+        "kai.scheduler/batch-min-member": "2",
+        "kai.scheduler/topology": "cluster",
+        "kai.scheduler/topology-required-placement": RACK.key,
+    },
     {"kueue.x-k8s.io/podset-required-topology": RACK.key},
 )
 ANNOTATED["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "gpus"}
