@@ -194,3 +194,11 @@ def test_malformed_values_anywhere_in_a_document_raise_nothing(number: int) -> N
             known = with_documents(KNOWN, [document])
             readings(document, known, VALID[number])
             readings(VALID[number], known, document)
+
+
+def test_findings_show_control_characters() -> None:
+    document = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "spec": {"template": {"cliques\x1b[2J": []}}}
+    findings = [finding for reading in readings(document, KNOWN) for finding in reading.findings]
+    texts = [text for finding in findings for text in (finding.field, finding.message, finding.fix)]
+    assert any("cliques\\u001b[2J" in text for text in texts)
+    assert all(text.isprintable() for text in texts)

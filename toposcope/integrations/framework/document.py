@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from toposcope.topology.text import escaped
+
 _MAX_SHOWN: Final = 60
 
 Severity = Literal["error", "warning", "advice"]
@@ -111,15 +113,19 @@ class Field:
 
     def error(self, rule: str, message: str, fix: str = "") -> None:
         """Note that a system would refuse this value."""
-        self.findings.append(Finding(rule, "error", self.path, message, fix))
+        self._note(rule, "error", message, fix)
 
     def warn(self, rule: str, message: str, fix: str = "") -> None:
         """Note that this value is accepted but does not do what its author seems to expect."""
-        self.findings.append(Finding(rule, "warning", self.path, message, fix))
+        self._note(rule, "warning", message, fix)
 
     def advise(self, rule: str, message: str, fix: str = "") -> None:
         """Note that there is a better way."""
-        self.findings.append(Finding(rule, "advice", self.path, message, fix))
+        self._note(rule, "advice", message, fix)
+
+    def _note(self, rule: str, severity: Severity, message: str, fix: str) -> None:
+        """Names and values in it are the document's, which may hold anything."""
+        self.findings.append(Finding(rule, severity, escaped(self.path), escaped(message), escaped(fix)))
 
     def wrong(self, expected: str, fix: str = "") -> None:
         """Note that the value has the wrong type."""
