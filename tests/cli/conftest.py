@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pytest
@@ -55,6 +56,11 @@ def toposcope(capsys: pytest.CaptureFixture[str]) -> Command:
         return ran
 
     return run
+
+
+def page(name: str) -> str:
+    """What a command is expected to print: a file in pages/."""
+    return (Path(__file__).parent / "pages" / name).read_text(encoding="utf-8")
 
 
 def write_cluster(file: Path, *objects: Object) -> str:

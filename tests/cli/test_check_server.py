@@ -14,6 +14,7 @@ import yaml
 
 from tests.kube.scripted import server_tls
 from tests.support.api import ApiUnderTest, create_namespace, create_service_account
+from tests.support.paths import FIXTURES
 from tools.apiserver.certificates import make_certificates
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import Cluster, load
@@ -27,41 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.real_api("the embedded server has no webhooks, and lets everybody do everything")
 
-NAME = "cliques.words.example.com"
-CRD = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": NAME},
-    "spec": {
-        "group": "words.example.com",
-        "scope": "Namespaced",
-        "names": {"plural": "cliques", "singular": "clique", "kind": "Clique"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {
-                            "spec": {
-                                "type": "object",
-                                "properties": {"size": {"type": "integer", "minimum": 1}, "level": {"type": "string"}},
-                                "x-kubernetes-validations": [
-                                    {
-                                        "rule": "!has(oldSelf.level) || self.level == oldSelf.level",
-                                        "message": "is immutable",
-                                    }
-                                ],
-                            }
-                        },
-                    }
-                },
-            }
-        ],
-    },
-}
+CRD = FIXTURES / "cliques.yaml"
 COLLECTION = "/apis/words.example.com/v1/namespaces/default/cliques"
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
@@ -72,7 +39,7 @@ def clique(name: str, /, **spec: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def served(api: ApiUnderTest) -> ApiUnderTest:
-    api.share_crd(CRD)
+    api.share_crd(yaml.safe_load(CRD.read_bytes()))
     return api
 
 

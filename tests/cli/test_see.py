@@ -11,64 +11,13 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
-from tests.cli.conftest import Command, requests_to, write_cluster
+from tests.cli.conftest import Command, page, requests_to, write_cluster
 from tests.support.api import NODES, ApiUnderTest
 from tests.support.paths import ROOT
 from tests.support.saved import Object, cluster_topology, demo_nodes, pod
 from toposcope.simulator.apiserver import EmbeddedApiServer
 from toposcope.simulator.manifests import cluster_topology_crd
 
-TREE = """\
-ClusterTopology cluster: zone > block > rack > nvlink-domain > host
-                                                                           NODES  GPUS  FREE
-cluster                                                                       30   152   104  ! 1 degraded
-└─ zone zone-1                                                                30   152   104  ! 1 degraded
-   ├─ block block-1                                                           22    88    40
-   │  ├─ rack rack-1                                                          18    72    24
-   │  │  └─ nvlink-domain 55c2d310-698c-4ab6-864f-82cfbd9dfc5a.32766          18    72    24
-   │  │     └─ 18 hosts, each 4 GPUs: gb200-01 ... gb200-18                   18    72    24
-   │  └─ rack rack-2                                                           4    16    16
-   │     └─ 4 nvlink-domains = hosts, each 4 GPUs: l40s-1 ... l40s-4           4    16    16
-   └─ block block-2                                                            8    64    64  ! 1 degraded
-      ├─ rack rack-3                                                           4    32    32  ! 1 degraded
-      │  ├─ 3 nvlink-domains = hosts, each 8 GPUs: h200-1, h200-2, h200-4      3    24    24
-      │  └─ nvlink-domain = host h200-3                                        1     8     8  ! degraded: GPU 1: 17 of 18 NVLinks active
-      └─ rack rack-4                                                           4    32    32
-         └─ 4 nvlink-domains = hosts, each 8 GPUs: h200-5 ... h200-8           4    32    32
-"""  # noqa: E501 - as it is printed
-LEVELS = """\
-LEVEL          KEY                                     NODES  DOMAINS  MIN  MEDIAN  MAX  REQUIRED BY
-zone           topology.kubernetes.io/zone             30/30        1   30      30   30  -
-block          cloud.google.com/gce-topology-block     30/30        2    8       8   22  -
-rack           cloud.google.com/gce-topology-subblock  30/30        4    4       4   18  spec, 3 workloads
-nvlink-domain  gpu.topology/nvlink-domain              30/30       13    1       1   18  -
-host           kubernetes.io/hostname                  30/30       30    1       1    1  -
-superpod       -                                        0/30        0    -       -    -  1 workload
-! superpod: required, but on no node
-"""
-RACK_3 = """\
-NAME    GPUS  FREE  STATE     PRODUCT      INTERCONNECT  ZONE    BLOCK    RACK    NVLINK-DOMAIN
-h200-1     8     8  ok        NVIDIA-H200  nvswitch      zone-1  block-2  rack-3  h200-1
-h200-2     8     8  ok        NVIDIA-H200  nvswitch      zone-1  block-2  rack-3  h200-2
-h200-3     8     8  degraded  NVIDIA-H200  nvswitch      zone-1  block-2  rack-3  h200-3
-h200-4     8     8  ok        NVIDIA-H200  nvswitch      zone-1  block-2  rack-3  h200-4
-! h200-3: GPU 1: 17 of 18 NVLinks active
-"""
-L40S = """\
-      GPU0  GPU1  GPU2  GPU3  NIC0  NIC1  CPU AFFINITY    NUMA AFFINITY
-GPU0  X     NODE  SYS   SYS   SYS   SYS   0-95,192-287    0
-GPU1  NODE  X     SYS   SYS   SYS   SYS   0-95,192-287    0
-GPU2  SYS   SYS   X     NODE  NODE  NODE  96-191,288-383  1
-GPU3  SYS   SYS   NODE  X     NODE  NODE  96-191,288-383  1
-NIC0  SYS   SYS   NODE  NODE  X     PIX
-NIC1  SYS   SYS   NODE  NODE  PIX   X
-
-  X     the device itself
-  PIX   one PCIe switch between them at most
-  NODE  between host bridges of one NUMA node
-  SYS   between NUMA nodes, over the link of the CPUs
-
-"""
 DIFF = """\
 - rack zone-1/block-1/rack-2 is gone with 4 nodes: l40s-1, l40s-2, l40s-3, ... (4 in all)
 ~ 2 nodes moved from rack rack-3 to rack-9: h200-1, h200-2
@@ -92,7 +41,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_the_tree(demo: str, toposcope: Command) -> None:
-    assert toposcope(f"tree --from {demo}", code=1).out == TREE
+    assert toposcope(f"tree --from {demo}", code=1).out == page("tree.txt")
 
 
 def test_the_tree_down_to_a_level_and_as_names(demo: str, toposcope: Command) -> None:
@@ -116,13 +65,13 @@ def test_the_tree_for_programs(demo: str, toposcope: Command) -> None:
 
 
 def test_levels(demo: str, toposcope: Command) -> None:
-    assert toposcope(f"levels --from {demo}", code=1).out == LEVELS
+    assert toposcope(f"levels --from {demo}", code=1).out == page("levels.txt")
     names = toposcope(f"levels --from {demo} -o name", code=1).out.split()
     assert names == ["zone", "block", "rack", "nvlink-domain", "host"]
 
 
 def test_nodes(demo: str, toposcope: Command) -> None:
-    assert toposcope(f"nodes --from {demo} --in rack=rack-3", code=1).out == RACK_3
+    assert toposcope(f"nodes --from {demo} --in rack=rack-3", code=1).out == page("nodes-of-a-rack.txt")
     assert toposcope(f"nodes --from {demo} -l gpu.topology/gpus=8,gpu.topology/state=ok -o name").out.split() == [
         f"node/h200-{i}" for i in (1, 2, 4, 5, 6, 7, 8)
     ]
@@ -135,7 +84,7 @@ def test_nodes(demo: str, toposcope: Command) -> None:
 
 def test_the_matrix_of_a_node(demo: str, toposcope: Command) -> None:
     out = toposcope(f"matrix l40s-1 --from {demo}").out
-    assert out.startswith(L40S)
+    assert out.startswith(page("matrix.txt"))
     assert "  NIC0: mlx5_0 (0000:" in out
     assert "! GPU 1: 17 of 18 NVLinks active" in toposcope(f"matrix h200-3 --from {demo}", code=1).out
 
@@ -242,14 +191,6 @@ STATUS: Object = {
         {"type": "Ready", "status": "False", "reason": "NotAll", "message": "see the others"},
     ],
 }  # fmt: skip
-PAGE = """\
-ClusterTopology cluster: zone > rack > host (by the controller's last count)
-cluster: 100,000 nodes, 600,000 GPUs
-└─ 4 zones, 25,000.0 nodes each on average
-   └─ 9,091 racks, 11.0 nodes each on average  ! 2 nodes without it
-      └─ 100,000 hosts  ! not available
-! FabricHealthy=False (NodesDegraded): 3 nodes are degraded
-"""
 
 
 def test_of_a_running_cluster_it_takes_one_request(tmp_path: Path, toposcope: Command) -> None:
@@ -257,7 +198,7 @@ def test_of_a_running_cluster_it_takes_one_request(tmp_path: Path, toposcope: Co
         server.load([cluster_topology_crd(), cluster_topology(STATUS)])
         server.write_kubeconfig(tmp_path / "kubeconfig")
         requests = requests_to(server)
-        assert toposcope(f"tree --summary --kubeconfig {tmp_path / 'kubeconfig'}", code=1).out == PAGE
+        assert toposcope(f"tree --summary --kubeconfig {tmp_path / 'kubeconfig'}", code=1).out == page("summary.txt")
     assert [request.path.rpartition("/")[2] for request in requests] == ["clustertopologies"]
 
 
