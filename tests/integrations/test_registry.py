@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.paths import FIXTURES
 from tests.support.workloads import (
     GPU,
     KNOWN,
@@ -102,50 +103,6 @@ RUNAI = workload(
     "kubeflow.org/v1", "PyTorchJob", {"pytorchReplicaSpecs": {"Worker": {"replicas": 2, "template": template()}}}
 )
 RUNAI["metadata"]["namespace"] = "runai-team"
-WRITTEN = """
-apiVersion: grove.io/v1alpha1
-kind: PodCliqueSet
-metadata: {name: train, namespace: ml, annotations: {}, labels: {}}
-spec:
-  replicas: 2
-  template:
-    topologyConstraint: {topologyName: cluster, pack: {required: zone, preferred: rack}}
-    podCliqueScalingGroups: [{name: g, cliqueNames: [a], topologyConstraint: {packDomain: rack}, replicas: 2}]
-    cliques: [{name: a, topologyConstraint: {pack: {}}, spec: {podSpec: {containers: [{name: c}]}}}]
----
-apiVersion: nvidia.com/v1alpha1
-kind: DynamoGraphDeployment
-metadata: {name: train, namespace: ml, annotations: {}, labels: {}}
-spec:
-  topologyConstraint: {topologyProfile: cluster, packDomain: rack}
-  services:
-    decode:
-      multinode: {nodeCount: 2}
-      topologyConstraint: {packDomain: host}
-      resources: {limits: {gpu: "8", gpuType: nvidia.com/gpu, custom: {rdma/ib: "1"}}}
-      extraPodSpec: {mainContainer: {resources: {requests: {cpu: "1"}}}}
----
-apiVersion: nvidia.com/v1beta1
-kind: DynamoGraphDeployment
-metadata: {name: train, namespace: ml, annotations: {nvidia.com/enable-grove: "true"}, labels: {}}
-spec:
-  topologyConstraint: {clusterTopologyName: cluster}
-  components: [{name: a, topologyConstraint: {packDomain: rack}, podTemplate: {spec: {containers: [{name: c}]}}}]
-  experimental: {kvTransferPolicy: {clusterTopologyName: cluster, domain: rack}}
----
-{name: network, clusterId: c, levels: [example.com/rack]}
----
-{pools: {p: {backend: b, topology_keys: [{key: rack, label: example.com/rack}]}}}
----
-{name: b, scheduler_settings: {scheduler_type: kai}}
----
-workflow:
-  name: w
-  pool: p
-  tasks: [{name: alone, resource: r}]
-  groups: [{name: g, tasks: [{name: t, resource: r}]}]
-  resources: {r: {gpu: 8, nodesExcluded: [n], topology: [{key: rack, group: g}]}}
-"""
 VALID = (
     RUNAI,
     job(4, KAI, {**KUEUE, **SLICED}),
@@ -172,7 +129,7 @@ VALID = (
         },
         KAI,
     ),
-    *yaml.safe_load_all(WRITTEN),
+    *yaml.safe_load_all((FIXTURES / "documents.yaml").read_bytes()),
 )
 
 

@@ -8,10 +8,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pynvml
 import pytest
 
 from tests.support.machines import Cells, recorded_machines
+from tests.support.tables import each_row, rows
 from toposcope.simulator.capture import machine_from_capture
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.nvml import SimulatedNvml
@@ -21,38 +23,12 @@ from toposcope.simulator.sysfs import write_sysfs
 RECORDED = recorded_machines()
 LEVELS = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 
-ROWS = {
-    ("dgx-h200", "GPU1"): "NV18 X" + " NV18" * 6 + " NODE NODE NODE PXB NODE NODE" + " SYS" * 6,
-    ("dgx-h200", "mlx5_7"): "SYS " * 4 + "NODE " * 4 + "SYS " * 6 + "NODE X PIX NODE NODE NODE",
-    ("hgx-h100-8", "GPU7"): "NV18 " * 7 + "X",
-    ("dgx-a100", "GPU2"): "NV12 NV12 X" + " NV12" * 5 + " SYS SYS PXB PXB" + " SYS" * 6,
-    ("dgx-a100", "mlx5_1"): "PXB PXB" + " SYS" * 6 + " PXB X" + " SYS" * 8,
-    ("dgx-a100", "mlx5_9"): "SYS " * 16 + "PIX X",
-    ("dgx1-v100", "GPU0"): "X NV1 NV1 NV2 NV2 SYS SYS SYS PIX PHB SYS SYS",
-    ("dgx1-v100", "GPU7"): "SYS SYS SYS NV1 NV2 NV1 NV2 X SYS SYS PHB PIX",
-    ("dgx1-v100", "mlx5_1"): "PHB PHB PIX PIX SYS SYS SYS SYS PHB X SYS SYS",
-    ("dgx2", "GPU0"): "X" + " NV6" * 15 + " PIX PXB NODE NODE" + " SYS" * 6,
-    ("dgx2", "GPU4"): "NV6 " * 4 + "X" + " NV6" * 11 + " NODE NODE PIX PXB" + " SYS" * 6,
-    ("hgx-a100-4", "GPU3"): "NV4 NV4 NV4 X NODE NODE NODE PXB",
-    ("hgx-b200-8", "GPU2"): "NV18 NV18 X" + " NV18" * 5 + " NODE NODE PXB NODE NODE NODE" + " SYS" * 6,
-    ("hgx-b300-8", "GPU4"): "NV18 " * 4 + "X NV18 NV18 NV18" + " SYS" * 4 + " PXB NODE NODE NODE",
-    ("gb200-nvl72-tray", "GPU0"): "X NV18 NV18 NV18" + " SYS" * 8,
-    ("gb200-nvl72-tray", "mlx5_2"): "SYS " * 6 + "X PIX" + " SYS" * 4,
-    ("gh200", "GPU0"): "X NODE NODE",
-    ("h100-nvl-2", "GPU0"): "X NV12 SYS",
-    ("l40s-4", "GPU0"): "X NODE SYS SYS SYS SYS",
-    ("l40s-4", "mlx5_0"): "SYS SYS NODE NODE X PIX",
-    ("rtx4090-8", "GPU4"): "SYS SYS SYS SYS X PIX PIX PIX SYS",
-    ("rtx4090-8", "mlx5_bond_0"): "PIX PIX PIX PIX SYS SYS SYS SYS X",
-    ("rtx4090-5-mixed", "GPU0"): "X SYS SYS SYS SYS",
-    ("rtx4090-5-mixed", "GPU3"): "SYS NODE NODE X PHB",
-    ("t4-1", "GPU0"): "X",
-    ("k80-4", "GPU0"): "X PIX PHB PHB PHB",
-    ("k80-4", "mlx4_0"): "PHB PHB PHB PHB X",
-    ("rtx3090-2-nvlink", "GPU0"): "X NV4",
-    ("h100-4-nv6", "GPU2"): "NV6 NV6 X NV6 SYS SYS PIX SYS",
-    ("power9-v100", "GPU1"): "SYS X",
-}
+
+class MatrixRow(msgspec.Struct, forbid_unknown_fields=True):
+    profile: str
+    device: str
+    cells: str
+
 
 TWINS = {name: name for name in profile_names() if name in RECORDED} | {"gb200-tray": "gb200-nvl72-tray"}
 """Recorded machine to the profile of its product."""
@@ -110,14 +86,14 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Cells]:
     return functools.cache(lambda name: seen(load_profile(name), tmp_path_factory.mktemp(name)))
 
 
-@pytest.mark.parametrize(("profile", "device"), ROWS)
-def test_a_profile_shows_the_rows_of_its_product(profile: str, device: str, shown: Callable[[str], Cells]) -> None:
-    cells = shown(profile)
-    assert [cell for (row, _), cell in cells.items() if row == device] == ROWS[profile, device].split()
+@each_row("matrix_rows.yaml", MatrixRow, ids=lambda row: f"{row.profile}-{row.device}")
+def test_a_profile_shows_the_rows_of_its_product(row: MatrixRow, shown: Callable[[str], Cells]) -> None:
+    cells = shown(row.profile)
+    assert [cell for (device, _), cell in cells.items() if device == row.device] == row.cells.split()
 
 
 def test_every_profile_has_an_expected_row() -> None:
-    assert {profile for profile, _ in ROWS} == set(profile_names())
+    assert {row.profile for row in rows("matrix_rows.yaml", MatrixRow)} == set(profile_names())
 
 
 @pytest.mark.parametrize("profile", profile_names())
