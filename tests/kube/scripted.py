@@ -5,7 +5,7 @@ import http.client
 import socket
 import ssl
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
@@ -36,7 +36,11 @@ class Received:
     body: bytes
 
 
-def answer(body: bytes = b"{}", status: str = "200 OK", **headers: str) -> bytes:
+GOOD = b'{"metadata":{"name":"a","uid":"u"}}'
+"""An object or an empty list: what most requests take for an answer."""
+
+
+def answer(body: bytes = GOOD, status: str = "200 OK", **headers: str) -> bytes:
     """An HTTP response with a length; `Retry_After="3"` makes a header `Retry-After`."""
     head = {"Content-Length": str(len(body))} | {name.replace("_", "-"): value for name, value in headers.items()}
     return _head(status, head) + body
@@ -79,10 +83,13 @@ def write(path: Path, content: dict[str, Any]) -> str:
 
 
 class ScriptedServer:
-    """Replies in order, whatever is asked and over how many connections; a context manager."""
+    """Replies in order, or by a function, over however many connections; a context manager."""
 
     def __init__(
-        self, replies: Iterable[bytes | Reply], tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+        self,
+        replies: Iterable[bytes | Reply] | Callable[[Received], bytes],
+        tls: ssl.SSLContext | None = None,
+        host: str = "127.0.0.1",
     ) -> None:
         self.received: list[Received] = []
         self.connections = 0
@@ -91,7 +98,12 @@ class ScriptedServer:
         self._ended = threading.Event()
         self._open: list[socket.socket] = []
         self._clients: list[ApiClient] = []
-        script = [reply if isinstance(reply, Reply) else Reply(reply) for reply in replies]
+        script = None if callable(replies) else list(replies)
+
+        def choose(received: Received) -> Reply:
+            reply = replies(received) if callable(replies) else (script or []).pop(0)
+            return reply if isinstance(reply, Reply) else Reply(reply)
+
         outer = self
 
         class Handler(BaseRequestHandler):
@@ -105,10 +117,10 @@ class ScriptedServer:
 
             def _talk(self, connection: socket.socket) -> None:
                 with connection.makefile("rb") as file:
-                    while script and (received := _read(file)):
+                    while script != [] and (received := _read(file)):
                         outer.received.append(received)
                         outer.asked.release()
-                        reply = script.pop(0)
+                        reply = choose(received)
                         if reply.data is None:
                             outer._ended.wait()
                             return

@@ -121,20 +121,20 @@ class TestErrors:
         monkeypatch.setattr(toposcope.kube.client, "_LARGEST_ANSWER", 1000)
         client = scripted(chunked(b"x" * 2000, complete=False), answer(b"2")).client()
         with pytest.raises(UnreachableError, match="not a Kubernetes API server"):
-            client.call(get(NODE))
-        assert client.call(get(NODE)) == 2
+            client.read(get(NODE))
+        assert client.read(get(NODE)) == b"2"
 
     def test_nobody_listens(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
         client = ApiClient(Cluster(f"http://127.0.0.1:{port}", None, lambda: None, "default"))
         with pytest.raises(UnreachableError, match=f"http://127.0.0.1:{port} does not answer: .*refused"):
-            client.call(get(NODE))
+            client.read(get(NODE))
 
     def test_a_frozen_server(self, scripted: Scripted) -> None:
         client = scripted(Reply(None)).client(timeout=0.01)
         with pytest.raises(UnreachableError, match="does not answer: timed out"):
-            client.call(get(NODE))
+            client.read(get(NODE))
 
     def test_bad_credentials_are_no_traceback_and_no_half_used_connection(self, scripted: Scripted) -> None:
         server = scripted(answer(b"1"))
@@ -146,9 +146,9 @@ class TestErrors:
             return tokens.pop()
 
         client = ApiClient(Cluster(server.url, None, token, "default"))
-        assert client.call(get(NODE)) == 1
+        assert client.read(get(NODE)) == b"1"
         with pytest.raises(ConfigError, match="/t: gone"):
-            client.call(get(NODE))
+            client.read(get(NODE))
         client.close()
 
 
@@ -157,7 +157,7 @@ class TestRequests:
         server = scripted(answer())
         cluster = Cluster(server.url + "/k8s/clusters/c-1/", None, lambda: "secret", "team")
         client = ApiClient(cluster, "tester")
-        client.call(PATCH)
+        client.read(PATCH)
         (received,) = server.received
         assert received.method == "PATCH"
         assert received.target == f"/k8s/clusters/c-1{NODE}?fieldManager=tester&force=true"
@@ -171,7 +171,7 @@ class TestRequests:
     @pytest.mark.parametrize("name", ["no such node", "kn\u00f6ten", "a?b=c", "a\r\nX: y", "a#b"])
     def test_any_name_stays_within_the_path(self, scripted: Scripted, name: str) -> None:
         server = scripted(answer())
-        server.client().call(get(f"/api/v1/nodes/{name}"))
+        server.client().read(get(f"/api/v1/nodes/{name}"))
         target = server.received[0].target
         assert target.startswith("/api/v1/nodes/")
         assert target.isascii()
@@ -180,65 +180,65 @@ class TestRequests:
     def test_one_connection_serves_many_requests(self, scripted: Scripted) -> None:
         server = scripted(answer(b"1"), chunked(b"2"), answer(b"{}", "404 Not Found"), answer(b"3"))
         client = server.client()
-        assert [client.call(get(NODE)), client.call(get(NODE))] == [1, 2]
+        assert [client.read(get(NODE)), client.read(get(NODE))] == [b"1", b"2"]
         with pytest.raises(ApiError):
-            client.call(get(NODE))
-        assert client.call(get(NODE)) == 3
+            client.read(get(NODE))
+        assert client.read(get(NODE)) == b"3"
         assert server.connections == 1
 
     def test_a_server_may_end_the_connection_politely(self, scripted: Scripted) -> None:
         server = scripted(Reply(answer(b"1", Connection="close"), close=True), answer(b"2"))
         client = server.client()
-        assert [client.call(get(NODE)), client.call(get(NODE))] == [1, 2]
+        assert [client.read(get(NODE)), client.read(get(NODE))] == [b"1", b"2"]
         assert server.connections == 2
 
     def test_a_kept_connection_that_was_closed_is_made_anew(self, scripted: Scripted) -> None:
         server = scripted(Reply(answer(b"1"), close=True), answer(b"2"))
         client = server.client()
-        client.call(get(NODE))
-        assert client.call(PATCH) == 2
+        client.read(get(NODE))
+        assert client.read(PATCH) == b"2"
         assert [received.method for received in server.received] == ["GET", "PATCH"]
 
     def test_a_server_that_always_hangs_up_is_asked_twice_and_no_more(self, scripted: Scripted) -> None:
         server = scripted(Reply(answer(b"1")), Reply(b"", close=True), Reply(b"", close=True), answer(b"4"))
         client = server.client()
-        client.call(get(NODE))
+        client.read(get(NODE))
         with pytest.raises(UnreachableError):
-            client.call(PATCH)
+            client.read(PATCH)
         assert len(server.received) == 3
 
     def test_after_a_timeout_nothing_is_sent_again(self, scripted: Scripted) -> None:
         server = scripted(answer(b"1"), Reply(None), answer(b"3"))
         client = server.client(timeout=0.05)
-        client.call(get(NODE))
+        client.read(get(NODE))
         with pytest.raises(UnreachableError, match="timed out"):
-            client.call(PATCH)
+            client.read(PATCH)
         assert len(server.received) == 2
-        assert client.call(get(NODE)) == 3
+        assert client.read(get(NODE)) == b"3"
 
     def test_threads_take_turns(self, scripted: Scripted) -> None:
         count = 40
         server = scripted(*(answer(str(number).encode()) for number in range(count)))
         client = server.client()
         with ThreadPoolExecutor(4) as pool:
-            answers = list(pool.map(lambda _: client.call(get(NODE)), range(count), timeout=PATIENCE))
-        assert sorted(answers) == list(range(count))
+            answers = list(pool.map(lambda _: client.read(get(NODE)), range(count), timeout=PATIENCE))
+        assert sorted(map(int, answers)) == list(range(count))
         assert server.connections == 1
 
     def test_a_closed_client_opens_no_connection(self, scripted: Scripted) -> None:
         server = scripted(answer(b"1"), answer(b"2"))
         client = server.client()
-        assert client.call(get(NODE)) == 1
+        assert client.read(get(NODE)) == b"1"
         client.close()
         with pytest.raises(UnreachableError, match="this client is closed"):
-            client.call(get(NODE))
+            client.read(get(NODE))
         assert server.connections == 1
 
     def test_closing_ends_the_request_in_flight_and_its_connection(self, scripted: Scripted) -> None:
         server = scripted(answer(b"1"), Reply(None))
         client = server.client(timeout=PATIENCE)
-        client.call(get(NODE))
-        with refused_in_a_thread(lambda: client.call(PATCH)):
+        client.read(get(NODE))
+        with refused_in_a_thread(lambda: client.read(PATCH)):
             assert server.asked.acquire(timeout=PATIENCE)
             assert server.asked.acquire(timeout=PATIENCE)
             client.close()
@@ -260,7 +260,7 @@ class TestRequests:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(socket, "create_connection", noted)
             with pytest.raises(UnreachableError) as kept:
-                _ = list(client.stream(WATCH, PATIENCE)) if stream else client.call(get(NODE))
+                _ = list(client.stream(WATCH, PATIENCE)) if stream else client.read(get(NODE))
         assert [connection.fileno() for connection in used] == [-1]
         assert kept.value.__traceback__ is not None
 
@@ -346,6 +346,6 @@ class TestStreams:
         client = server.client()
         reader = iter(client.stream(WATCH, PATIENCE))
         assert next(reader) == b"1"
-        assert client.call(get(NODE)) == 2
+        assert client.read(get(NODE)) == b"2"
         assert server.connections == 2
         del reader  # closes its connection

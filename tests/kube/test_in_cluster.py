@@ -55,9 +55,9 @@ def test_the_server_comes_from_the_environment(account: Path, host: str, port: s
 def test_requests_carry_the_token_of_the_moment(account: Path, certificates: Certificates) -> None:
     with ScriptedServer([answer(b"1"), answer(b"2")], server_tls(certificates)) as server:
         client = client_in_pod(server, account)
-        assert client.call(VERSION) == 1
+        assert client.read(VERSION) == b"1"
         (account / "token").write_text("second")
-        assert client.call(VERSION) == 2
+        assert client.read(VERSION) == b"2"
         assert [request.headers["Authorization"] for request in server.received] == ["Bearer first", "Bearer second"]
         client.close()
 
@@ -69,7 +69,7 @@ def test_a_server_that_the_cluster_s_ca_did_not_sign_gets_no_token(
     assert stranger.ca.read_bytes() != certificates.ca.read_bytes()
     with ScriptedServer([answer()], server_tls(stranger)) as server:
         with pytest.raises(UnreachableError, match="certificate verify failed"):
-            client_in_pod(server, account).call(VERSION)
+            client_in_pod(server, account).read(VERSION)
         assert not server.received
 
 
@@ -148,7 +148,7 @@ def test_an_explicit_kubeconfig_comes_before_the_pod(account: Path, kubeconfig: 
 
 def test_a_frozen_handshake_times_out(account: Path) -> None:
     with ScriptedServer([Reply(None)]) as server, pytest.raises(UnreachableError):
-        client_in_pod(server, account, timeout=0.05).call(VERSION)
+        client_in_pod(server, account, timeout=0.05).read(VERSION)
 
 
 def test_in_a_pod_nothing_heavy_is_loaded(account: Path) -> None:

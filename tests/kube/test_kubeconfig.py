@@ -24,6 +24,7 @@ from toposcope.kube.config import Cluster, load
 from toposcope.kube.errors import ConfigError, UnreachableError
 from toposcope.kube.requests import get
 from toposcope.simulator.apiserver import EmbeddedApiServer
+from toposcope.topology.text import parse
 
 VERSION = get("/version")
 Plugin = Callable[[str], dict[str, Any]]
@@ -35,7 +36,7 @@ def encoded(path: Path) -> str:
 
 def ask(cluster: Cluster) -> Any:
     with closing(ApiClient(cluster)) as client:
-        return client.call(VERSION)
+        return parse(client.read(VERSION))
 
 
 @pytest.fixture

@@ -54,9 +54,9 @@ def test_a_pod_trusts_a_new_ca_without_a_restart(
         where = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": port}
         client = ApiClient(load(None, where, tmp_path))
         with pytest.raises(UnreachableError, match="certificate verify failed"):
-            client.call(VERSION)
+            client.read(VERSION)
         put(others.ca, tmp_path / "ca.crt")
-        assert client.call(VERSION) == 1
+        assert client.read(VERSION) == b"1"
         client.close()
 
 
@@ -66,11 +66,11 @@ def test_a_new_client_certificate_is_shown_to_a_server_that_refused_the_old_one(
     with ScriptedServer([answer(b"1")], serving(certificates, only_clients_of=others.ca)) as server:
         client = ApiClient(load(kubeconfig_of(tmp_path, server.url, certificates)))
         with pytest.raises(UnreachableError):
-            client.call(VERSION)
+            client.read(VERSION)
         assert not server.received
         put(others.certificate, tmp_path / "certificate")
         put(others.key, tmp_path / "key")
-        assert client.call(VERSION) == 1
+        assert client.read(VERSION) == b"1"
         client.close()
 
 
@@ -80,14 +80,14 @@ def test_a_kept_connection_ends_with_the_certificate_that_it_was_made_with(
     """A kube-apiserver answers 401 on it once the certificate has expired."""
     with ScriptedServer([answer(b"%d" % n) for n in range(4)], serving(certificates)) as server:
         client = ApiClient(load(kubeconfig_of(tmp_path, server.url, certificates)))
-        assert [client.call(VERSION) for _ in range(2)] == [0, 1]
+        assert [client.read(VERSION) for _ in range(2)] == [b"0", b"1"]
         put(others.certificate, tmp_path / "certificate")
-        assert client.call(VERSION) == 2
+        assert client.read(VERSION) == b"2"
         assert server.connections == 1, "half a pair is no reason to do anything"
         assert [record.levelno for record in caplog.records] == [logging.WARNING]
         assert "changed and cannot be used; keeping the previous version: " in caplog.text
         put(others.key, tmp_path / "key")
-        assert client.call(VERSION) == 3
+        assert client.read(VERSION) == b"3"
         assert server.connections == 2
         client.close()
 

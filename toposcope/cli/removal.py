@@ -95,7 +95,7 @@ def _published(client: ApiClient) -> Iterator[Thing]:
             metadata = there["metadata"]
             if _made_by_us(metadata):
                 name = metadata["name"]
-                handle = f"{there['kind'].lower()}.{kind.group}/{name}"
+                handle = f"{kind.kind.lower()}.{kind.group}/{name}"
                 yield Thing(handle, f"{path}/{name}", metadata["uid"], tuple(held(there)))
 
 

@@ -55,7 +55,7 @@ class AgentPods:
             see = f"see `kubectl -n {HOME_NAMESPACE} describe daemonset {_NAME}`"
             self._counts = f"the agent's DaemonSet has pods on {current} of {desired} nodes: {see}"
             about = f"reason=FailedCreate,involvedObject.uid={daemon_set['metadata']['uid']}"
-            events = self._client.call(Request("GET", _EVENTS, {"fieldSelector": about}))["items"]
+            events = self._client.call(Request("GET", _EVENTS, {"fieldSelector": about})).get("items")
         except KubeError:
             return  # a right that an older role lacks: the condition says what is known without it
         if events:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from toposcope.explain.object_store import AROUND, POD, SUBJECTS, ObjectStore
 from toposcope.integrations.framework.features import Kind
 from toposcope.kube.client import ApiClient, Request
-from toposcope.kube.errors import ApiError, ResourceExpiredError, UnreachableError
+from toposcope.kube.errors import ApiError, ResourceExpiredError
 from toposcope.snapshot.problems import Progress, silent
 
 _PAGE: Final = "500"
@@ -72,11 +72,8 @@ def _pages(
     token = ""
     while True:
         page = client.call(Request("GET", path, {**query, "limit": _PAGE} | ({"continue": token} if token else {})))
-        items = page.get("items") if isinstance(page, dict) else None
-        if not isinstance(items, list):
-            raise UnreachableError(f"the answer to GET {path} is not a list")
-        objects += [item for item in items if isinstance(item, dict)]
+        objects += page.get("items") or ()
         progress(len(objects))
-        token = (page.get("metadata") or {}).get("continue") or ""
+        token = page["metadata"].get("continue") or ""
         if not token:
             return objects

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from toposcope import __version__
 from toposcope.kube.config import Cluster
 from toposcope.kube.errors import ApiError, ResourceExpiredError, UnreachableError
+from toposcope.kube.shapes import problem, shape_of
 from toposcope.topology.text import parse, printable
 
 JSON: Final = "application/json"
@@ -99,15 +100,24 @@ class ApiClient:
         return self._cluster.namespace
 
     def call(self, request: Request) -> Any:
-        """Send a request and return the decoded answer; raises what `read` raises."""
+        """Send a request and return the decoded answer, of the shape that `kube.shapes` gives for it.
+
+        Raises what `read` raises, and UnreachableError for an answer of another shape.
+        """
         body = self.read(request)
         try:
-            return parse(body)
+            answer = parse(body)
         except _UNREADABLE as error:
             why = "it is not text" if isinstance(error, UnicodeError) else error
             raise UnreachableError(
                 f"the answer to {request.method} {request.path} is not JSON ({why}): {body[:80]!r}"
             ) from error
+        if wrong := problem(answer, shape_of(request.method, request.path)):
+            raise UnreachableError(
+                f"the answer to {request.method} {request.path} is not a Kubernetes API server's: {wrong} "
+                f"in {printable(repr(body[:80]))}"
+            )
+        return answer
 
     def read(self, request: Request) -> bytes:
         """Send a request and return the answer's JSON text.

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from toposcope.kube.client import METADATA_LIST, ApiClient, Request
-from toposcope.kube.errors import ResourceExpiredError, UnreachableError
+from toposcope.kube.errors import ResourceExpiredError
 
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for text that is not JSON, not UTF-8, or nested too deeply."""
@@ -40,11 +40,8 @@ def _pages(client: ApiClient, path: str, selector: str, *, metadata_only: bool) 
     items: list[dict[str, Any]] = []
     while True:
         page = client.call(Request("GET", path, query, accept=accept))
-        try:
-            items += page["items"] or ()  # null where a kube-apiserver has the metadata of no object to tell
-            token = page["metadata"].get("continue")
-        except (TypeError, KeyError, AttributeError) as error:
-            raise UnreachableError(f"the answer to GET {path} is not a list: {str(page)[:80]!r}") from error
+        items += page.get("items") or ()  # null where a kube-apiserver has the metadata of no object to tell
+        token = page["metadata"].get("continue")
         if not token:
             return items
         query["continue"] = token

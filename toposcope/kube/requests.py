@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from toposcope.kube.client import APPLY, METADATA, Request
+from toposcope.kube.shapes import parts
 from toposcope.topology.text import compact
 
 NODES: Final = "/api/v1/nodes"
@@ -77,7 +78,7 @@ def verb_of(request: Request) -> str:
     """`get`, `list`, `watch`, `create`, `update`, `patch`, `apply`, `delete` or `deletecollection`."""
     if request.method == "PATCH" and request.content_type == APPLY:
         return "apply"
-    whole = len(_parts(request.path)) == 1
+    whole = len(parts(request.path)) == 1
     if request.method == "GET":
         return "watch" if "watch" in request.query else "list" if whole else "get"
     if request.method == "DELETE" and whole:
@@ -90,17 +91,9 @@ def resource_of(request: Request) -> str:
 
     Requests that ask what is served are about `discovery`.
     """
-    plural, *rest = [*_parts(request.path), ""]
+    plural, *rest = [*parts(request.path), ""]
     if not plural:
         return "discovery"
     first, group, *_ = request.path.strip("/").split("/")
     resource = f"{plural}.{group}" if first == "apis" else plural
     return f"{resource}/{rest[1]}" if len(rest) > 2 else resource  # noqa: PLR2004 - name, subresource, ""
-
-
-def _parts(path: str) -> list[str]:
-    """Plural, name and subresource, as far as the path goes."""
-    first, *rest = path.strip("/").split("/")
-    parts = rest[2:] if first == "apis" else rest[1:]
-    in_namespace = parts[:1] == ["namespaces"] and len(parts) > 2  # noqa: PLR2004 - else the namespace itself
-    return parts[2:] if in_namespace else parts

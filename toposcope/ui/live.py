@@ -12,7 +12,8 @@ import msgspec
 from toposcope.api.cluster_topology import PATH, Topology
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.config import Cluster
-from toposcope.kube.errors import ApiError, KubeError
+from toposcope.kube.errors import ApiError, KubeError, UnreachableError
+from toposcope.kube.listing import UNREADABLE
 from toposcope.kube.reflector import EtcdRestores, Raw, Reflector, key
 from toposcope.kube.requests import NODES
 from toposcope.snapshot.decode import Decoder, topology_of
@@ -113,8 +114,11 @@ class LiveSource:
             if error.not_found:
                 return None
             raise
-        managed = _WRITTEN.decode(raw).metadata.managed_fields
-        return FullNode(Decoder(_keep_matrix).node(_reader(raw)), last_write(managed))
+        try:
+            managed = _WRITTEN.decode(raw).metadata.managed_fields
+            return FullNode(Decoder(_keep_matrix).node(_reader(raw)), last_write(managed))
+        except (*UNREADABLE, ValueError) as error:
+            raise UnreachableError(f"the answer to GET {NODES}/{name} is not a Node: {error}") from error
 
     def published(self) -> Snapshot:
         """What schedulers read, with a warning for each kind that cannot be read. Raises KubeError."""

@@ -56,6 +56,6 @@ def holders(client: Caller, document: Mapping[str, Any]) -> list[str]:
     """
     name = document["metadata"]["name"]
     paths = (FLAVORS.target("", version).collection for version in FLAVORS.versions)
-    flavors = next((served["items"] for path in paths if (served := find(client, path)) is not None), ())
+    flavors = next((served.get("items") or () for path in paths if (served := find(client, path)) is not None), ())
     users = [f["metadata"]["name"] for f in flavors if (f.get("spec") or {}).get("topologyName") == name]
     return [*(f"ResourceFlavor {user}" for user in users), *(f for f in finalizers(document) if f != _IN_USE)]

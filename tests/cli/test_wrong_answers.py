@@ -1,0 +1,117 @@
+"""JSON that is no answer of an API server, to each request of each program: one line, and no traceback."""
+
+import http.client
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from tests.cli.conftest import Command
+from tests.kube.scripted import Received, ScriptedServer, answer, kubeconfig_document, write
+from tests.support.api import CRDS, NODES, ApiUnderTest, create_namespace, node
+from tests.support.paths import CRD
+from tests.support.publishing import install
+from tests.support.saved import pod
+from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
+
+pytestmark = pytest.mark.embedded_api("each run is recorded on an API server of its own")
+
+WRONG = (b"{}", b"[]", b"null", b'"x"', b'{"metadata":null}', b'{"metadata":{},"items":[null]}', b'{"metadata":[]}')
+COMMANDS = (
+    "uninstall --yes", "uninstall", "tree", "nodes", "levels", "suggest", "save again.toposcope",
+    "export --format slurm", "matrix n1", "check -f job.yaml", "explain pod/waiting -n train", "diff saved.toposcope",
+    "ui --export page.html",
+    "agent --once --nvidia-labels --profile dgx-h200 --node-name n1", "agent --cleanup --node-name n1",
+    "controller --once", "controller --once --dry-run",
+)  # fmt: skip
+QUEUE = {"name": "j", "namespace": "train", "labels": {"kueue.x-k8s.io/queue-name": "q"}}
+
+
+class Recording:
+    """The answers of an API server to one run of a command, by method and target, in their order."""
+
+    def __init__(self, api: ApiUnderTest) -> None:
+        self._api = api
+        self._answers: dict[tuple[str, str], list[bytes]] = defaultdict(list)
+        self.requests: list[tuple[str, str]] = []
+
+    def forward(self, received: Received) -> bytes:
+        """Ask the API server, and remember what it answers; no streams, and no selectors that an embedded one lacks."""
+        target = received.target.partition("?")[0] if "+in+" in received.target else received.target
+        if "watch=true" in target:
+            return answer(b"{}", "422 Unprocessable Entity")
+        where = urlsplit(self._api.url)
+        upstream = http.client.HTTPConnection(where.hostname or "", where.port)
+        headers = {name: value for name in ("Accept", "Content-Type") if (value := received.headers.get(name))}
+        upstream.request(received.method, target, received.body or None, headers)
+        response = upstream.getresponse()
+        key = (received.method, received.target)
+        self._answers[key].append(answer(response.read(), f"{response.status} {response.reason}"))
+        upstream.close()
+        if response.status < 400 and key not in self.requests:
+            self.requests.append(key)
+        return self._answers[key][-1]
+
+    def replay(self, spoiled: tuple[str, str], body: bytes) -> Callable[[Received], bytes]:
+        """The same answers again, but `body` to the first request of that method and target."""
+        left = {key: list(answers) for key, answers in self._answers.items()}
+        left[spoiled][0] = answer(body)
+
+        def reply(received: Received) -> bytes:
+            answers = left.get((received.method, received.target)) or [answer(b"{}", "404 Not Found")]
+            return answers.pop(0) if len(answers) > 1 else answers[0]
+
+        return reply
+
+
+@pytest.fixture
+def cluster(api: ApiUnderTest, toposcope: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ApiUnderTest:
+    """Everything that Toposcope writes, a pod that waits, and a folder with files."""
+    monkeypatch.chdir(tmp_path)
+    api.create(CRDS, yaml.safe_load(CRD.read_text(encoding="utf-8")))
+    install(api, "kueue-topologies-v0.19", "kueue-resourceflavors-v0.19", "kai-topologies-v0.17")
+    api.create(NODES, node("n1", labels={"kubernetes.io/hostname": "n1", "topology.kubernetes.io/zone": "z"}))
+    api.create(PATH, {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "c"}})
+    to_it = ("--kubeconfig", api.kubeconfig)
+    toposcope("agent --once --nvidia-labels --profile dgx-h200 --node-name n1", *to_it)
+    toposcope("controller --once", *to_it)
+    create_namespace(api, "train")
+    api.create("/api/v1/namespaces/train/pods", pod("waiting", None, 8, phase="Pending"))
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": QUEUE, "spec": {"template": pod("x", None, 8)}}
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job), encoding="utf-8")
+    toposcope("save saved.toposcope", *to_it)
+    return api
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_ends_with_a_traceback(
+    cluster: ApiUnderTest, toposcope: Command, command: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    recording = Recording(cluster)
+    file = tmp_path / "kubeconfig.yaml"
+
+    def run(replies: Callable[[Received], bytes]) -> tuple[int, str]:
+        caplog.clear()
+        with ScriptedServer(replies) as server:
+            ran = toposcope(command, "--kubeconfig", write(file, kubeconfig_document(server.url)), code=None)
+        return ran.code, ran.err + caplog.text
+
+    code, words = run(recording.forward)
+    assert code in (0, 1), words
+    assert recording.requests
+    for request in recording.requests:
+        for body in WRONG:
+            ended, words = run(recording.replay(request, body))
+            about = (*request, body, words)
+            assert "Traceback" not in words, about
+            method, path = request[0], request[1].partition("?")[0]
+            named = f"the answer to {method} {path}"
+            if command.startswith("uninstall") and not (method == "DELETE" and body.startswith(b"{")):
+                assert ended == 2, about
+                assert words.startswith(f"toposcope uninstall: {named} is "), about
+                assert words.count("\n") == 1, about
+            elif ended == 2 or command.startswith("agent"):
+                assert named in words, about
