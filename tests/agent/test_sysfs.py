@@ -8,6 +8,7 @@ import pynvml
 import pytest
 
 from tests.support.machines import discovered, probed
+from tests.support.paths import FIXTURES
 from toposcope.agent.describe import describe
 from toposcope.agent.discover import discover
 from toposcope.agent.labels import labels_for
@@ -24,32 +25,9 @@ from toposcope.topology.hardware import Interconnect, NodeTopology, PathDispute,
 
 H200, A100, TRAY, POWER9 = "dgx-h200", "dgx-a100", "gb200-nvl72-tray", "power9-v100"
 
-VM = """
-name: vm
-description: a virtual machine with one emulated root and firmware that says nothing
-driver: "550.54.15"
-numa: {0: "0-15"}
-gpus: {count: 2, product: NVIDIA L40S, architecture: ada, pci_id: 0x26b9}
-nics: [{names: [mlx5_0], pci_id: 0x101e}]
-pci: [{ports: [gpu0, gpu1, mlx5_0]}]
-"""
+VM = (FIXTURES / "vm.yaml").read_text()
 
-NICS = """
-name: nics
-description: one GPU with a rail, storage beside it, a card that is down, and a virtual function
-driver: "550.54.15"
-numa: {0: "0-15"}
-gpus: {count: 1, product: NVIDIA L40S, architecture: ada, pci_id: 0x26b9}
-nics:
-  - {names: [rail_b], pci_id: 0x1021}
-  - {names: [storage0], pci_id: 0x1021, link_layer: Ethernet}
-  - {names: [dark0], pci_id: 0x1021, state: DOWN}
-  - {names: [vf0], pci_id: 0x101e, physfn: rail_b}
-  - {names: [mlx5_bond_0], pci_id: 0x101d, link_layer: Ethernet}
-pci:
-  - {numa: 0, ports: [[[storage0], [dark0], [rail_b], [gpu0]]]}
-  - {numa: 0, ports: [mlx5_bond_0]}
-"""
+NICS = (FIXTURES / "nics.yaml").read_text()
 
 
 def described(text: str, folder: Path, change: tuple[str, str] = ("", "")) -> NodeTopology:

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from tests.support.tables import each_row
 from tests.support.workloads import Object, job, jobset, leader_worker_set, replicated, template, workload
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.node_affinity import (
@@ -203,30 +205,16 @@ def test_portions() -> None:
 LABELS = {"zone": "a", "gpus": "8"}
 
 
-@pytest.mark.parametrize(
-    ("operator", "key", "values", "holds"),
-    [
-        ("In", "zone", ("a", "b"), True),
-        ("In", "zone", ("b",), False),
-        ("In", "nowhere", ("a",), False),
-        ("NotIn", "zone", ("b",), True),
-        ("NotIn", "zone", ("a",), False),
-        ("NotIn", "nowhere", ("a",), True),
-        ("Exists", "zone", (), True),
-        ("Exists", "nowhere", (), False),
-        ("DoesNotExist", "nowhere", (), True),
-        ("DoesNotExist", "zone", (), False),
-        ("Gt", "gpus", ("7",), True),
-        ("Gt", "gpus", ("8",), False),
-        ("Lt", "gpus", ("9",), True),
-        ("Lt", "zone", ("9",), False),
-        ("Gt", "nowhere", ("1",), False),
-        ("Gt", "gpus", (), False),
-        ("Gt", "gpus", ("many",), False),
-    ],
-)
-def test_each_operator(operator: Operator, key: str, values: tuple[str, ...], holds: bool) -> None:
-    assert Expression(key, operator, values).holds("node-1", LABELS) is holds
+class Match(msgspec.Struct, forbid_unknown_fields=True):
+    operator: Operator
+    key: str
+    values: tuple[str, ...]
+    holds: bool
+
+
+@each_row("operators.yaml", Match, ids=lambda row: f"{row.key} {row.operator} {','.join(row.values)}")
+def test_each_operator(row: Match) -> None:
+    assert Expression(row.key, row.operator, row.values).holds("node-1", LABELS) is row.holds
 
 
 def test_a_field_is_the_name_of_the_node() -> None:

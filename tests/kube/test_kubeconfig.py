@@ -10,6 +10,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -18,6 +19,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.kube.scripted import ScriptedServer, answer, server_tls, write
 from tests.kube.scripted import kubeconfig_document as document
+from tests.support.tables import each_row
 from tools.apiserver.certificates import Certificates
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import Cluster, load
@@ -223,49 +225,20 @@ class TestPlugins:
 
 
 HTTPS = "https://127.0.0.1:1"
-ERRORS: dict[str, tuple[dict[str, Any], str]] = {
-    "no current context": (document() | {"current-context": ""}, "current-context is not set.*use-context"),
-    "context missing": (document() | {"current-context": "y"}, r"current-context: contexts.*named 'y' \(there: x\)"),
-    "no contexts": (document() | {"contexts": None}, r"contexts has no entry named 'x' \(there: none\)"),
-    "contexts are odd": (document() | {"contexts": {"x": 1}}, "contexts has no entry"),
-    "context is a list": (document() | {"contexts": [{"name": "x", "context": [1]}]}, r"contexts\[x\].context is no"),
-    "cluster missing": (document() | {"clusters": [7]}, r"contexts\[x\]\.context\.cluster: clusters.*'c'"),
-    "user missing": (document() | {"users": []}, r"contexts\[x\]\.context\.user: users.*'u'"),
-    "no server": (document(None), r"clusters\[c\]\.cluster\.server: None is not the URL.*https://HOST:PORT"),
-    "server without scheme": (document("10.0.0.1:6443"), "not the URL of an API server"),
-    "server is a number": (document(6443), r"server is not text; put it in quotes"),
-    "server with a bad port": (document("https://h:99999"), "not the URL"),
-    "server with a bad address": (document("https://[::1"), "not the URL"),
-    "server without host": (document("https://:6443"), "not the URL"),
-    "server with a line end": (document("https://h\r\nX: y"), "not the URL"),
-    "server of another script": (document("https://h/knöten"), "not the URL"),
-    "proxy": (
-        document(cluster={"proxy-url": "http://p"}),
-        r"clusters\[c\]\.cluster\.proxy-url is not supported: .*directly",
-    ),
-    "impersonation": (document(user={"as": "root"}), r"users\[u\]\.user\.as is not supported"),
-    "password": (document(user={"username": "me", "password": "hunter2"}), "username is not supported: .*use a token"),
-    "token is a number": (document(user={"token": 12345}), r"users\[u\]\.user\.token is not text"),
-    "token is two": (document(user={"token": "hunter2 x"}), "user.token holds characters"),
-    "token file missing": (document(user={"tokenFile": "hunter"}), "hunter: No such file"),
-    "ca missing": (document(HTTPS, cluster={"certificate-authority": "no"}), "certificate-authority: .*No such file"),
-    "ca no pem": (document(HTTPS, cluster={"certificate-authority-data": "bm8="}), "certificate-authority-data: no CA"),
-    "ca no base64": (document(HTTPS, cluster={"certificate-authority-data": "n;o"}), "authority-data is not base64"),
-    "ca of another script": (document(HTTPS, cluster={"certificate-authority-data": "ü"}), "is not base64"),
-    "insecure no flag": (
-        document(HTTPS, cluster={"insecure-skip-tls-verify": "false"}),
-        "verify is neither true nor false",
-    ),
-    "key missing": (document(HTTPS, {"client-certificate-data": "bm8="}), "client-key go together; one is missing"),
-    "certificate missing": (document(HTTPS, {"client-key-data": "bm8="}), "go together; one is missing"),
-    "no pair": (document(HTTPS, {"client-certificate-data": "bm8=", "client-key": "no"}), r"users\[u\]\.user: .*pair"),
-}
 
 
-@pytest.mark.parametrize("case", ERRORS)
-def test_errors_name_file_field_and_fix_and_no_secret(case: str, kubeconfig: Path) -> None:
-    content, words = ERRORS[case]
-    with pytest.raises(ConfigError, match=words) as caught:
+class Mistake(msgspec.Struct, forbid_unknown_fields=True):
+    case: str
+    error: str
+    cluster: dict[str, Any] = {}
+    user: dict[str, Any] = {}
+    config: dict[str, Any] = {}
+
+
+@each_row("kubeconfig_errors.yaml", Mistake, ids=lambda row: row.case)
+def test_errors_name_file_field_and_fix_and_no_secret(row: Mistake, kubeconfig: Path) -> None:
+    content = document(user=row.user, cluster=row.cluster) | row.config
+    with pytest.raises(ConfigError, match=row.error) as caught:
         load(write(kubeconfig, content)).token()
     assert str(kubeconfig) in str(caught.value)
     assert "hunter2" not in str(caught.value)
