@@ -1,4 +1,7 @@
-"""Whatever stands in labels, annotations, names and messages is shown as text: no script ever runs from it."""
+"""Whatever stands in labels, annotations and messages is shown as text: no script ever runs from it.
+
+Names of nodes are refused when they are read: no API server has such ones.
+"""
 
 import json
 from collections.abc import Iterator
@@ -42,7 +45,6 @@ def objects() -> list[dict[str, Any]]:
     annotation["gpus"][0]["uuid"] = IMAGE
     annotation["nics"][0]["name"] = SCRIPT
     first["annotations"]["gpu.topology/matrix"] = json.dumps(annotation)
-    nodes[1]["metadata"]["name"] = f"{IMAGE}{SCRIPT}"
     nodes[2]["metadata"]["labels"].pop(RACK)
     message = condition("LevelsCovered", "False", IMAGE, f"{SCRIPT} {IMAGE}")
     levels = [
