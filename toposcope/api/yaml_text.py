@@ -19,6 +19,10 @@ MAX_DEPTH: Final = 200
 MAX_VALUES: Final = 1_000_000
 """Of one document, with each alias counted as all that it stands for."""
 
+_MOST_VALUES: Final = 4_000_000
+"""The same without aliases: some 3 GB once parsed."""
+_LARGE: Final = 1 << 20
+"""Bytes that can't be too many values."""
 _BASE: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _ALIAS: Final = re.compile(rb"(?:^|[\s\[{,:-])[&*][^\s,\]}]", re.MULTILINE)
 _NESTED_LINE: Final = re.compile(rb"(?:[-?:][ \t]+){40}")
@@ -80,7 +84,7 @@ def _in_words() -> Iterator[None]:
 def check_limits(text: bytes) -> None:
     """Raise YamlSyntaxError for text that must not be loaded; yaml.YAMLError for what is not YAML."""
     opened = text.count(b"[") + text.count(b"{")
-    if not (opened > MAX_DEPTH or _ALIAS.search(text) or _NESTED_LINE.search(text)):
+    if not (len(text) > _LARGE or opened > MAX_DEPTH or _ALIAS.search(text) or _NESTED_LINE.search(text)):
         return
     # Events come one by one, so that depth and size are known before anything is built.
     size = _Size()
@@ -88,13 +92,16 @@ def check_limits(text: bytes) -> None:
         if isinstance(event, yaml.DocumentStartEvent):
             size = _Size()
         size.add(event)
+        if size.total > _MOST_VALUES:
+            line = int(event.start_mark.line) + 1
+            raise YamlSyntaxError(f"more than {_MOST_VALUES:,} values; split it into documents, or save JSON", line)
 
 
 class _Size:
     """Depth and number of values of one document so far."""
 
     def __init__(self) -> None:
-        self._total = 0
+        self.total = 0
         self._anchors: dict[str, int] = {}
         """Values that each anchor stands for."""
         self._open: list[tuple[str | None, int]] = []
@@ -104,24 +111,24 @@ class _Size:
         """Count one event of the parser. Raises YamlSyntaxError above a limit."""
         line = int(event.start_mark.line) + 1
         if isinstance(event, yaml.CollectionStartEvent):
-            self._open.append((event.anchor, self._total))
-            self._total += 1
+            self._open.append((event.anchor, self.total))
+            self.total += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, before = self._open.pop()
             if anchor:
-                self._anchors[anchor] = self._total - before
+                self._anchors[anchor] = self.total - before
         elif isinstance(event, yaml.AliasEvent):
             anchor = str(event.anchor)
             if anchor in {name for name, _ in self._open}:
                 raise YamlSyntaxError(f"the alias *{anchor} refers to a value that contains it", line)
-            self._total += self._anchors.get(anchor, 1)
+            self.total += self._anchors.get(anchor, 1)
         elif isinstance(event, yaml.ScalarEvent):
-            self._total += 1
+            self.total += 1
             if event.anchor:
                 self._anchors[event.anchor] = 1
         if len(self._open) > MAX_DEPTH:
             raise YamlSyntaxError(f"nested more than {MAX_DEPTH} levels deep", line)
-        if self._total > MAX_VALUES and self._anchors:
+        if self.total > MAX_VALUES and self._anchors:
             raise YamlSyntaxError(f"its aliases expand to more than {MAX_VALUES:,} values; write them out", line)
 
 

@@ -2,13 +2,13 @@
 
 import argparse
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from toposcope.api.cluster_topology import HOME_NAMESPACE
 from toposcope.api.controller_config import UnreadableError, read_config
 from toposcope.api.yaml_text import YamlSyntaxError, load
 from toposcope.cli.command import CommandError
+from toposcope.cli.streams import read_small
 from toposcope.cli.terminal import complain
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 
@@ -28,7 +28,7 @@ def of_flags(arguments: argparse.Namespace) -> Catalogue | None:
     if not arguments.config:
         return None
     try:
-        content = Path(arguments.config).read_bytes()
+        content = read_small(arguments.config)
     except OSError as error:
         raise CommandError(f"--config {arguments.config}: {error.strerror}") from error
     return _parsed(_inside(content, arguments.config), arguments.config)

@@ -94,7 +94,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     if arguments.server and arguments.files:
         raise CommandError("--server asks the API server of a cluster, and --from reads files; leave one of them out")
     problems: list[Problem] = []
-    wanted = list(_objects(arguments.workloads, problems))
+    wanted = list(_objects(arguments.workloads, problems, arguments.from_limit))
     if not wanted and not problems:
         raise CommandError(f"there are no objects in {', '.join(arguments.workloads)}, so nothing was checked")
     existing = _existing(arguments, [values for _, values in wanted], problems)
@@ -125,12 +125,12 @@ def _is_known(answer: Answer) -> bool:
     return bool(answer.checked or answer.document.kind)
 
 
-def _objects(names: Iterable[str], problems: list[Problem]) -> Iterator[tuple[Document, Mapping[str, Any]]]:
+def _objects(names: Iterable[str], problems: list[Problem], limit: int) -> Iterator[tuple[Document, Mapping[str, Any]]]:
     """The objects in these files; what cannot be read goes to `problems`."""
     names = list(names)
     meter = Meter(names)
     with Progress(sys.stderr) as progress:
-        for count, document in enumerate(all_documents(names, problems.append, on_read=meter.read), 1):
+        for count, document in enumerate(all_documents(names, problems.append, on_read=meter.read, limit=limit), 1):
             progress(document.place.file, count, meter.share)
             try:
                 yield document, document.read(dict)
@@ -146,7 +146,7 @@ def _existing(
     if arguments.files and LIVE in against:
         raise CommandError("--against live needs a cluster, and --from reads files; use --against FILE")
     files = [name for name in against if name not in (LIVE, NONE)]
-    existing = {key_of(values): values for _, values in _objects(files, problems)}
+    existing = {key_of(values): values for _, values in _objects(files, problems, arguments.from_limit)}
     if LIVE in against:
         with api_client(arguments) as client, Progress(sys.stderr, doing="looking up") as progress:
             existing = _live_objects(client, wanted, progress) | existing

@@ -17,6 +17,7 @@ from toposcope.cli.streams import NO_READER, forget
 from toposcope.cli.terminal import Screen, complain, screen
 from toposcope.errors import ToposcopeError
 from toposcope.kube.errors import ApiError, KubeError
+from toposcope.snapshot.cutter import LIMIT
 from toposcope.snapshot.decode import degraded, every, paused_gc
 from toposcope.snapshot.filters import SelectorError
 from toposcope.snapshot.model import Collector, Snapshot
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 Run = Callable[[argparse.ArgumentParser, argparse.Namespace], int]
 """What `toposcope.cli.main` calls of a command; returns the exit code."""
 
+_DIGITS: Final = 9
 EXIT_OK: Final = 0
 EXIT_PROBLEMS: Final = 1
 EXIT_ERROR: Final = 2
@@ -66,6 +68,13 @@ def add_source_arguments(parser: argparse.ArgumentParser, outputs: tuple[str, ..
         help="saved objects instead of a live cluster: JSON or YAML from kubectl, also gzipped, or a file of toposcope "
         "save; a file, a directory or - (standard input); can be repeated",
     )
+    source.add_argument(
+        "--from-limit",
+        type=_mebibytes,
+        default=LIMIT,
+        metavar="MIB",
+        help="the largest document in a file, and a 32nd of what a file may unpack to; default: 256",
+    )
     add_cluster_arguments(source)
     source.add_argument(
         "--config",
@@ -76,6 +85,12 @@ def add_source_arguments(parser: argparse.ArgumentParser, outputs: tuple[str, ..
     if outputs:
         parser.add_argument("-o", "--output", choices=outputs, default=outputs[0], help=f"default: {outputs[0]}")
     parser.add_argument("--no-pager", action="store_true", help="do not page long output ($PAGER, on terminals only)")
+
+
+def _mebibytes(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text[:9]) > 0 and len(text) < _DIGITS):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of MiB; give 1 or more")
+    return int(text) << 20
 
 
 def add_cluster_arguments(parser: argparse._ActionsContainer) -> None:
@@ -113,7 +128,9 @@ def load_snapshot(
             from toposcope.snapshot.files import load_files  # noqa: PLC0415 - not for a live cluster
 
             reject_cluster_flags(arguments)
-            snapshot = load_files(arguments.files, progress=progress, keep_matrix=keep, others=others)
+            snapshot = load_files(
+                arguments.files, progress=progress, keep_matrix=keep, others=others, limit=arguments.from_limit
+            )
         else:
             from toposcope.cli.catalogue import of_cluster  # noqa: PLC0415 - not for files
             from toposcope.snapshot.live import Wanted, load_live  # noqa: PLC0415 - same

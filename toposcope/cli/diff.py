@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the changes; 1 when there are some, like `diff`."""
     with Progress(sys.stderr) as progress:
-        old = load_files(arguments.before, progress=progress)
+        old = load_files(arguments.before, progress=progress, limit=arguments.from_limit)
     if not old.nodes:
         raise CommandError(f"there are no nodes in {old.source}; save them with: {SAVE}")
     new = load_snapshot(arguments, pods=False, published=bool(old.published))

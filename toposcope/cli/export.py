@@ -1,10 +1,8 @@
 """Write the topology in another system's format: Grove, KAI, Kueue, Run:ai, OSMO, Slurm, NCCL, Helm values."""
 
 import argparse
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +13,7 @@ from toposcope.api.yaml_text import YamlSyntaxError, load
 from toposcope.cli.catalogue import of_flags
 from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, CommandError, add_source_arguments, load_snapshot, run_command
 from toposcope.cli.output import first_few, form_and_file, json_text, write_output, yaml_text
+from toposcope.cli.streams import read_small
 from toposcope.cli.terminal import Screen, complain
 from toposcope.integrations.framework.levels import ExportError, TopologyLevels, UnreadableDocumentError
 from toposcope.integrations.grove import topology as grove
@@ -210,7 +209,7 @@ def _chosen(hierarchy: TopologyLevels, arguments: argparse.Namespace) -> Topolog
 def _converted(file: str, catalogue: Catalogue) -> TopologyLevels:
     """The levels in a JSON or YAML file (`-`: standard input)."""
     try:
-        text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        text = read_small(file)
         return read_topology(_values(text), catalogue)
     except UnreadableDocumentError as error:
         raise CommandError(f"--convert {file}: {error}") from error

@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import functools
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toposcope.agent.nvml.gateway import Nvml, open_pynvml
 from toposcope.agent.nvml.supervisor import ProbeProcess
-from toposcope.cli.streams import say
+from toposcope.cli.streams import read_small, say
 from toposcope.errors import ToposcopeError
 
 if TYPE_CHECKING:
@@ -157,7 +156,7 @@ def _recording(profile: str) -> "Recording | None":
 
     file = Path(profile)
     try:
-        content = file.read_bytes() if file.is_file() else b""
+        content = read_small(profile) if file.is_file() else b""
         return decode(content, profile) if is_recording(content) else None
     except OSError as error:
         raise HardwareError(f"--profile {profile}: {error.strerror}") from error
@@ -167,6 +166,6 @@ def _recording(profile: str) -> "Recording | None":
 
 def _read(capture: str) -> str:
     try:
-        return sys.stdin.read() if capture == "-" else Path(capture).read_text(encoding="utf-8", errors="replace")
+        return read_small(capture).decode(errors="replace")
     except OSError as error:
         raise HardwareError(f"--capture {capture}: {error.strerror}") from error

@@ -1,5 +1,7 @@
 """Standard streams that are closed, or whose reader is gone: no command ends in a traceback because of that."""
 
+import contextlib
+import errno
 import os
 import sys
 from typing import Final, TextIO
@@ -9,6 +11,8 @@ from toposcope.topology.text import escaped_lines
 NO_READER: Final = 141
 """Exit code when the reader of the output is gone: that of a program killed by SIGPIPE."""
 _ERROR: Final = 2
+_MOST: Final = 64 << 20
+"""Bytes of a configuration, a topology, a recording or a pasted matrix."""
 
 
 def open_all() -> None:
@@ -26,6 +30,15 @@ def open_all() -> None:
 
 def _on(number: int, mode: str) -> TextIO:
     return open(number, mode, encoding="utf-8", errors="replace", closefd=False)  # type: ignore[return-value]
+
+
+def read_small(name: str) -> bytes:
+    """The content of a file, or of standard input (`-`). Raises OSError, also for one without end."""
+    with contextlib.nullcontext(sys.stdin.buffer) if name == "-" else open(name, "rb") as file:  # noqa: PTH123 - beside standard input
+        content = file.read(_MOST + 1)
+    if len(content) > _MOST:
+        raise OSError(errno.EFBIG, f"larger than {_MOST >> 20} MiB; is it the right file?", name)
+    return content
 
 
 def forget(stream: TextIO) -> None:

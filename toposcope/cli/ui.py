@@ -86,7 +86,11 @@ def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
     from toposcope.ui.program import address_of, listening, of_cluster, of_files  # noqa: PLC0415 - not for an export
 
     set_up(arguments.log_format)
-    program = of_files(arguments.files) if arguments.files else of_cluster(arguments.kubeconfig, arguments.context)
+    program = (
+        of_files(arguments.files, arguments.from_limit)
+        if arguments.files
+        else of_cluster(arguments.kubeconfig, arguments.context)
+    )
     program.facts.catalogue = _catalogue(arguments)
     gc.enable()  # paused only for commands that load a snapshot once
     try:

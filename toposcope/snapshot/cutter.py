@@ -1,20 +1,42 @@
-"""Cuts a stream of bytes where a pattern matches, so that files of any size pass through a few megabytes of memory."""
+"""Cuts a stream of bytes where a pattern matches, so that files of any size pass through a few megabytes of memory.
+
+Limits keep hostile files out of it: one piece without end, or a few megabytes of gzip that unpack to gigabytes.
+"""
 
 import re
 from typing import IO, Final
 
+from toposcope.errors import ToposcopeError
+
+LIMIT: Final = 256 << 20
+"""Bytes of one piece: a list of 10,000 Nodes on a single line has as many."""
+OF_FILE: Final = 32
+"""So many times the limit is what one file may unpack to: kubectl's JSON of 100,000 nodes has 5.3 GiB."""
 _CHUNK: Final = 1 << 17
 """Bytes read at a time: few enough to stay in a processor's cache, and for memory that is used again."""
 _OVERLAP: Final = 512
 """No pattern here matches more than this."""
 
 
+class TooLargeError(ToposcopeError):
+    """More than the limit; the message names the flag that raises it."""
+
+    def __init__(self, what: str, most: int, limit: int) -> None:
+        super().__init__(
+            f"{what} has more than {most / (1 << 20):g} MiB; if it is really that large, raise "
+            f"--from-limit (now {limit / (1 << 20):g})"
+        )
+
+
 class Cutter:
     """Reads a stream piece by piece."""
 
-    def __init__(self, stream: IO[bytes], *, count_lines: bool = True) -> None:
+    def __init__(self, stream: IO[bytes], *, count_lines: bool = True, limit: int = LIMIT) -> None:
+        """`limit` is in bytes."""
         self._stream = stream
         self._count_lines = count_lines
+        self._limit = limit
+        self._total = 0
         self._buffer = b""
         self._at = 0
         self._ended = False
@@ -77,10 +99,25 @@ class Cutter:
     def rest(self) -> bytes:
         """Everything that is left."""
         chunks = [self._buffer[self._at :]]
-        while not self._ended and (chunk := self._stream.read(_CHUNK)):
+        size = len(chunks[0])
+        while not self._ended and (chunk := self._read(_CHUNK)):
             chunks.append(chunk)
+            size += len(chunk)
+            self.check(size)
         self._buffer, self._at, self._ended = b"".join(chunks), 0, True
         return self.take(len(self._buffer))
+
+    def check(self, size: int) -> None:
+        """Raise TooLargeError for a piece of more bytes than the limit."""
+        if size > self._limit:
+            raise TooLargeError("one document", self._limit, self._limit)
+
+    def _read(self, size: int) -> bytes:
+        chunk = self._stream.read(size)
+        self._total += len(chunk)
+        if self._total > self._limit * OF_FILE:
+            raise TooLargeError("the file, unpacked,", self._limit * OF_FILE, self._limit)
+        return chunk
 
     def _fill(self) -> None:
         while len(self._buffer) - self._at < _CHUNK and self._more():
@@ -88,7 +125,9 @@ class Cutter:
 
     def _more(self) -> bool:
         # As much again as there is: a piece of any length is then copied only a few times.
-        chunk = b"" if self._ended else self._stream.read(max(_CHUNK, len(self._buffer) - self._at))
+        held = len(self._buffer) - self._at
+        self.check(held)
+        chunk = b"" if self._ended else self._read(max(_CHUNK, min(held, self._limit - held)))
         if not chunk:
             self._ended = True
             return False

@@ -8,6 +8,7 @@ tells where an item ends. Anything else is read a document at a time. A problem 
 import gzip
 import re
 import sys
+import zlib
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -18,7 +19,7 @@ import msgspec
 
 from toposcope.api.yaml_text import YamlSyntaxError, load, locate, without_unread
 from toposcope.kube.listing import UNREADABLE
-from toposcope.snapshot.cutter import Cutter
+from toposcope.snapshot.cutter import LIMIT, Cutter, TooLargeError
 from toposcope.snapshot.problems import InputError, Place, Problem
 from toposcope.topology.text import not_utf8, type_words
 
@@ -29,6 +30,9 @@ SUFFIXES: Final = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 _GZIP: Final = b"\x1f\x8b"
 _PACKED: Final = b"TOPOSCOPE-SNAPSHOT"
 _LONGEST_LOCATED: Final = 1 << 20
+_OF_OBJECT: Final = 16
+_OF_YAML: Final = 4
+"""Parts of the limit that a JSON object and a YAML document may have. No API server takes an object of 16 MiB."""
 _BETWEEN: Final = re.compile(rb"(?:[ \t]*+(?:\r?\n|\xef\xbb\xbf|#[^\n]*+\n|---[ \t\r]*+(?:#[^\n]*+)?\n))*+[ \t]*+")
 """What may stand before JSON: blank lines, comments, and marks with nothing else on their line."""
 _JSON: Final = re.compile(_BETWEEN.pattern + rb"(?=[{\[])")
@@ -119,13 +123,15 @@ def documents(
     stdin: IO[bytes] | None = None,
     on_read: Callable[[int], None] | None = None,
     take_list: TakeList | None = None,
+    limit: int = LIMIT,
 ) -> Iterator[Document]:
     """Every Kubernetes object in files, directories (recursively) and standard input (`-`), in order.
 
     What cannot be read, or has no kind, goes to `report`. `on_read` gets the number of bytes read each time.
+    `limit` is how many bytes one document may have.
     Objects that `take_list` takes are not yielded; with it, lines are not counted, which takes as long as parsing.
     """
-    for document in all_documents(names, report, stdin, on_read, take_list):
+    for document in all_documents(names, report, stdin, on_read, take_list, limit):
         if document.kind:
             yield document
         else:
@@ -143,16 +149,17 @@ def all_documents(
     stdin: IO[bytes] | None = None,
     on_read: Callable[[int], None] | None = None,
     take_list: TakeList | None = None,
+    limit: int = LIMIT,
 ) -> Iterator[Document]:
     """As `documents`, with those that are no Kubernetes objects and have no kind."""
     for name in names:
         if name == STDIN:
-            yield from _Reader("standard input", report, take_list).read(stdin or sys.stdin.buffer, on_read)
+            yield from _Reader("standard input", report, take_list, limit).read(stdin or sys.stdin.buffer, on_read)
             continue
         try:
             for path in _files(Path(name)):
                 with path.open("rb") as file:
-                    yield from _Reader(str(path), report, take_list).read(file, on_read)
+                    yield from _Reader(str(path), report, take_list, limit).read(file, on_read)
         except OSError as error:
             report(Problem(Place(str(error.filename or name)), "", error.strerror or str(error)))
 
@@ -185,8 +192,9 @@ class _Peeked:
 class _Reader:
     """One file."""
 
-    def __init__(self, name: str, report: Report, take_list: TakeList | None) -> None:
+    def __init__(self, name: str, report: Report, take_list: TakeList | None, limit: int) -> None:
         self._name = name
+        self._limit = limit
         self._report = report
         self._take_list = take_list
 
@@ -201,10 +209,12 @@ class _Reader:
         peeked: Any = _Peeked(head, stream, on_read)
         if head == _GZIP:
             peeked = gzip.GzipFile(fileobj=peeked)
-        cutter = Cutter(peeked, count_lines=self._take_list is None)
+        cutter = Cutter(peeked, count_lines=self._take_list is None, limit=self._limit)
         try:
             yield from self._stream(cutter)
-        except (EOFError, gzip.BadGzipFile) as error:
+        except TooLargeError as error:
+            self._report(Problem(Place(self._name), "", str(error)))
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             self._report(Problem(Place(self._name), "", f"not a whole gzip file: {error}"))
 
     def _stream(self, cutter: Cutter) -> Iterator[Document]:
@@ -250,6 +260,7 @@ class _Reader:
             cutter.skip(marked)  # the mark begins a line
             complete = marked or piece is None
             size += len(pieces[-1])
+            cutter.check(size)
             if size < enough and not complete:
                 continue
             text, begin = b"".join(pieces), 0
@@ -323,6 +334,8 @@ class _Reader:
         """One object, or the items of a list; `kind` and `version` are those of a typed list for its items."""
         named = _NAMED.match(text)
         if named and not named[2].endswith(b"List"):
+            if self._too_large(place, "an object", text, _OF_OBJECT):
+                return
             yield Document(place, named[1].decode(errors="replace"), named[2].decode(errors="replace"), text)
             return
         try:
@@ -337,7 +350,15 @@ class _Reader:
         except UNREADABLE as error:
             self._report(_malformed(place, bytes(text), error))
             return
-        yield Document(place, head.api_version or version, head.kind or kind, text)
+        if not self._too_large(place, "an object", text, _OF_OBJECT):
+            yield Document(place, head.api_version or version, head.kind or kind, text)
+
+    def _too_large(self, place: Place, what: str, text: bytes | msgspec.Raw, part: int) -> bool:
+        """Whether the text has more than a part of the limit, which is reported: parsed, it takes far more."""
+        most = self._limit // part
+        if too_large := len(memoryview(text)) > most:
+            self._report(Problem(place, "", str(TooLargeError(what, most, self._limit))))
+        return too_large
 
     def _yaml_items(self, place: Place, cutter: Cutter) -> Iterator[Document]:
         """The items of a list as kubectl prints it: each begins with a dash in the first column."""
@@ -354,6 +375,8 @@ class _Reader:
             cutter.rest()
 
     def _yaml_document(self, place: Place, text: bytes) -> Iterator[Document]:
+        if self._too_large(place, "a YAML document", text, _OF_YAML):
+            return
         try:
             values = load(without_unread(text))
         except YamlSyntaxError:

@@ -13,6 +13,7 @@ from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.integrations.kueue import queues
 from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.listing import UNREADABLE
+from toposcope.snapshot.cutter import LIMIT
 from toposcope.snapshot.decode import Decoder, KeepMatrix, checked_names, degraded, paused_gc, published, topology_of
 from toposcope.snapshot.documents import STDIN, Document, TakeList, documents
 from toposcope.snapshot.grove_operator import configuration, only
@@ -31,12 +32,15 @@ _REPORT_EVERY: Final = 500
 class _Builder:
     """Collects objects; of several with the same name the last one counts."""
 
-    def __init__(self, keep_matrix: KeepMatrix, others: Collector | None, progress: Progress, meter: Meter) -> None:
+    def __init__(
+        self, keep_matrix: KeepMatrix, others: Collector | None, progress: Progress, meter: Meter, limit: int
+    ) -> None:
         self._decode = Decoder(keep_matrix)
         self._others = others
         # What a snapshot does not keep of Nodes and Pods may be wanted too.
         self._in_lists = not (others and any(others.wants("", kind) for kind in ("Node", "Pod")))
         self._progress = progress
+        self._limit = limit
         self._meter = meter
         self._count = 0
         self._nodes: dict[str, NodeView] = {}
@@ -70,7 +74,7 @@ class _Builder:
 
     def _read(self, name: str, stdin: IO[bytes] | None, take_list: TakeList | None) -> list[Problem]:
         problems: list[Problem] = []
-        for document in documents([name], problems.append, stdin, self._meter.read, take_list):
+        for document in documents([name], problems.append, stdin, self._meter.read, take_list, self._limit):
             try:
                 self._add(document)
                 if self._others and self._others.wants(document.group, document.kind):
@@ -177,19 +181,21 @@ def load_files(
     progress: Progress = silent,
     keep_matrix: KeepMatrix = degraded,
     others: Collector | None = None,
+    limit: int = LIMIT,
 ) -> Snapshot:
     """The cluster in these files (`-`: standard input; directories recursively).
 
     Files of `toposcope save` can stand beside others; of an object in both, the other file's counts. Objects of other
-    kinds are skipped, except those that `others` wants. Raises InputError with every problem of all files.
+    kinds are skipped, except those that `others` wants.
+    `limit` is how many bytes one document may have. Raises InputError with every problem of all files.
     """
     names = list(names)
     with paused_gc():
-        saved = [read_packed(Path(name), keep_matrix) for name in names if is_packed(name)]
+        saved = [read_packed(Path(name), keep_matrix, limit) for name in names if is_packed(name)]
         if len(saved) == len(names) == 1:
             return saved[0]
         plain = [name for name in names if not is_packed(name)]
-        builder = _Builder(keep_matrix, others, progress, Meter(plain))
+        builder = _Builder(keep_matrix, others, progress, Meter(plain), limit)
         for snapshot in saved:
             builder.add_snapshot(snapshot)
         problems = [problem for name in plain for problem in builder.read(name, stdin)]

@@ -22,6 +22,7 @@ from toposcope.api.cluster_topology import KIND, MANAGED_BY, TOPOSCOPE, Topology
 from toposcope.api.label_keys import STATE
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.integrations.framework.system import SchedulerProfiles
+from toposcope.snapshot.cutter import LIMIT, TooLargeError
 from toposcope.snapshot.decode import KeepMatrix, topology_of
 from toposcope.snapshot.model import NOTHING, NodeView, Owner, PodView, Published, Snapshot, SummedPods
 from toposcope.snapshot.problems import InputError, Place, Problem
@@ -31,8 +32,6 @@ from toposcope.topology.label_values import is_name
 
 MAGIC: Final = b"TOPOSCOPE-SNAPSHOT "
 _VERSION: Final = b"3\n"
-_LARGEST: Final = 1 << 31
-"""Bytes of a part once decompressed."""
 _FAST: Final = 1
 """zlib's level; the next ones take three times as long and save a tenth of the size."""
 _UNREADABLE: Final = (zlib.error, msgspec.MsgspecError, IndexError, KeyError, TypeError, ValueError)
@@ -191,8 +190,11 @@ def _document(topology: Topology) -> dict[str, Any]:
     return {"metadata": metadata, "spec": dict(topology.spec), "status": dict(topology.status)}
 
 
-def read_packed(path: Path, keep_matrix: KeepMatrix) -> Snapshot:
-    """The snapshot in a file of `write_packed`. Raises InputError, also later when its pods turn out to be damaged."""
+def read_packed(path: Path, keep_matrix: KeepMatrix, limit: int = LIMIT) -> Snapshot:
+    """The snapshot in a file of `write_packed`; `limit` is how many bytes a part may unpack to.
+
+    Raises InputError, also later when its pods turn out to be damaged.
+    """
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -201,11 +203,11 @@ def read_packed(path: Path, keep_matrix: KeepMatrix) -> Snapshot:
         raise _input_error(path, "written by another version of Toposcope; save it again: toposcope save FILE")
     try:
         parts = msgspec.msgpack.decode(memoryview(content)[len(MAGIC + _VERSION) :], type=_File)
-        cluster = _unzipped(parts.cluster, _Cluster)
+        cluster = _unzipped(parts.cluster, _Cluster, limit)
         nodes = [*_node_views(cluster)]
         wanted = [keep_matrix(node.name, node.label(STATE) not in (None, State.OK)) for node in nodes]
         if any(wanted):
-            matrices = _unzipped(parts.matrices, Column[str | None]).rows(cluster.nodes)
+            matrices = _unzipped(parts.matrices, Column[str | None], limit).rows(cluster.nodes)
             nodes = [
                 msgspec.structs.replace(node, matrix=matrix) if keep else node
                 for node, matrix, keep in zip(nodes, matrices, wanted, strict=True)
@@ -213,7 +215,7 @@ def read_packed(path: Path, keep_matrix: KeepMatrix) -> Snapshot:
         pods = None
         if cluster.pods is not None:
             requested = dict(zip((node.name for node in nodes), cluster.requested.rows(cluster.nodes), strict=True))
-            pods = _LazyPods(requested, cluster.pods, lambda count: _pod_views(path, parts.pods, count))
+            pods = _LazyPods(requested, cluster.pods, lambda count: _pod_views(path, parts.pods, count, limit))
         return Snapshot(
             source=str(path),
             taken_at=cluster.taken_at,
@@ -227,6 +229,8 @@ def read_packed(path: Path, keep_matrix: KeepMatrix) -> Snapshot:
             warnings=tuple(cluster.warnings),
             catalogue=cluster.catalogue or BUILT_IN,
         )
+    except TooLargeError as error:
+        raise _input_error(path, str(error)) from error
     except _UNREADABLE as error:
         raise _damaged(path) from error
 
@@ -243,10 +247,12 @@ def _zipped(content: msgspec.Struct) -> bytes:
     return zlib.compress(msgspec.msgpack.encode(content), _FAST)
 
 
-def _unzipped(content: bytes, kind: type[_T]) -> _T:
+def _unzipped(content: bytes, kind: type[_T], limit: int) -> _T:
     """The reverse of `_zipped`. Raises as `_UNREADABLE` says."""
     unzip = zlib.decompressobj()
-    text = unzip.decompress(content, _LARGEST)
+    text = unzip.decompress(content, limit)
+    if len(text) == limit and not unzip.eof:
+        raise TooLargeError("a part of the snapshot", limit, limit)
     if not unzip.eof or unzip.unused_data:
         raise ValueError("the part does not end where it should")
     return msgspec.msgpack.decode(text, type=kind)
@@ -319,12 +325,14 @@ class _LazyPods(SummedPods):
         return self._pods[index]
 
 
-def _pod_views(path: Path, content: bytes, count: int) -> tuple[PodView, ...]:
+def _pod_views(path: Path, content: bytes, count: int, limit: int) -> tuple[PodView, ...]:
     try:
-        pods = _unzipped(content, _Pods)
+        pods = _unzipped(content, _Pods, limit)
         if not all(map(is_name, filter(None, (*pods.namespace.values, *pods.name.values, *pods.node.values)))):
             raise ValueError("a name that the API server would refuse")
         columns = msgspec.structs.astuple(pods)
         return tuple(map(PodView, *(column.rows(count) for column in columns)))
+    except TooLargeError as error:
+        raise _input_error(path, str(error)) from error
     except _UNREADABLE as error:
         raise _damaged(path) from error

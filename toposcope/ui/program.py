@@ -57,11 +57,11 @@ def of_cluster(kubeconfig: str | None, context: str | None = None) -> Program:
     return Program(live.LiveSource(cluster, facts), facts, wake)
 
 
-def of_files(names: Sequence[str]) -> Program:
-    """The program for saved files."""
+def of_files(names: Sequence[str], limit: int) -> Program:
+    """The program for saved files; `limit` is that of `load_files`."""
     wake = threading.Event()
     facts = Facts(", ".join(names), saved.EXPECTED, wake.set)
-    return Program(saved.SavedSource(names, facts), facts, wake)
+    return Program(saved.SavedSource(names, facts, limit=limit), facts, wake)
 
 
 def listening(host: str, port: int) -> socket.socket:

@@ -10,6 +10,7 @@ from typing import Final, Literal
 import msgspec
 
 from toposcope.kube.reflector import Stop
+from toposcope.snapshot.cutter import LIMIT
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import PodView, Snapshot
 from toposcope.snapshot.problems import InputError
@@ -31,8 +32,9 @@ class SavedSource:
 
     kind: Literal["files"] = "files"
 
-    def __init__(self, names: Sequence[str], facts: Facts, stop: Stop | None = None) -> None:
+    def __init__(self, names: Sequence[str], facts: Facts, stop: Stop | None = None, limit: int = LIMIT) -> None:
         self._names = tuple(names)
+        self._limit = limit
         self._facts = facts
         self._end = threading.Event()
         self._stop: Stop = stop or self._end
@@ -80,7 +82,7 @@ class SavedSource:
             self._facts.mark_failing(_FILES, shown + (f"; and {more} more problems" if more > 0 else ""))
 
     def _load(self) -> None:
-        snapshot = load_files(self._names, keep_matrix=lambda _name, _not_ok: True)
+        snapshot = load_files(self._names, keep_matrix=lambda _name, _not_ok: True, limit=self._limit)
         self._matrices = {
             node.name: zlib.compress(node.matrix.encode(errors="replace"), 1) for node in snapshot.nodes if node.matrix
         }

@@ -1,0 +1,125 @@
+"""Files without end, and files that unpack to gigabytes: each ends in an error that names the limit and its flag."""
+
+import gzip
+import io
+import json
+import tracemalloc
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cli.conftest import Command, write_cluster
+from tests.support.saved import demo_nodes, saved
+from toposcope.snapshot.decode import degraded
+from toposcope.snapshot.documents import documents
+from toposcope.snapshot.files import load_files
+from toposcope.snapshot.packed import read_packed, write_packed
+from toposcope.snapshot.problems import InputError, Problem
+
+LIMIT = 1 << 20
+LIST = b'{\n    "apiVersion": "v1",\n    "items": [\n        {\n'
+
+
+class Endless(io.RawIOBase):
+    """Begins with `head`, then `unit` for ever; counts what was read."""
+
+    def __init__(self, unit: bytes, head: bytes = b"") -> None:
+        self._head, self._unit, self.count = head, unit, 0
+
+    def read(self, size: int = -1) -> bytes:
+        head, self._head = self._head[:size], self._head[size:]
+        self.count += size
+        return head + (self._unit * (size // len(self._unit) + 1))[: size - len(head)]
+
+
+@pytest.mark.parametrize("take_list", [None, lambda _place, _text: 0], ids=["one by one", "lists"])
+@pytest.mark.parametrize(
+    ("unit", "head"),
+    [
+        (b"\0", b""),
+        (b" ", b""),
+        (b"\n", b""),
+        (b"# x\n", b""),
+        (b"[", b""),
+        (b"x\n", LIST),
+        (b"  a\n", b"apiVersion: v1\nitems:\n- x: |\n"),
+        (b'"', b""),
+    ],
+)
+def test_a_document_without_end_is_refused_at_the_limit(unit: bytes, head: bytes, take_list: object) -> None:
+    problems: list[Problem] = []
+    stream = Endless(unit, head)
+    tracemalloc.start()
+    try:
+        assert not [*documents(["-"], problems.append, stream, None, take_list, LIMIT)]  # type: ignore[arg-type]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert "one document has more than 1 MiB; if it is really that large, raise --from-limit (now 1)" in str(
+        problems[-1]
+    )
+    assert stream.count < 5 * LIMIT
+    assert peak < 40 << 20  # a pattern keeps a state for each of a chunk's line ends
+
+
+def test_a_file_of_many_documents_without_end_is_refused() -> None:
+    problems: list[Problem] = []
+    assert not [*documents(["-"], problems.append, Endless(b"---\n" + b"#" * 99_000 + b"\n"), limit=LIMIT)]  # type: ignore[arg-type]
+    assert "the file, unpacked, has more than 32 MiB" in str(problems[-1])
+
+
+def test_what_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bomb.json.gz").write_bytes(gzip.compress(b" " * (4 * LIMIT)))
+    with pytest.raises(InputError, match=r"bomb\.json\.gz: one document has more than 1 MiB"):
+        load_files([str(tmp_path / "bomb.json.gz")], limit=LIMIT)
+
+
+@pytest.mark.parametrize("text", [json.dumps, yaml.safe_dump])
+def test_an_object_has_a_part_of_the_limit(text: object, tmp_path: Path) -> None:
+    node = demo_nodes(most=1)[0]
+    node["metadata"]["annotations"] = {"x": "y" * (LIMIT // 3)}
+    (tmp_path / "node.yaml").write_text((json.dumps if text is json.dumps else yaml.safe_dump)(node))
+    with pytest.raises(InputError, match=r"has more than 0\.\d+ MiB; .*--from-limit \(now 1\)"):
+        load_files([str(tmp_path / "node.yaml")], limit=LIMIT)
+
+
+def test_a_cluster_of_any_size_passes_through(tmp_path: Path) -> None:
+    nodes = [
+        {**node, "metadata": node["metadata"] | {"name": f"n{i}-{k}"}}
+        for i, node in enumerate(demo_nodes())
+        for k in range(40)
+    ]
+    file = tmp_path / "cluster.json"
+    file.write_text(saved(nodes))
+    assert file.stat().st_size > 2 * LIMIT
+    assert len(load_files([str(file)], limit=LIMIT).nodes) == len(nodes)
+
+
+def test_a_packed_snapshot_has_limits_too(tmp_path: Path) -> None:
+    file = tmp_path / "demo.toposcope"
+    with file.open("wb") as out:
+        write_packed(load_files([write_cluster(tmp_path / "cluster.json", *demo_nodes())]), out)
+    with pytest.raises(InputError, match=r"a part of the snapshot has more than .* MiB; .*raise --from-limit"):
+        read_packed(file, degraded, 100)
+
+
+def test_the_flag_raises_it(tmp_path: Path, toposcope: Command) -> None:
+    file = tmp_path / "cluster.json"
+    nodes = [
+        {**node, "metadata": node["metadata"] | {"name": f"n{i}-{k}"}}
+        for i, node in enumerate(demo_nodes())
+        for k in range(40)
+    ]
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes}))  # on one line
+    assert "raise --from-limit (now 1)" in toposcope("tree --from-limit 1 --from", file, code=2).err
+    toposcope("tree --from", file)
+    assert "is not a number of MiB" in toposcope("tree --from-limit 0 --from", file, code=2).err
+
+
+@pytest.mark.parametrize(
+    "words", ["tree --config /dev/zero", "export --format kai --convert /dev/zero", "discover --capture /dev/zero"]
+)
+def test_small_files_have_an_end(words: str, toposcope: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toposcope.cli.streams._MOST", LIMIT)
+    assert "/dev/zero: larger than 1 MiB; is it the right file?" in toposcope(words, code=None).err
