@@ -109,7 +109,7 @@ def test_a_pasted_matrix_is_what_comes_out(tmp_path: Path, discover: Command) ->
 
 
 def test_a_matrix_from_standard_input(monkeypatch: pytest.MonkeyPatch, discover: Command) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO(MATRIX))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(MATRIX.encode())))
     out = discover("--capture - -o labels")
     assert "gpu.topology/interconnect=nvlink" in out.out
     assert "gpu.topology/gpus-per-numa=1-1" in out.out

@@ -172,7 +172,7 @@ def forge(file: Path, part: str, **fields: Any) -> None:
     content = file.read_bytes()
     parts = msgspec.msgpack.decode(content[head:], type=packed._File)
     kind: Any = {"cluster": packed._Cluster, "pods": packed._Pods}[part]
-    honest: Any = packed._unzipped(getattr(parts, part), kind)
+    honest: Any = packed._unzipped(getattr(parts, part), kind, packed.LIMIT)
     changed = msgspec.structs.replace(
         honest, **{name: change(getattr(honest, name)) for name, change in fields.items()}
     )
