@@ -14,6 +14,7 @@ import pytest
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
 from toposcope.api.cluster_topology import KIND, MANAGED_BY, TOPOSCOPE
 from toposcope.snapshot import packed
+from toposcope.snapshot.cutter import LIMIT
 from toposcope.snapshot.decode import degraded, every
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
@@ -172,7 +173,7 @@ def forge(file: Path, part: str, **fields: Any) -> None:
     content = file.read_bytes()
     parts = msgspec.msgpack.decode(content[head:], type=packed._File)
     kind: Any = {"cluster": packed._Cluster, "pods": packed._Pods}[part]
-    honest: Any = packed._unzipped(getattr(parts, part), kind, packed.LIMIT)
+    honest: Any = packed._unzipped(getattr(parts, part), kind, LIMIT)
     changed = msgspec.structs.replace(
         honest, **{name: change(getattr(honest, name)) for name, change in fields.items()}
     )

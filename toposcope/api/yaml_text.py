@@ -93,7 +93,7 @@ def check_limits(text: bytes) -> None:
             size = _Size()
         size.add(event)
         if size.total > _MOST_VALUES:
-            line = int(event.start_mark.line) + 1
+            line = event.start_mark.line + 1 if event.start_mark else 1
             raise YamlSyntaxError(f"more than {_MOST_VALUES:,} values; split it into documents, or save JSON", line)
 
 
