@@ -21,7 +21,7 @@ import psutil
 import pynvml
 import pytest
 
-from tests.support.libnvml.library import environment, library, lines_of, write_table
+from tests.support.libnvml.build import environment, library, lines_of, write_table
 from tests.support.machines import changed, probed
 from tests.support.paths import ROOT
 from toposcope.agent.describe import describe
