@@ -10,6 +10,7 @@ from tests.manifests.rights import granted, kubeconfig_with, unbound_token
 from tests.support.api import NODES, ApiUnderTest, node, wait_until
 from toposcope.api.cluster_topology import HOME_NAMESPACE
 from toposcope.cli.catalogue import CONFIG_MAP, KEY, of_cluster
+from toposcope.integrations.kueue import queues
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 from toposcope.ui.facts import Facts
@@ -26,6 +27,11 @@ MAY = {
     ("", "nodes"): {"get", "list", "watch"},
     ("", "pods"): {"list", "watch"},
     ("gpu.topology", "clustertopologies"): {"list", "watch"},
+    ("grove.io", "clustertopologybindings"): {"list"},
+    ("grove.io", "clustertopologies"): {"list"},
+    ("kai.scheduler", "topologies"): {"list"},
+    ("kueue.x-k8s.io", "topologies"): {"list"},
+    **{(kind.group, kind.plural): {"list"} for kind in queues.READ},
 }
 OTHERS = (
     ("", "nodes/proxy"),
@@ -43,8 +49,6 @@ OTHERS = (
     ("coordination.k8s.io", "leases"),
     ("events.k8s.io", "events"),
     ("gpu.topology", "clustertopologies/status"),
-    ("grove.io", "clustertopologybindings"),
-    ("kai.scheduler", "topologies"),
     ("rbac.authorization.k8s.io", "clusterroles"),
 )
 
