@@ -6,6 +6,8 @@ import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
+import yaml
+
 from tests.e2e.cluster import NAMESPACE, Cluster
 from tests.manifests.support import write_overlay
 from tests.support.api import NODES, wait_until
@@ -41,14 +43,21 @@ def is_gone(cluster: Cluster) -> None:
     assert left_on_nodes(cluster) == []
 
 
-def install(cluster: Cluster, folder: Path) -> None:
-    cluster.install(folder)
+def install(cluster: Cluster, folder: Path) -> Path:
+    """With the page, and agents that do not spread their first writes over half a minute; the overlay's folder."""
+    overlay = write_overlay(folder / "overlay", ["ui"])
+    patch = [{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--spread=1"}]
+    kustomization = overlay / "kustomization.yaml"
+    document = yaml.safe_load(kustomization.read_text(encoding="utf-8"))
+    document["patches"] = [{"target": {"kind": "DaemonSet"}, "patch": yaml.safe_dump(patch)}]
+    kustomization.write_text(yaml.safe_dump(document), encoding="utf-8")
+    cluster.install(overlay)
     wait_until(lambda: bool(left_on_nodes(cluster)), "the nodes have labels", 60)
+    return overlay
 
 
 def test_the_command_removes_everything_while_the_page_runs(cluster: Cluster, tmp_path: Path) -> None:
-    overlay = write_overlay(tmp_path / "overlay", ["ui"])
-    install(cluster, overlay)
+    overlay = install(cluster, tmp_path)
     cluster.kubectl("rollout", "status", "-n", NAMESPACE, "deployment/toposcope-ui", "--timeout=60s")
     assert main(["uninstall", "--yes", "--kubeconfig", str(cluster.kubeconfig)]) == 0
     assert left_on_nodes(cluster) == []
@@ -57,8 +66,7 @@ def test_the_command_removes_everything_while_the_page_runs(cluster: Cluster, tm
 
 
 def test_the_prune_job_removes_everything(cluster: Cluster, tmp_path: Path) -> None:
-    overlay = write_overlay(tmp_path / "overlay", ["ui"])
-    install(cluster, overlay)
+    overlay = install(cluster, tmp_path)
     cluster.kubectl("apply", "--server-side", "-k", MANIFESTS / "prune")
     cluster.wait_for(f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/toposcope-prune", "Complete", 100)
     assert left_on_nodes(cluster) == []
