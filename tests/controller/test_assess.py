@@ -8,6 +8,7 @@ import pytest
 from tests.support.cluster import BLOCK, RACK, ZONE, History, gpu_node
 from tests.support.tables import each_row
 from toposcope.api.conditions import Condition
+from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import GPUS, NVLINK_DOMAIN
 from toposcope.controller.assess.assessment import Assessment
 from toposcope.topology.node import NodeFacts, node_facts
@@ -90,6 +91,35 @@ def test_a_level_that_is_gone_counts_as_unavailable_after_the_grace_period_and_n
     }
     assert found.effective.path == NO_RACK
     assert [level.domain for level in found.publishable or ()] == NO_RACK.split(" > ")
+
+
+def test_a_grace_period_of_zero_means_at_once() -> None:
+    history = History(required=["rack"], gracePeriod="0s")
+    history.look(nodes())
+    assert history.look(nodes(rack=None), after=1).effective.path == NO_RACK
+    assert available(history)["status"] == "False"
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_one_look_says_what_is_gone_and_takes_nothing_from_what_is_published(*, seen: bool) -> None:
+    """Of `controller --once`: nobody looks again when the grace period is over."""
+    history = History(required=["rack"])
+    if seen:
+        history.look(nodes())
+    history.absences = Absences(single_look=True)
+    found = history.look(nodes(rack=None))
+    assert available(history)["status"] == "False"
+    assert found.effective.path == (FULL if seen else NO_RACK)
+
+
+def test_a_level_that_no_node_has_had_yet_is_told_from_a_cluster_without_nodes() -> None:
+    history = History(required=["rack"], gracePeriod="5m")
+    history.look(nodes(rack=None))
+    assert (available(history)["status"], available(history)["reason"]) == ("Unknown", "LevelsNotSeen")
+    assert available(history)["message"] == (
+        "No selected node has carried level 'rack' yet; a level that none carries within gracePeriod (5m) counts as "
+        "unavailable"
+    )
 
 
 NODES = {

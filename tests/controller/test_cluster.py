@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -22,6 +23,7 @@ from tests.support.controller import (
 from tests.support.controller import running as in_a_thread
 from tests.support.publishing import BINDINGS, Time, binding, install, patch
 from toposcope.api.cluster_topology import PATH
+from toposcope.api.label_keys import GPUS, STATE
 from toposcope.controller.loop import Controller
 from toposcope.controller.reconcile import Reconciler
 from toposcope.kube.client import ApiClient
@@ -52,8 +54,45 @@ def make_nodes(api: ApiUnderTest, count: int = 3) -> None:
 
 
 def events(api: ApiUnderTest) -> list[dict[str, Any]]:
+    """Those about the level, on the ClusterTopology."""
     found = api.get("/apis/events.k8s.io/v1/events")["items"]
-    return [event for event in found if event["regarding"].get("kind") == "ClusterTopology"]
+    about = [event for event in found if event["regarding"].get("kind") == "ClusterTopology"]
+    return [event for event in about if "TopologyLevels" in event["reason"]]
+
+
+@pytest.mark.real_api("Events as kubectl searches them")
+def test_kubectl_describe_tells_when_conditions_turned_once_and_across_a_failover(
+    api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time
+) -> None:
+    share_crd(api)
+    make_nodes(api)
+    made = make_topology(api)
+    uid = made["metadata"]["uid"]
+    about = f"involvedObject.name=cluster,involvedObject.kind={made['kind']},involvedObject.uid={uid}"
+
+    def told() -> list[tuple[str, str]]:
+        """Of a cluster-scoped object kubectl asks for the Events of all namespaces."""
+        found = api.get(f"/api/v1/events?fieldSelector={quote(about)}")["items"]
+        assert {event["metadata"]["namespace"] for event in found} <= {"default"}
+        return sorted((event["type"], event["reason"]) for event in found)
+
+    def look() -> None:
+        for _ in range(2):  # the second is a new leader
+            full_controller(clients(), time).once()
+
+    look()
+    assert told() == []
+    state = {RACK: None, STATE: "degraded", BLOCK: "b2", GPUS: "x"}
+    relabel(api, "n0", state)
+    relabel(api, "n1", {RACK: "r2", BLOCK: "b3"})
+    look()
+    bad = ["ImplausibleLabels", "LevelsDoNotNest", "NodesDegraded", "NodesMissingLevels"]
+    assert told() == [("Warning", reason) for reason in bad]
+    relabel(api, "n0", {RACK: "r0", STATE: "ok", BLOCK: "b", GPUS: "8"})
+    relabel(api, "n1", {RACK: "r1"})
+    look()
+    good = ["AllAgentsReport", "AllHealthy", "AllNodesCovered", "LevelsNest"]
+    assert told() == [*[("Normal", reason) for reason in good], *[("Warning", reason) for reason in bad]]
 
 
 def test_one_pass_writes_a_status_that_the_crd_accepts(api: ApiUnderTest, controller: Controller) -> None:

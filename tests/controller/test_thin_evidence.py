@@ -136,7 +136,7 @@ def test_a_level_that_flaps_under_a_thousand_workloads_does_not_flood_the_api_se
         current = read(api.get(f"{PATH}/cluster"))
         labels = {"zone": None, "block": None, "rack": None, RACK: rack}
         reconciler.reconcile([current], [gpu_node("n1", labels)], Asking(1000))
-        return len(api.get(EVENTS)["items"])
+        return sum("TopologyLevels" in event["reason"] for event in api.get(EVENTS)["items"])
 
     assert look("r1") == 0
     assert look(None) == 0

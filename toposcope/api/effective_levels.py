@@ -27,17 +27,21 @@ _UNNEEDED: Final = "unneeded "
 
 
 class Absences:
-    """Since when each thing has been gone. The controller has no other memory, and losing it only delays a verdict."""
+    """Since when each thing has been gone. The controller has no other memory, and losing it only delays a verdict.
 
-    def __init__(self) -> None:
+    With `single_look` no other look follows, so that a required level which is gone now counts as gone.
+    """
+
+    def __init__(self, *, single_look: bool = False) -> None:
+        self.single_look = single_look
         self._since: dict[tuple[str, str], float] = {}
 
     def longer_than(self, owner: str, thing: str, *, gone: bool, grace: float, now: float) -> bool:
-        """Note whether `thing` of `owner` is gone at `now`; whether it has been for over `grace` (both in seconds)."""
+        """Note whether `thing` of `owner` is gone at `now`; whether it is for over `grace` seconds (0: at all)."""
         if not gone:
             self._since.pop((owner, thing), None)
             return False
-        return now - self._since.setdefault((owner, thing), now) > grace
+        return now - self._since.setdefault((owner, thing), now) > grace or not grace
 
     def next_deadline(self, owner: str, grace: float, now: float) -> float | None:
         """Seconds until the next absence of `owner` outlasts `grace`; None when none will."""

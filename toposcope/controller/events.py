@@ -1,4 +1,6 @@
-"""Events about levels that went or came back: on the ClusterTopology, and on every workload that asks for them. Pure.
+"""Events: on the ClusterTopology when a condition turns, and on every workload that asks for a level that went or came.
+
+Pure.
 
 What was reported before is in the stored status, so a restarted controller repeats nothing.
 """
@@ -8,7 +10,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import API_VERSION, KIND, Topology
-from toposcope.api.conditions import LEVELS_AVAILABLE, previous, unavailable_levels, unavailable_message
+from toposcope.api.conditions import (
+    AGENTS_REPORTING,
+    FABRIC_HEALTHY,
+    HIERARCHY_CONSISTENT,
+    LEVELS_AVAILABLE,
+    LEVELS_COVERED,
+    previous,
+    unavailable_levels,
+    unavailable_message,
+)
 from toposcope.controller.assess.availability import reported_missed
 from toposcope.controller.requirements import Resolved, WorkloadsByLevel
 from toposcope.integrations.framework.level_requests import WorkloadRef
@@ -53,19 +64,30 @@ def level_events(topology: Topology, status: Mapping[str, Any], demand: Resolved
     before, after = previous(topology.status, LEVELS_AVAILABLE), previous(status, LEVELS_AVAILABLE)
     if after is None:
         return []
-    events = []
-    was, now = (before or {}).get("status"), after["status"]
-    # Neither a level that was always available nor one that became Unknown is worth an Event.
-    if (now == "False" and was != "False") or (now == "True" and was == "False"):
-        about = {"apiVersion": API_VERSION, "kind": KIND, "name": topology.name, "uid": topology.uid}
-        events.append(LevelEvent(about, now == "False", after["reason"], after["message"]))
+    events = _turned(topology, status, LEVELS_AVAILABLE)
     gone_before, gone = unavailable_levels(before), unavailable_levels(after)
     # While the verdict is Unknown, no level is known to be back.
-    back = gone_before - gone if now == "True" or gone else frozenset[str]()
+    back = gone_before - gone if after["status"] == "True" or gone else frozenset[str]()
     events += _on_workloads({**demand.missing, **demand.required}, gone - gone_before, back)
     missed_before, missed = reported_missed(topology.status), reported_missed(status)
     events += _on_workloads(demand.preferred, missed - missed_before, missed_before - missed)
     return events
+
+
+def condition_events(topology: Topology, status: Mapping[str, Any]) -> list[LevelEvent]:
+    """The Events due for the other conditions about nodes that turned; those about writes and about others are left."""
+    kinds = (LEVELS_COVERED, AGENTS_REPORTING, HIERARCHY_CONSISTENT, FABRIC_HEALTHY)
+    return [due for kind in kinds for due in _turned(topology, status, kind)]
+
+
+def _turned(topology: Topology, status: Mapping[str, Any], kind: str) -> list[LevelEvent]:
+    """The Event about a condition that turned False, or True from False: to be always well, or Unknown, is no news."""
+    before, after = previous(topology.status, kind), previous(status, kind)
+    was, now = ((condition or {}).get("status") for condition in (before, after))
+    if after is None or not ((now == "False" and was != "False") or (now == "True" and was == "False")):
+        return []
+    about = {"apiVersion": API_VERSION, "kind": KIND, "name": topology.name, "uid": topology.uid}
+    return [LevelEvent(about, now == "False", after["reason"], after["message"])]
 
 
 def _on_workloads(askers: WorkloadsByLevel, gone: frozenset[str], back: frozenset[str]) -> list[LevelEvent]:

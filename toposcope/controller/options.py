@@ -42,7 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="label keys, levels and placeholder values of your own, beside the built-in ones (docs/levels.md); "
         "read again when it changes; it may be missing",
     )
-    parser.add_argument("--once", action="store_true", help="reconcile once, then exit: 0 when everything was written")
+    parser.add_argument(
+        "--once",
+        action="store_true",
+        help="reconcile once, then exit: 0 when everything was written; a required level on no node counts as gone",
+    )
     parser.add_argument(
         "--dry-run",
         action="store_true",

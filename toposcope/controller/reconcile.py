@@ -14,7 +14,7 @@ from toposcope.controller.agent_pods import AgentPods
 from toposcope.controller.assess.assessment import Assessment, assess
 from toposcope.controller.assess.availability import unsynced
 from toposcope.controller.assess.selection import Overlaps, overlaps
-from toposcope.controller.events import EventRateLimit, LevelEvent, level_events
+from toposcope.controller.events import EventRateLimit, LevelEvent, condition_events, level_events
 from toposcope.controller.fence import NotLeaderError
 from toposcope.controller.publishers.cached_reader import CachedReader
 from toposcope.controller.publishers.dry_run import DRY_RUN, DryRun, DryRunClient, unified
@@ -64,6 +64,7 @@ class Reconciler:
     The status it wrote last is remembered until the watch shows it, so that one change is written once. The publishers
     read through `cached_reader`, if there is one. `dry_run` finds out what they would do, for topologies whose spec
     asks for that. With `show` every pass is a dry run: nothing is written, and `show` gets each difference once.
+    `single_look` as in `Absences`.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Reconciler:
         backoff: WriteBackoff | None = None,
         *,
         show: Callable[[str], None] | None = None,
+        single_look: bool = False,
     ) -> None:
         self._client = client
         self._publishers = publishers
@@ -91,8 +93,10 @@ class Reconciler:
         self._shown: dict[tuple[str, str], str] = {}
         """What was shown or logged last about each published resource."""
         self._agent_pods = AgentPods(client, monotonic)
-        self._absences = Absences()
+        self._absences = Absences(single_look=single_look)
         self._event_rate_limit = EventRateLimit()
+        self._condition_rate_limit = EventRateLimit()
+        """Apart: one node without labels is news for each of many topologies, and must not silence a lost level."""
         self._segment_topologies = SegmentTopologies(
             DryRunClient(client, show) if show else WriteBackoff(client, monotonic, now)
         )
@@ -206,7 +210,8 @@ class Reconciler:
         refusal = None
         if status != topology.status:
             refusal = self._write(topology, status)
-            self._record_events(topology, level_events(topology, status, demanded))
+            self._record_events(topology, level_events(topology, status, demanded), self._event_rate_limit)
+            self._record_events(topology, condition_events(topology, status), self._condition_rate_limit)
         if refusal:
             conditions = (*conditions[:-1], refused_summary(refusal))
         else:
@@ -292,9 +297,9 @@ class Reconciler:
             return
         self._pending[topology.uid].append(status)
 
-    def _record_events(self, topology: Topology, due: Sequence[LevelEvent]) -> None:
+    def _record_events(self, topology: Topology, due: Sequence[LevelEvent], limit: EventRateLimit) -> None:
         """Record as many Events as the rate limit allows; the condition covers the rest."""
-        allowed = [one for one in due if self._event_rate_limit.allow(self._monotonic())]
+        allowed = [one for one in due if limit.allow(self._monotonic())]
         for one in allowed:
             self._record(topology, one)
         if len(allowed) < len(due):

@@ -132,6 +132,7 @@ def _reconcilers(client: ApiClient, published: CachedReader, options: Options) -
             dry_run=DryRun(published, make_publishers, time.monotonic),
             backoff=backoff,
             show=_show(options),
+            single_look=options.once,
         )
 
     return make

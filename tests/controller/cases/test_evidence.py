@@ -50,7 +50,7 @@ def test_a_level_that_waits_for_its_first_node_waits_in_one_state(at: World) -> 
     objects.label_racks(at, None)
     at.reconcile()
     now = available(at)
-    assert (now["status"], now["reason"], now["lastTransitionTime"]) == ("Unknown", "NoNodes", since)
+    assert (now["status"], now["reason"], now["lastTransitionTime"]) == ("Unknown", "LevelsNotSeen", since)
     before = at.topology("cluster")
     at.reconcile()
     assert at.topology("cluster") == before

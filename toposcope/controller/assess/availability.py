@@ -1,7 +1,8 @@
 """Whether the required levels still exist on live nodes: the condition that everything else serves. Pure.
 
 A level is unavailable only on positive evidence: the nodes are listed, some are selected, and none of them has
-carried it for the grace period. Anything less leaves the verdict as it was.
+carried it for the grace period (or none does, where nobody looks a second time). Anything less leaves the verdict as it
+was.
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -59,6 +60,7 @@ def judge(
     `retained` ones are kept in Grove's binding, which the message adds.
     """
     by_domain = {cover.level.domain: cover for cover in coverage}
+    grace = 0.0 if absences.single_look else topology.grace
     before = previous(topology.status, LEVELS_AVAILABLE)
     reported = unavailable_levels(before)
 
@@ -68,7 +70,7 @@ def judge(
 
     def is_unavailable(domain: str, reported: Container[str]) -> bool:
         gone = is_gone(domain)
-        overdue = absences.longer_than(topology.uid, _DOMAIN + domain, gone=gone, grace=topology.grace, now=now)
+        overdue = absences.longer_than(topology.uid, _DOMAIN + domain, gone=gone, grace=grace, now=now)
         # A restarted controller must not take a verdict back because it has no memory.
         return overdue or (gone and domain in reported)
 
@@ -82,8 +84,7 @@ def judge(
         return Verdict(Condition(LEVELS_AVAILABLE, "False", "TopologyLevelsUnavailable", text), unavailable, missed)
     waiting = [domain for domain in wanted if is_gone(domain) or not by_domain[domain].usable]
     if waiting and (before is None or before.get("status") == "Unknown"):
-        text = f"Waiting for a Ready, schedulable node with level {', '.join(map(repr, waiting))}"
-        return Verdict(Condition(LEVELS_AVAILABLE, "Unknown", "NoNodes", text), (), missed)
+        return Verdict(_waiting(topology, waiting, [*filter(is_gone, waiting)]), (), missed)
     return Verdict(
         Condition(
             LEVELS_AVAILABLE,
@@ -94,6 +95,19 @@ def judge(
         (),
         missed,
     )
+
+
+def _waiting(topology: Topology, waiting: Sequence[str], unseen: Sequence[str]) -> Condition:
+    """Nodes are there, and the levels in `waiting` on none that takes pods; those in `unseen` on none at all."""
+    if not unseen:
+        text = f"Waiting for a Ready, schedulable node with level {', '.join(map(repr, waiting))}"
+        return Condition(LEVELS_AVAILABLE, "Unknown", "NoUsableNodes", text)
+    grace = topology.spec.get("gracePeriod") or "10m"
+    text = (
+        f"No selected node has carried level {' or '.join(map(repr, unseen))} yet; a level that none carries within "
+        f"gracePeriod ({grace}) counts as unavailable"
+    )
+    return Condition(LEVELS_AVAILABLE, "Unknown", "LevelsNotSeen", text)
 
 
 def reported_missed(status: Mapping[str, Any]) -> frozenset[str]:
