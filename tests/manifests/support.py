@@ -55,8 +55,8 @@ def built(kubectl: str, folder: Path) -> Manifests:
     return Manifests(list(yaml.safe_load_all(done.stdout)))
 
 
-def write_overlay(folder: Path, components: Iterable[str]) -> Path:
-    """An overlay of the base with some components, as an admin writes it."""
+def write_overlay(folder: Path, components: Iterable[str], **fields: Any) -> Path:
+    """An overlay of the base with some components and fields such as `namespace`, as an admin writes it."""
 
     def there(path: Path) -> str:
         return os.path.relpath(path, folder)
@@ -66,6 +66,7 @@ def write_overlay(folder: Path, components: Iterable[str]) -> Path:
         "kind": "Kustomization",
         "resources": [there(MANIFESTS / "base")],
         "components": [there(COMPONENTS / name) for name in components],
+        **fields,
     }
     folder.mkdir(exist_ok=True)
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(text), encoding="utf-8")

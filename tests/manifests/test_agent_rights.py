@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -30,19 +31,34 @@ from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests, run_kubect
 from tests.support.api import NODES, ApiUnderTest, node, pod_token
 from toposcope.agent.nvidia_labels import KEYS as NVIDIA_LABELS
 from toposcope.api import label_keys
-from toposcope.api.label_keys import GPUS, GPUS_PER_NUMA, MATRIX, NVLINK_VERSION
+from toposcope.api.label_keys import GPUS, GPUS_PER_NUMA, MATRIX, NVLINK_VERSION, REFERENCE
 
-ANEW = f"{NODES}/confined-anew"
+ANEW, LATE = f"{NODES}/confined-anew", f"{NODES}/confined-late"
 ONLY_LABELS = "the agent may only write labels under gpu.topology/"
 ONLY_ANNOTATIONS = "the agent may only write annotations under gpu.topology/"
 ONLY_NUMBERS = "the agent may only write numbers from 0 to 9999 in its numeric labels"
+FEW_LABELS = "the agent may keep at most 64 labels under gpu.topology/ on its Node"
+SMALL_ANNOTATIONS = "the agent may keep at most 4 annotations under gpu.topology/ on its Node"
 ONLY_SPEC = "the agent may not write Node.spec"
 ONLY_OWN_NODE = "the agent on node confined-own may not write node confined-other"
 ONLY_OWN_EVENTS = "the agent may only write Events of its own"
 NO_OWNERS = "the agent may not write finalizers or ownerReferences"
+PLAIN_EVENTS = "Events of the agent name no related object"
 ONLY_ABOUT_ITS_NODE = "the agent on node confined-own may not write Events about Node confined-other"
 ELSEWHERE = EVENTS.replace("default", "kube-system")
 NO_CLAIM = "the agent's token carries no node claim"
+
+
+def many(count: int, **values: str) -> dict[str, str]:
+    return {f"gpu.topology/l{number}": "x" * 63 for number in range(count)} | values
+
+
+def plain(what: str, name: str, says: str = PLAIN_EVENTS, **fields: Any) -> Attempt:
+    """An Event about its own Node with more in it than the agent writes."""
+    body = event(name)
+    more = {key: {**body[key], **value} if key in ("metadata", "regarding") else value for key, value in fields.items()}
+    return Attempt(what, "POST", EVENTS, {**body, **more}, says=says)
+
 
 NUMERIC = {
     GPUS: "16",
@@ -63,6 +79,8 @@ MAY = (
     Attempt("read another Node by name", "GET", OTHER),
     apply_node("write labels and annotation", OWN, labels={GPUS: "8"}, annotations={MATRIX: "{}"}),
     apply_node("write every number", OWN, labels=NUMERIC),
+    apply_node("write as many labels as a later version may have", OWN, labels=many(64)),
+    apply_node("write large annotations", OWN, annotations={MATRIX: "x" * 16384, REFERENCE: "x" * 16384}),
     apply_node("drop them again", OWN),
     Attempt("report on its Node", "POST", EVENTS, event("confined-own.1")),
     merge("count its Event on", f"{EVENTS}/confined-own.1", SERIES),
@@ -94,6 +112,11 @@ MAY_NOT = (
         for value in ("2147483648", "10000", "9" * 63, "8x", "4_4", "")
     ),
     json_patch("remove all annotations", OWN, "remove", "/metadata/annotations", says=ONLY_ANNOTATIONS),
+    # What every watch of Nodes would carry.
+    apply_node("label beyond measure", OWN, FEW_LABELS, labels=many(65)),
+    apply_node("fill the Node with labels", OWN, FEW_LABELS, labels=many(6000)),
+    apply_node("annotate at length", OWN, SMALL_ANNOTATIONS, annotations={MATRIX: "x" * 16385}),
+    apply_node("fill the Node with annotations", OWN, SMALL_ANNOTATIONS, annotations=many(5)),
     # The rest of its Node.
     merge("cordon", OWN, {"spec": {"unschedulable": True}}, ONLY_SPEC),
     merge("taint", OWN, TAINT, ONLY_SPEC),
@@ -119,7 +142,23 @@ MAY_NOT = (
     Attempt("speak for the kubelet", "POST", EVENTS, event("a.3", by="kubelet"), says=ONLY_OWN_EVENTS),
     merge("rewrite the kubelet's Event", f"{EVENTS}/confined-own.kubelet", SERIES, ONLY_OWN_EVENTS),
     Attempt("read Events", "GET", EVENTS, says=rbac("list", "events")),
-    Attempt("report elsewhere", "POST", ELSEWHERE, event("a.4"), says=rbac("create", "events")),
+    Attempt(
+        "report elsewhere",
+        "POST",
+        ELSEWHERE,
+        {**event("a.4"), "metadata": {"name": "a.4", "namespace": "kube-system"}},
+        says="the agent may only write Events in the namespace default",
+    ),
+    plain("point at another Node", "a.10", related={"kind": "Node", "name": "confined-other"}),
+    plain("hold an Event", "a.11", metadata={"finalizers": ["a.b/c"]}),
+    plain("give an Event an owner", "a.12", metadata={"ownerReferences": [POD]}),
+    plain("fill an Event with annotations", "a.13", metadata={"annotations": {"a": "x" * 250_000}}),
+    plain("label an Event", "a.14", metadata={"labels": {"a": "b"}}),
+    plain("fill an Event's reference", "a.15", regarding={"fieldPath": "x" * 250_000}),
+    merge(
+        "annotate its Event later", f"{EVENTS}/confined-own.1", {"metadata": {"annotations": {"a": "b"}}}, PLAIN_EVENTS
+    ),
+    merge("hold its Event later", f"{EVENTS}/confined-own.1", {"metadata": {"finalizers": ["a.b/c"]}}, PLAIN_EVENTS),
     Attempt("read topologies", "GET", TOPOLOGIES, says=rbac("list", "clustertopologies")),
 )
 
@@ -193,6 +232,29 @@ def test_a_node_made_anew_under_the_same_name_is_another_node(cluster: Cluster) 
     says = "node confined-anew was recreated after its agent got its token"
     attempt = apply_node("label", ANEW, says, labels={GPUS: "8"})
     assert surprises(cluster.api, (attempt,), cluster.agent_of_the_old_node) == {}
+
+
+def test_a_token_older_than_its_node_writes_nothing_once_the_node_is_there(cluster: Cluster, base: Manifests) -> None:
+    """Such a token names the Node without its uid: it would fit every later Node of that name."""
+    api = cluster.api
+    token = pod_token(api, api.create(f"{NAMESPACE}/pods", base.pod("agent", "early", nodeName="confined-late")))
+    says = "the token of the agent on node confined-late is older than the Node"
+    attempts = (
+        apply_node("label", LATE, says, labels={GPUS: "8"}),
+        Attempt("report", "POST", EVENTS, event("a.7", about="confined-late"), says=says),
+    )
+    for _ in range(2):
+        make_node(api, LATE)
+        assert surprises(api, attempts, token) == {}
+        assert api.request("DELETE", LATE)[0] == 200
+
+
+def test_keys_of_others_beyond_the_bounds_do_not_stop_the_agent(cluster: Cluster) -> None:
+    metadata = {"labels": many(70), "annotations": many(6, **{"gpu.topology/notes": "x" * 20_000})}
+    cluster.api.patch(OWN, {"metadata": metadata})
+    attempt = merge("write a label that is there", OWN, {"metadata": {"labels": {"gpu.topology/l1": "y"}}})
+    assert surprises(cluster.api, (attempt,), cluster.agent) == {}
+    cluster.api.patch(OWN, {"metadata": {field: dict.fromkeys(keys) for field, keys in metadata.items()}})
 
 
 def test_the_policies_bind_nobody_else(cluster: Cluster) -> None:

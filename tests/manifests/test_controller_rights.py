@@ -41,9 +41,13 @@ NO_SEGMENTS_OF_ITS_OWN = "the ClusterTopology of a segment has no segments"
 ONLY_SEGMENTS = "the controller may only write ClusterTopologies that it made for segments of another"
 NO_OTHER_OWNER = "the controller may not give a ClusterTopology another owner"
 ONLY_OWN_EVENTS = "the controller may only write Events of its own"
+PLAIN_EVENTS = "Events of the controller name no related object"
+RELATED = {"apiVersion": "v1", "kind": "Node", "name": "confined-other"}
 
 
-def segment(name: str, *, owner: str = "ClusterTopology", managed_by: str = "toposcope", **spec: Any) -> dict[str, Any]:
+def segment(
+    name: str, *, owner: str = "ClusterTopology", managed_by: str = "toposcope", version: str = GROUP, **spec: Any
+) -> dict[str, Any]:
     """A ClusterTopology as the controller makes it for a segment of another."""
     return {
         "apiVersion": GROUP,
@@ -52,7 +56,7 @@ def segment(name: str, *, owner: str = "ClusterTopology", managed_by: str = "top
             "name": name,
             "labels": {"app.kubernetes.io/managed-by": managed_by},
             "ownerReferences": [
-                {"apiVersion": GROUP, "kind": owner, "name": "cluster", "uid": UID, "controller": True}
+                {"apiVersion": version, "kind": owner, "name": "cluster", "uid": UID, "controller": True}
             ],
         },
         "spec": spec,
@@ -107,6 +111,7 @@ MAY_NOT = (
     apply_segment("take an admin's topology over", "cluster", ONLY_SEGMENTS),
     apply_segment("make one that is nobody's", "a", ONLY_SEGMENTS, managed_by="me"),
     apply_segment("make one of something else", "b", ONLY_SEGMENTS, owner="Node"),
+    apply_segment("make one of Grove's ClusterTopology", "d", ONLY_SEGMENTS, version="grove.io/v1alpha1"),
     apply_segment("make one with segments of its own", "c", NO_SEGMENTS_OF_ITS_OWN, segments="Auto"),
     json_patch(
         "give one to another",
@@ -119,6 +124,16 @@ MAY_NOT = (
     Attempt("delete all topologies", "DELETE", TOPOLOGIES, says=rbac("deletecollection", "clustertopologies")),
     Attempt("speak for the kubelet", "POST", EVENTS, event("a.7", by="kubelet"), says=ONLY_OWN_EVENTS),
     Attempt("speak for an agent", "POST", EVENTS, event("a.8"), says=ONLY_OWN_EVENTS),
+    *(
+        Attempt(f"put {field} into an Event", "POST", EVENTS, {**ABOUT_A_POD, "metadata": metadata}, says=PLAIN_EVENTS)
+        for field, metadata in (
+            ("finalizers", {"name": "a.9", "finalizers": ["a.b/c"]}),
+            ("annotations", {"name": "a.9", "annotations": {"a": "x" * 250_000}}),
+        )
+    ),
+    Attempt(
+        "relate", "POST", EVENTS, {**ABOUT_A_POD, "metadata": {"name": "a.9"}, "related": RELATED}, says=PLAIN_EVENTS
+    ),
     merge("write on in an Event of another", f"{EVENTS}/confined-own.kubelet", SERIES, ONLY_OWN_EVENTS),
     Attempt("read Events", "GET", EVENTS, says=rbac("list", "events")),
     Attempt("read Events elsewhere", "GET", "/api/v1/namespaces/default/events", says=rbac("list", "events")),

@@ -33,7 +33,7 @@ LIES: Final[Sequence[Mapping[str, str]]] = (
     {**TRUE, NVLINK_DOMAIN: "no-topology"},
     {**TRUE, NVLINK_DOMAIN: "", CHASSIS: "", STATE: "degraded", GPUS: "9999"},
     {**TRUE, "gpu.topology/rack": "r1", "gpu.topology/block": "elsewhere", "gpu.topology/zone": "z"},
-    {f"gpu.topology/l{number}": "x" * 63 for number in range(100)},
+    {f"gpu.topology/l{number}": "x" * 63 for number in range(64)},
 )
 """What the token lets its holder write of its own Node, each in place of the one before."""
 
