@@ -233,3 +233,81 @@ def test_files_hold_no_live_objects(tmp_path: Path, toposcope: Command) -> None:
     file = work(tmp_path, "llm")
     error = toposcope(f"check -f {file} --from {file} --against live", code=2).err
     assert "--against live needs a cluster, and --from reads files" in error
+
+
+def with_constraint(name: str, old: str, new: str) -> str:
+    return pod_clique_set(name, "rack", 4, 8).replace(old, new)
+
+
+KUEUE_JOB = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: tune, labels: {kueue.x-k8s.io/queue-name: gpus}}
+spec:
+  parallelism: 2
+  template:
+    metadata: {annotations: {ANNOTATIONS}}
+    spec: {restartPolicy: Never, containers: [{name: main, resources: {limits: {nvidia.com/gpu: 8}}}]}
+"""
+NARROWER = "    - {name: w, spec: {replicas: 1}, topologyConstraint: {topologyName: cluster, pack: {required: zone}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        (pod_clique_set("small", "rack", 4, 8), 3, "1 workload checked\n"),
+        (pod_clique_set("own", "shelf", 4, 8), 3, "advice: spec.template.topologyConstraint.pack.required (line 6):"),
+        (with_constraint("field", "pack: {required", "pack: {requird"), 1, "error: "),
+        (pod_clique_set("parts", "rack", 4, 8).replace("    cliques:\n", "    cliques:\n" + NARROWER), 1, "narrower"),
+        (KUEUE_JOB.replace("ANNOTATIONS", "kueue.x-k8s.io/podset-required-topology: rack"), 3, "label keys are taken"),
+        (
+            KUEUE_JOB.replace(
+                "ANNOTATIONS",
+                "kueue.x-k8s.io/podset-required-topology: a.b/c, kueue.x-k8s.io/podset-preferred-topology: a.b/c",
+            ),
+            1,
+            "must not contain more than one topology annotation",
+        ),
+    ],
+    ids=["well", "own level", "field", "hierarchy", "domain for key", "annotations"],
+)
+def test_what_needs_no_cluster_is_checked_without_one(
+    text: str, code: int, words: str, tmp_path: Path, toposcope: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    (tmp_path / "work.yaml").write_text(text)
+    ran = toposcope(f"check -f {tmp_path / 'work.yaml'}", code=code)
+    assert words in ran.out
+    assert "note: not checked without a cluster: topologies, levels, queues, what exists already, and room" in ran.out
+    assert "fit" not in ran.out
+    assert ran.err.startswith("warning: checked without a cluster: no API server to talk to: ")
+
+
+def test_a_server_that_does_not_answer_is_said_after_what_is_known(tmp_path: Path, toposcope: Command) -> None:
+    (tmp_path / "work.yaml").write_text(with_constraint("field", "pack: {required", "pack: {requird"))
+    config = tmp_path / "config"
+    config.write_text(
+        "{clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], contexts: [{name: c, context: {cluster: c}}],"
+        " current-context: c}"
+    )
+    ran = toposcope(f"check -f {tmp_path / 'work.yaml'} --kubeconfig {config}", code=2)
+    assert "1 workload checked, 1 error" in ran.out
+    assert ran.err.startswith("toposcope check: http://127.0.0.1:1")
+
+
+@pytest.mark.parametrize("with_cluster", [True, False])
+def test_a_missing_file_is_the_first_complaint(
+    with_cluster: bool, cluster: Path, tmp_path: Path, toposcope: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    source = f"--from {cluster}" if with_cluster else ""
+    assert toposcope(f"check -f {tmp_path / 'lost.yaml'} {source}", code=2).err == (
+        f"{tmp_path / 'lost.yaml'}: No such file or directory\ntoposcope check: 1 problem in the input\n"
+    )
+
+
+def test_objects_without_rules_are_not_good_news_either(cluster: Path, tmp_path: Path, toposcope: Command) -> None:
+    (tmp_path / "map.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n")
+    ran = toposcope(f"check -f {tmp_path / 'map.yaml'} --from {cluster}", code=2)
+    assert ran.out == "0 workloads checked, 1 object of other kinds skipped (ConfigMap)\n"
+    assert ran.err.endswith("toposcope check: nothing was checked: there are no rules for ConfigMap\n")

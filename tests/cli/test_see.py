@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -212,3 +213,43 @@ def test_for_programs_and_without_a_controller(tmp_path: Path, toposcope: Comman
     write_cluster(tmp_path / "cluster.json", cluster_topology())
     error = toposcope(f"tree --summary --from {file}", code=2).err
     assert "no controller has written its counts yet; run it without --summary" in error
+
+
+@pytest.mark.parametrize(
+    ("words", "plain"),
+    [
+        ("matrix node/h200-1", "matrix h200-1"),
+        ("matrix nodes h200-1", "matrix h200-1"),
+        ("levels gtopo/cluster", "levels cluster"),
+        ("tree clustertopology.gpu.topology/cluster", "tree cluster"),
+        ("export --format kai clustertopologies cluster", "export --format kai cluster"),
+    ],
+)
+def test_objects_are_named_as_kubectl_names_them(words: str, plain: str, tmp_path: Path, toposcope: Command) -> None:
+    cluster = write_cluster(tmp_path / "cluster.json", *demo_nodes(), pod("one", "gb200-01", 4), cluster_topology())
+    assert toposcope(f"{words} --from {cluster}").out == toposcope(f"{plain} --from {cluster}").out
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ("matrix pod/x", "argument NODE: 'pod/x' is no node: write NAME or node/NAME"),
+        ("matrix pod x", "'pod' is no kind that toposcope matrix takes: write NAME or node/NAME"),
+        ("tree --request-timeout soon", "argument --request-timeout: 'soon' is not a time such as 5s, 2m or 1h; 0"),
+    ],
+)
+def test_wrong_words_say_what_to_write(words: str, error: str, toposcope: Command) -> None:
+    assert error in toposcope(words, code=2).err
+
+
+def test_a_silent_server_is_given_up_with_the_flag_that_waits_longer(tmp_path: Path, toposcope: Command) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections into its backlog, and never answers
+        server = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        config = tmp_path / "config"
+        config.write_text(
+            f"{{clusters: [{{name: c, cluster: {{server: '{server}'}}}}], current-context: c,"
+            " contexts: [{name: c, context: {cluster: c}}]}"
+        )
+        err = toposcope(f"tree --kubeconfig {config} --request-timeout 1s", code=2).err
+    waits = "it was silent for 1 s: --request-timeout 2m waits longer"
+    assert err == f"toposcope tree: {server} does not answer: timed out; {waits}\n"

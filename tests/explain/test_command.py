@@ -40,8 +40,9 @@ def explain(items: Iterable[Object], folder: Path, *arguments: str) -> int:
 @pytest.mark.parametrize(
     ("subject", "words"),
     [
-        ("llm", "'llm' is not KIND/NAME; write for example podcliqueset/llm"),
-        ("pcs/", "'pcs/' is not KIND/NAME; write for example podcliqueset/llm"),
+        ("llm", "'llm' is not KIND/NAME or KIND NAME; write for example podcliqueset/llm"),
+        ("pcs/", "'pcs/' is not KIND/NAME or KIND NAME; write for example podcliqueset/llm"),
+        ("pcs lml", "there is no podcliqueset/lml; did you mean 'llm'?"),
         ("node/n1", "cannot explain the kind 'node'; choose one of: "),
         ("pcs/lml", "there is no podcliqueset/lml; did you mean 'llm'?"),
         ("job/llm", "cannot read job/llm: the files have no Job (kubectl get jobs.batch -A)"),
@@ -51,7 +52,8 @@ def explain(items: Iterable[Object], folder: Path, *arguments: str) -> int:
 def test_errors_for_what_cannot_be_explained(
     subject: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert explain([*nodes(), *scheduler_resources(), *created_by_grove(pod_clique_set())], tmp_path, subject) == 2
+    objects = [*nodes(), *scheduler_resources(), *created_by_grove(pod_clique_set())]
+    assert explain(objects, tmp_path, *subject.split()) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith(f"toposcope explain: {words}")

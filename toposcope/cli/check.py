@@ -26,7 +26,7 @@ from toposcope.integrations.framework.document import Field, Finding, kind_of
 from toposcope.integrations.framework.features import Kind
 from toposcope.integrations.framework.system import Reading
 from toposcope.integrations.grove.features import CLIQUE_SET
-from toposcope.kube.errors import ApiError
+from toposcope.kube.errors import ApiError, KubeError, NoClusterError, UnreachableError
 from toposcope.placement.check import Checked, Checker
 from toposcope.placement.document import Answer, document_of, line_of
 from toposcope.placement.sentences import advice, left_out, reasoning
@@ -34,6 +34,7 @@ from toposcope.placement.sentences import answer as in_words
 from toposcope.placement.verdict import Verdict
 from toposcope.snapshot.documents import Document, all_documents, kindless
 from toposcope.snapshot.problems import InputError, Meter, Problem
+from toposcope.topology.catalogue import BUILT_IN
 from toposcope.topology.text import plural
 
 if TYPE_CHECKING:
@@ -97,8 +98,15 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     wanted = list(_objects(arguments.workloads, problems, arguments.from_limit))
     if not wanted and not problems:
         raise CommandError(f"there are no objects in {', '.join(arguments.workloads)}, so nothing was checked")
-    existing = _existing(arguments, [values for _, values in wanted], problems)
-    checker = Checker(load_snapshot(arguments, published=True), [values for _, values in wanted])
+    if not wanted:
+        raise InputError(*problems)
+    try:
+        checker = Checker(load_snapshot(arguments, published=True), [values for _, values in wanted])
+        existing = _existing(arguments, [values for _, values in wanted], problems)
+    except (NoClusterError, UnreachableError) as error:
+        if problems:
+            raise InputError(*problems) from error
+        return _without_cluster(screen, arguments, wanted, error)
     remarks = _dry_runs(arguments, [values for _, values in wanted]) if arguments.server else {}
     answers = []
     with Progress(sys.stderr, doing="checking") as progress:
@@ -106,7 +114,35 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
             checked = checker.check(values, existing.get(key_of(values)))
             answers.append(Answer(document, _with_remarks(checked, remarks.get(count, ()), document.kind)))
             progress("workloads", count, count / len(wanted))
-    problems += [kindless(answer.document) for answer in answers if not _is_known(answer)]
+    return _shown(screen, arguments, answers, problems)
+
+
+def _without_cluster(
+    screen: Screen, arguments: argparse.Namespace, wanted: Sequence[tuple[Document, Mapping[str, Any]]], why: KubeError
+) -> int:
+    """Check what needs no cluster, where there is none; 3 when nothing of that is wrong.
+
+    Raises `why` where a cluster is configured and does not answer.
+    """
+    if arguments.server:
+        raise why
+    from toposcope.cli.catalogue import of_flags  # noqa: PLC0415 - only without a cluster
+    from toposcope.placement.without_cluster import WithoutCluster  # noqa: PLC0415 - same
+
+    checker = WithoutCluster(of_flags(arguments) or BUILT_IN, [values for _, values in wanted])
+    answers = [Answer(document, checker.check(values)) for document, values in wanted]
+    code = _shown(screen, arguments, answers, [])
+    if not isinstance(why, NoClusterError):
+        raise why
+    complain(f"warning: checked without a cluster: {why}; or give saved files with --from")
+    return code or EXIT_UNCLEAR
+
+
+def _shown(
+    screen: Screen, arguments: argparse.Namespace, answers: Sequence[Answer], problems: Sequence[Problem]
+) -> int:
+    """Print the answers; returns the exit code. Raises InputError, and CommandError where nothing was checked."""
+    problems = [*problems, *(kindless(answer.document) for answer in answers if not _is_known(answer))]
     answers = [answer for answer in answers if _is_known(answer)]
     if arguments.output == "name":
         screen.show(c.reading.workload.handle for a in answers for c in a.checked if c.reading.workload and not c.well)
@@ -116,6 +152,9 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         screen.show(_page(screen, answers, explain=arguments.explain or arguments.output == "wide"))
     if problems:
         raise InputError(*problems)
+    if not arguments.server and not any(answer.checked for answer in answers):
+        kinds = ", ".join(sorted({answer.document.kind for answer in answers}))
+        raise CommandError(f"nothing was checked: there are no rules for {kinds}")
     unwell = [checked for answer in answers for checked in answer.checked if not checked.well]
     return EXIT_OK if not unwell else EXIT_UNCLEAR if all(checked.unclear for checked in unwell) else EXIT_PROBLEMS
 

@@ -6,11 +6,11 @@ Exit codes: 0 OK, 1 the command found a problem, 2 it could not run (wrong usage
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from toposcope.cli.progress import Progress
 from toposcope.cli.streams import NO_READER, forget
@@ -34,6 +34,9 @@ Run = Callable[[argparse.ArgumentParser, argparse.Namespace], int]
 """What `toposcope.cli.main` calls of a command; returns the exit code."""
 
 _DIGITS: Final = 9
+_TIMEOUT: Final = 20.0
+"""Seconds of silence: a page of 500 Nodes takes a busy API server a few."""
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600}
 EXIT_OK: Final = 0
 EXIT_PROBLEMS: Final = 1
 EXIT_ERROR: Final = 2
@@ -99,6 +102,56 @@ def add_cluster_arguments(parser: argparse._ActionsContainer) -> None:
         "--kubeconfig", metavar="FILE", help="default: the pod's service account, $KUBECONFIG, ~/.kube/config"
     )
     parser.add_argument("--context", metavar="NAME", help="a context of the kubeconfig; default: the current one")
+    parser.add_argument(
+        "--request-timeout",
+        type=_seconds,
+        default=_TIMEOUT,
+        metavar="TIME",
+        help="how long the API server may be silent, such as 5s or 2m; 0: for ever; default: 20s",
+    )
+
+
+def _seconds(text: str) -> float:
+    """Seconds; 0 for no limit. A plain number is in seconds, as kubectl takes it."""
+    number, unit = (text, "s") if text[-1:].isdigit() else (text[:-1], text[-1:])
+    if unit not in _UNITS or not (number.isascii() and number.isdigit() and len(number) < _DIGITS):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 5s, 2m or 1h; 0 waits for ever")
+    return int(number) * _UNITS[unit]
+
+
+TOPOLOGY: Final = ("clustertopology", "clustertopologies", "gtopo")
+NODE: Final = ("node", "nodes", "no")
+
+
+def add_object(parser: argparse.ArgumentParser, dest: str, kinds: Sequence[str], about: str, *, needed: bool) -> None:
+    """Declare an argument that names an object: `NAME`, or as kubectl takes it `KIND/NAME` and `KIND NAME`."""
+
+    def name(text: str) -> str:
+        kind, slash, rest = text.partition("/")
+        if slash and (kind.lower().partition(".")[0] not in kinds or not rest):
+            raise argparse.ArgumentTypeError(f"{text!r} is no {kinds[0]}: write NAME or {kinds[0]}/NAME")
+        return rest if slash else text
+
+    class Name(argparse.Action):
+        """The second of two words: the first is the kind."""
+
+        def __call__(
+            self, parser: argparse.ArgumentParser, found: argparse.Namespace, value: Any, _: Any = None
+        ) -> None:
+            if value is not None:
+                kind = str(getattr(found, dest))
+                if kind.lower().partition(".")[0] not in kinds:
+                    parser.error(f"{kind!r} is no kind that {parser.prog} takes: write NAME or {kinds[0]}/NAME")
+                setattr(found, dest, value)
+
+    first = {} if needed else {"nargs": "?"}
+    parser.add_argument(dest, metavar=dest.upper(), type=name, help=about, **first)  # type: ignore[arg-type]
+    parser.add_argument(f"{dest}_name", nargs="?", action=Name, help=argparse.SUPPRESS)
+
+
+def add_topology(parser: argparse.ArgumentParser) -> None:
+    """Declare the ClusterTopology that a command is about."""
+    add_object(parser, "topology", TOPOLOGY, "a ClusterTopology; default: the only one", needed=False)
 
 
 def load_snapshot(
@@ -170,9 +223,10 @@ def api_client(arguments: argparse.Namespace) -> Iterator["ApiClient"]:
     from toposcope.kube.client import ApiClient  # noqa: PLC0415 - same
     from toposcope.kube.config import load  # noqa: PLC0415 - same
 
+    timeout = arguments.request_timeout or None
     with (
         shown(),
-        closing(ApiClient(load(arguments.kubeconfig, context=arguments.context), "toposcope", timeout=60.0)) as client,
+        closing(ApiClient(load(arguments.kubeconfig, context=arguments.context), "toposcope", timeout)) as client,
     ):
         yield client
 
@@ -224,6 +278,8 @@ def run_command(command: str, arguments: argparse.Namespace, work: Callable[[Scr
         return EXIT_ERROR
     except (KubeError, TopologyNotFoundError, LevelNotFoundError, SelectorError, CommandError) as error:
         hint = _HINTS.get(error.status, "") if isinstance(error, ApiError) else ""
+        if isinstance(error.__cause__, TimeoutError):
+            hint = f"; it was silent for {arguments.request_timeout:g} s: --request-timeout 2m waits longer"
         complain(f"toposcope {command}: {error}{hint}")
         return EXIT_ERROR
     return code

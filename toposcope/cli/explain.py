@@ -40,6 +40,7 @@ _WIDTH: Final = 14
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope explain`."""
     parser.add_argument("subject", metavar="KIND/NAME", help="what to explain, as kubectl names it: pcs/llm, pod/llm-0")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the name, where it stands apart: pod llm-0")
     parser.add_argument(
         "-n",
         "--namespace",
@@ -52,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 @on_screen("explain")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Explain; 1 when something keeps it from running as intended."""
-    kind, name = _named(arguments.subject)
+    kind, name = _named("/".join(filter(None, (arguments.subject, arguments.name))))
     snapshot, store = _gathered(arguments, name if kind is POD else None)
     try:
         subject = subject_of(store, snapshot, kind, name, arguments.namespace)
@@ -71,7 +72,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
 def _named(text: str) -> tuple[Kind, str]:
     word, slash, name = text.partition("/")
     if not (slash and word and name) or "/" in name:
-        raise CommandError(f"{text!r} is not KIND/NAME; write for example podcliqueset/llm")
+        raise CommandError(f"{text!r} is not KIND/NAME or KIND NAME; write for example podcliqueset/llm")
     kind = kind_called(word)
     if kind is None:
         known = ", ".join(sorted(known.kind.lower() for known in (POD, *SUBJECTS)))

@@ -11,7 +11,15 @@ from toposcope.api.label_keys import INTERCONNECT
 from toposcope.api.matrix_annotation import MatrixError, parse
 from toposcope.api.yaml_text import YamlSyntaxError, load
 from toposcope.cli.catalogue import of_flags
-from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, CommandError, add_source_arguments, load_snapshot, run_command
+from toposcope.cli.command import (
+    EXIT_OK,
+    EXIT_PROBLEMS,
+    CommandError,
+    add_source_arguments,
+    add_topology,
+    load_snapshot,
+    run_command,
+)
 from toposcope.cli.output import first_few, form_and_file, json_text, write_output, yaml_text
 from toposcope.cli.streams import read_small
 from toposcope.cli.terminal import Screen, complain
@@ -82,7 +90,7 @@ _NOTES: Final = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope export`."""
-    parser.add_argument("topology", nargs="?", metavar="TOPOLOGY", help="a ClusterTopology; default: the only one")
+    add_topology(parser)
     parser.add_argument("--format", required=True, choices=FORMATS, help="the format to write")
     forms = "; ".join(f"{name}: {', '.join(variants)}" for name, variants in _all_variants().items())
     parser.add_argument(

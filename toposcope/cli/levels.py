@@ -4,7 +4,15 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, add_source_arguments, load_snapshot, no_nodes, on_screen
+from toposcope.cli.command import (
+    EXIT_OK,
+    EXIT_PROBLEMS,
+    add_source_arguments,
+    add_topology,
+    load_snapshot,
+    no_nodes,
+    on_screen,
+)
 from toposcope.cli.output import counted, show_document
 from toposcope.cli.terminal import Screen, columns
 from toposcope.snapshot.levels import LevelView, crossings_of, level_views
@@ -13,7 +21,7 @@ from toposcope.snapshot.scope import Scope, select_scope
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope levels`."""
-    parser.add_argument("topology", nargs="?", metavar="TOPOLOGY", help="a ClusterTopology; default: the only one")
+    add_topology(parser)
     add_source_arguments(parser)
 
 

@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from toposcope.api.matrix_annotation import LEGEND, MatrixError, NodeMatrix, parse
-from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, CommandError, add_source_arguments, load_snapshot, on_screen
+from toposcope.cli.command import (
+    EXIT_OK,
+    EXIT_PROBLEMS,
+    NODE,
+    CommandError,
+    add_object,
+    add_source_arguments,
+    load_snapshot,
+    on_screen,
+)
 from toposcope.cli.output import show_document
 from toposcope.cli.terminal import Screen
 from toposcope.snapshot.filters import FAULTS, marks
@@ -20,7 +29,7 @@ _STYLES: Final = {PIX: "cyan", PXB: "cyan", SYS: "dim", "X": "dim"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope matrix`."""
-    parser.add_argument("node", metavar="NODE")
+    add_object(parser, "node", NODE, "a node by name", needed=True)
     parser.add_argument(
         "--svg", type=Path, metavar="FILE", help="write it as a picture, for light and dark pages (-: print)"
     )

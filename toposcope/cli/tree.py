@@ -14,6 +14,7 @@ from toposcope.cli.command import (
     EXIT_PROBLEMS,
     CommandError,
     add_source_arguments,
+    add_topology,
     load_snapshot,
     load_topologies_only,
     no_nodes,
@@ -38,7 +39,7 @@ _MANY: Final = 5_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope tree`."""
-    parser.add_argument("topology", nargs="?", metavar="TOPOLOGY", help="a ClusterTopology; default: the only one")
+    add_topology(parser)
     deep = parser.add_mutually_exclusive_group()
     deep.add_argument("--depth", type=int, metavar="N", help="show N levels; default: all")
     deep.add_argument("--level", metavar="NAME", help="show the levels down to this one, such as rack")

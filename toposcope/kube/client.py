@@ -79,7 +79,11 @@ class ApiClient:
     """A client of one API server; safe to share between threads (requests take turns, streams do not)."""
 
     def __init__(
-        self, cluster: Cluster, user_agent: str = "toposcope", timeout: float = _TIMEOUT, observe: Observe = unobserved
+        self,
+        cluster: Cluster,
+        user_agent: str = "toposcope",
+        timeout: float | None = _TIMEOUT,
+        observe: Observe = unobserved,
     ) -> None:
         self._observe = observe
         self._cluster = cluster
@@ -212,7 +216,7 @@ class ApiClient:
             self._connection.close()
             self._connection = None
 
-    def _connect(self, timeout: float) -> http.client.HTTPConnection:
+    def _connect(self, timeout: float | None) -> http.client.HTTPConnection:
         where = urlsplit(self._cluster.server)
         host = where.hostname or ""
         if self._cluster.tls is None:
@@ -272,7 +276,7 @@ class _TlsConnection(_Connection):
 
     default_port = http.client.HTTPS_PORT
 
-    def __init__(self, host: str, port: int | None, timeout: float, tls: ssl.SSLContext, name: str) -> None:
+    def __init__(self, host: str, port: int | None, timeout: float | None, tls: ssl.SSLContext, name: str) -> None:
         super().__init__(host, port, timeout=timeout)
         self.tls = tls
         self._name = name

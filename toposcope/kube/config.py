@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
-from toposcope.kube.errors import ConfigError
+from toposcope.kube.errors import ConfigError, NoClusterError
 
 log = logging.getLogger(__name__)
 
@@ -173,7 +173,8 @@ def load(
     """The cluster that `kubectl` would talk to, or the one this pod runs in.
 
     Order: an explicit `kubeconfig`, the pod's service account, `$KUBECONFIG`, `~/.kube/config`. A `context` is
-    part of a kubeconfig, so the service account is not used. Raises ConfigError.
+    part of a kubeconfig, so the service account is not used. Raises ConfigError, and NoClusterError where none of these
+    is there.
     """
     named = kubeconfig or context
     if not named and environ.get("KUBERNETES_SERVICE_HOST") and (account / "token").exists():
@@ -185,7 +186,7 @@ def load(
     default = environ.get("KUBECONFIG") or str(Path(environ.get("HOME", "/")) / ".kube" / "config")
     if kubeconfigs.existing(default):
         return kubeconfigs.read(default, context)
-    raise ConfigError(
+    raise NoClusterError(
         f"no API server to talk to: not in a pod (no {account}/token), and {default} does not exist or cannot be "
         "reached; pass --kubeconfig FILE or set KUBECONFIG"
     )

@@ -13,6 +13,10 @@ class ConfigError(KubeError):
     """No usable credentials; the message names the file, the field and the fix."""
 
 
+class NoClusterError(ConfigError):
+    """No kubeconfig, and not in a pod: nobody says which cluster is meant."""
+
+
 class UnreachableError(KubeError):
     """No answer: refused, timed out, cut off in mid-answer, or not HTTP."""
 

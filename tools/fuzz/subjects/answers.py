@@ -122,7 +122,7 @@ class _Client(ApiClient):
         super().__init__(Cluster("http://server", None, lambda: None, "default"))
         self._answers = answers
 
-    def _connect(self, timeout: float) -> http.client.HTTPConnection:
+    def _connect(self, timeout: float | None) -> http.client.HTTPConnection:
         del timeout
         return _Wired(self._answers.pop(0) if self._answers else b"")
 
