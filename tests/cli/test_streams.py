@@ -30,6 +30,8 @@ QUESTIONS = {
     "check": ("check", "-f", "WORK"),
     "check as JSON": ("check", "-f", "WORK", "-o", "json"),
     "explain": ("explain", "pod/a"),
+    "score": ("score",),
+    "slots": ("slots",),
     "suggest": ("suggest",),
     "export": ("export", "--format", "slurm"),
 }

@@ -12,6 +12,8 @@ COMMANDS: Final = {
     "check": "check workloads before you submit them: rules, levels, room",
     "ui": "show the cluster in a browser: live, from files, or as one HTML file to send",
     "explain": "explain why a workload in the cluster waits, and what to do next",
+    "score": "show how well running gangs are placed, the worst first",
+    "slots": "show how many gangs of each size still fit, level by level",
     "suggest": "suggest ClusterTopologies for the kinds of nodes in the cluster",
     "export": "write the topology in the format of Grove, KAI, Kueue, Run:ai, OSMO, Slurm or NCCL",
     "discover": "show how the GPUs of this machine (or of a profile or capture) are wired",

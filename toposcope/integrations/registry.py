@@ -12,11 +12,13 @@ from toposcope.api.cluster_topology import API_VERSION, KIND
 from toposcope.integrations.dynamo import workload as dynamo
 from toposcope.integrations.framework.document import Field, Finding, kind_of, name_of, namespace_of
 from toposcope.integrations.framework.levels import TopologyLevels, UnreadableDocumentError, domain_topology
-from toposcope.integrations.framework.system import ClusterFacts, Reading, ReadTopologies, System
+from toposcope.integrations.framework.system import ClusterFacts, GangMark, Reading, ReadTopologies, System
+from toposcope.integrations.grove import api as grove_api
 from toposcope.integrations.grove import topology as grove_topology
 from toposcope.integrations.grove import workload as grove
 from toposcope.integrations.jobset import api as jobset_api
 from toposcope.integrations.jobset import workload as jobset
+from toposcope.integrations.kai import api as kai_api
 from toposcope.integrations.kai import pod_group
 from toposcope.integrations.kai import topology as kai_topology
 from toposcope.integrations.kai import workload as kai
@@ -56,6 +58,16 @@ READS: Final = {system.name: system.reads for system in SYSTEMS if system.reads}
 
 EXCLUSIVE_POD_LABELS: Final = (jobset_api.JOB_KEY, lws_api.GROUP_KEY, lws_api.SUBGROUP_KEY)
 """Pods with one of these labels keep pods of other groups out of their domain."""
+
+GANG_MARKS: Final = (
+    GangMark("PodGang", (grove_api.GANG_OF,)),
+    GangMark("PodGroup", (kai_api.GROUP_OF,), annotation=True),
+    GangMark("Workload", (queues.WORKLOAD_OF,), annotation=True),
+    GangMark("Pod", (queues.POD_GROUP_OF,)),
+    GangMark("LeaderWorkerSet", (lws_api.SET_OF, lws_api.GROUP_INDEX)),
+    GangMark("JobSet", (jobset_api.SET_OF,)),
+)
+"""How pods say which gang they belong to: the innermost system first, as it is the one that schedules."""
 
 _OWN_GROUP: Final = API_VERSION.partition("/")[0]
 _KINDS: Final[Mapping[tuple[str, str], Callable[[Any, Catalogue], TopologyLevels]]] = {

@@ -16,7 +16,7 @@ from toposcope.api.cluster_topology import read as read_topology
 from toposcope.api.label_keys import MATRIX, STATE
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.integrations.kai.api import GROUP_OF
-from toposcope.kube.pod_resources import ContainerRequests, Requests, amounts, pod_requests
+from toposcope.kube.pod_resources import ContainerRequests, Requests, amounts, gpu_count, pod_requests
 from toposcope.snapshot.model import NOTHING, NodeView, Owner, PodView, Published
 from toposcope.topology.hardware import State
 from toposcope.topology.label_values import is_name
@@ -324,7 +324,7 @@ class Decoder:
             annotations=annotations,
             scheduler=share(scheduler, scheduler),
             waiting="" if spec.node_name else _waiting(status.conditions or ()),
-            wants=self._wanted(spec) if GROUP_OF in annotations else NOTHING,
+            wants=self._wanted(spec) if GROUP_OF in annotations or gpu_count(requests) else NOTHING,
         )
 
     def _values(self, name: str, values: list[str]) -> tuple[str, ...]:

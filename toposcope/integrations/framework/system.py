@@ -21,6 +21,15 @@ class ExclusivePod:
     node_labels: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class GangMark:
+    """Labels, or annotations, that pods of one gang have in common: their values are its name."""
+
+    kind: str
+    keys: tuple[str, ...]
+    annotation: bool = False
+
+
 Held = Mapping[tuple[str, str], Mapping[tuple[str, ...], Mapping[str, int]]]
 """By namespace and name of a Workload, then by domain (the values of its topology assignment): amounts by resource."""
 

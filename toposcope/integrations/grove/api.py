@@ -15,6 +15,8 @@ from toposcope.integrations.kai import api as kai
 BINDINGS: Final = PublishedKind("grove", "grove.io", ("v1alpha1",), "ClusterTopologyBinding", "clustertopologybindings")
 OLDER_TOPOLOGIES: Final = PublishedKind("grove", "grove.io", ("v1alpha1",), "ClusterTopology", "clustertopologies")
 """What preceded the binding, in two shapes: that of alpha.4 to alpha.8 is written by Grove's operator."""
+GANG_OF: Final = "grove.io/podgang"
+"""Label of a pod: its PodGang."""
 OPERATORS_TOPOLOGY: Final = "grove-topology"
 """The only ClusterTopology that Grove's operator of alpha.4 to alpha.8 reads and writes."""
 

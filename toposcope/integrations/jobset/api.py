@@ -17,6 +17,8 @@ EXCLUSIVE: Final = _PREFIX + "exclusive-topology"
 NODE_SELECTOR: Final = _PREFIX + "node-selector"
 NAMESPACED_JOB: Final = _PREFIX + "namespaced-job"
 NO_SCHEDULE: Final = _PREFIX + "no-schedule"
+SET_OF: Final = "jobset.sigs.k8s.io/jobset-name"
+"""Label of a pod: its JobSet."""
 JOB_KEY: Final = "jobset.sigs.k8s.io/job-key"
 """Label of a pod in an exclusive Job: its anti-affinity is against pods with this label."""
 

@@ -31,6 +31,8 @@ READ: Final = (LOCAL_QUEUE, CLUSTER_QUEUE, FLAVOR, COHORT, WORKLOAD, LIMIT_RANGE
 """What decides besides the topology."""
 WORKLOAD_OF: Final = "kueue.x-k8s.io/workload"
 """Annotation of a pod that a topology assignment places: its Workload."""
+POD_GROUP_OF: Final = "kueue.x-k8s.io/pod-group-name"
+"""Label of the pods of a group that is one Workload."""
 POD_SET_OF: Final = "kueue.x-k8s.io/podset"
 """Label of a pod: its pod set."""
 DEFAULT: Final = "default"

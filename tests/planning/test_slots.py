@@ -1,0 +1,75 @@
+"""Slots: by hand, and against brute force on random small clusters."""
+
+import random
+
+import pytest
+
+from tests.planning.clusters import at_random, capacity, cluster, node, pods
+from toposcope.planning.capacity import View
+from toposcope.planning.slots import gpus_per_pod, shape_of, sizes_of, slots
+from toposcope.snapshot.model import NodeView, Snapshot
+
+
+def counted(snapshot: Snapshot, gpus: int, per_pod: int = 8) -> dict[str, tuple[int, ...]]:
+    table, _ = capacity(snapshot)
+    return {row.level.domain: tuple(row.fitting[view] for view in View) for row in slots(table, (gpus,), per_pod)}
+
+
+RACKS = [node(f"n{i}", f"b{i // 4}", f"r{i // 2}") for i in range(8)]
+
+
+def test_now_ended_and_empty() -> None:
+    busy = [*pods("job", "n0", "n2"), *pods("web", "n4", kind="StatefulSet")]
+    assert counted(cluster(RACKS, busy), 16) == {"block": (2, 3, 4), "rack": (1, 3, 4)}
+
+
+def test_what_no_gang_can_use() -> None:
+    table, _ = capacity(cluster(RACKS, pods("job", "n0", "n2", "n4")))
+    shares = {row.level.domain: row.fragmented for row in slots(table, (16,), 8)}
+    assert shares == {"block": pytest.approx(1 - 32 / 40), "rack": pytest.approx(1 - 16 / 40)}
+
+
+def test_a_gang_smaller_than_a_node_is_one_pod() -> None:
+    assert counted(cluster(RACKS[:1], pods("small", "n0", gpus=3)), 2)["host"] == (2, 4, 4)
+
+
+def test_nodes_that_take_no_pods_or_lack_a_level() -> None:
+    bare = NodeView("x", "x", {"gpu.topology/gpus": 0}, ("8",), True, True, (), {"nvidia.com/gpu": 8}, {}, None)
+    snapshot = cluster([*RACKS[:1], node("n1", "b0", "r0", ready=False), bare])
+    assert counted(snapshot, 8)["host"] == (1, 1, 2)
+    assert capacity(snapshot)[0].left_out == ["x"]
+
+
+def test_default_sizes() -> None:
+    nodes = [node(f"n{i}", "b", f"r{i // 18}", 4) for i in range(36)] + [node("big", "b", "r3", 8)]
+    table, _ = capacity(cluster(nodes))
+    assert gpus_per_pod(table) == 4
+    assert sizes_of(table, 4) == (4, 8, 16, 32, 64, 72, 128, 152)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_slots_are_those_of_brute_force(seed: int) -> None:
+    rng = random.Random(seed)
+    snapshot = at_random(rng)
+    gpus, per_pod = rng.randint(1, 5), rng.randint(1, 3)
+    table, _ = capacity(snapshot)
+    pod_kind, wanted = shape_of(gpus, per_pod)
+    each = dict(pod_kind.requests)["nvidia.com/gpu"]
+    rows = {row.level.domain: row.fitting[View.NOW] for row in slots(table, (gpus,), per_pod)}
+    for depth, domain in enumerate(("block", "rack", "host"), 1):
+        free: dict[tuple[str, ...], list[int]] = {}
+        for one in snapshot.nodes:
+            if one.usable:
+                free.setdefault(one.values[:depth], []).append((snapshot.free(one) or {})["nvidia.com/gpu"])
+        assert rows.get(domain, 0) == sum(most(amounts, each, wanted) for amounts in free.values())
+
+
+def most(free: list[int], each: int, wanted: int) -> int:
+    """As many gangs as can be taken out of the nodes, pod by pod."""
+    gangs = placed = 0
+    left = list(free)
+    while (number := next((i for i, amount in enumerate(left) if amount >= each), None)) is not None:
+        left[number] -= each
+        placed += 1
+        gangs = placed // wanted
+    return gangs

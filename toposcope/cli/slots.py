@@ -1,0 +1,106 @@
+"""Show how many gangs of each size still fit: now, when running work has ended, and on an empty cluster."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from toposcope.cli.command import EXIT_OK, CommandError, add_source_arguments, on_screen
+from toposcope.cli.output import counted, first_few, show_document
+from toposcope.cli.planning import Plan, read
+from toposcope.cli.terminal import Screen, columns
+from toposcope.planning.capacity import View
+from toposcope.planning.slots import Slots, gpus_per_pod, sizes_of, slots
+from toposcope.topology.text import plural
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `toposcope slots`."""
+    parser.add_argument("topology", nargs="?", metavar="TOPOLOGY", help="a ClusterTopology; default: the only one")
+    add_size_arguments(parser)
+    add_source_arguments(parser, ("table", "wide", "json", "yaml"))
+
+
+def add_size_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare `--gpus` and `--gpus-per-pod`."""
+    parser.add_argument(
+        "--gpus",
+        type=_numbers,
+        metavar="N,N,...",
+        help="sizes of gangs; default: a pod and its multiples by two, and what a domain of each level holds",
+    )
+    parser.add_argument(
+        "--gpus-per-pod", type=_number, metavar="N", help="default: as many as most nodes have, so pods fill nodes"
+    )
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 8 and int(text)):  # noqa: PLR2004 - more GPUs than there are
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of GPUs; give 1 or more")
+    return int(text)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(sorted({_number(part.strip()) for part in text.split(",")}))
+
+
+@on_screen("slots")
+def run(screen: Screen, arguments: argparse.Namespace) -> int:
+    """Print the table."""
+    plan = read(arguments)
+    if not plan.capacity.nodes:
+        raise CommandError(f"no node carries every level ({plan.scope.path}); toposcope levels says what is missing")
+    per_pod = arguments.gpus_per_pod or gpus_per_pod(plan.capacity)
+    sizes = arguments.gpus or sizes_of(plan.capacity, per_pod)
+    table = list(slots(plan.capacity, sizes, per_pod))
+    if arguments.output in ("json", "yaml"):
+        show_document(screen, arguments.output, document(plan, per_pod, table))
+    else:
+        screen.show(_page(screen, plan, sizes, per_pod, table, wide=arguments.output == "wide"))
+    return EXIT_OK
+
+
+def document(plan: Plan, per_pod: int, table: Sequence[Slots]) -> dict[str, Any]:
+    """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
+    return {
+        "topology": plan.scope.name or None,
+        "gpusPerPod": per_pod,
+        "nodes": len(plan.capacity.nodes),
+        "leftOut": len(plan.capacity.left_out),
+        "slots": [
+            {
+                "gpus": row.gpus,
+                "domain": row.level.domain,
+                **{view.value: count for view, count in row.fitting.items()},
+                "fragmented": round(row.fragmented, 3),
+            }
+            for row in table
+        ],
+    }
+
+
+def _same(row: Slots, narrower: Slots | None) -> bool:
+    return narrower is not None and (row.gpus, row.fitting) == (narrower.gpus, narrower.fitting)
+
+
+def _page(
+    screen: Screen, plan: Plan, sizes: Sequence[int], per_pod: int, table: Sequence[Slots], *, wide: bool
+) -> Iterator[str]:
+    capacity = plan.capacity
+    yield f"Gangs that fit into one domain, of pods with {per_pod} {plural(per_pod, 'GPU')} each (--gpus-per-pod)"
+    if not wide:  # what fits into a domain fits into the one around it, too
+        table = [row for row, narrower in zip(table, [*table[1:], None], strict=True) if not _same(row, narrower)]
+    header = ["GPUS", "LEVEL", "NOW", "ENDED", "EMPTY", "UNUSABLE"]
+    rows, before = [], 0
+    for row in table:
+        counts = [f"{row.fitting[view]:,}" for view in View]
+        size = f"{row.gpus:,}" if row.gpus != before else ""
+        rows.append([size, row.level.domain, *counts, f"{row.fragmented:.0%}"])
+        before = row.gpus
+    yield from columns(screen, header, rows, right=(0, 2, 3, 4, 5))
+    yield "ENDED: when Jobs and pods without an owner have ended. UNUSABLE: of the free GPUs, by no gang of that size."
+    if too_large := [f"{size:,}" for size in sizes if all(row.gpus != size for row in table)]:
+        yield f"No domain holds {', '.join(too_large)} GPUs, even on an empty cluster."
+    if capacity.left_out:
+        nodes = counted(len(capacity.left_out), "node")
+        lack = plural(len(capacity.left_out), "lacks", "lack")
+        yield screen.paint(f"! left out: {nodes} that {lack} a level: {first_few(capacity.left_out)}", "yellow")
