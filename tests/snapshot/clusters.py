@@ -17,7 +17,7 @@ DECODE = Decoder()
 
 
 def view(name: str, rack: str | None = "r1", *, block: str = "b1", gpus: int = 8, **other: Any) -> NodeView:
-    """A labelled Ready node; `ready`, `cordoned`, `state` and `labels` differ on demand."""
+    """A labelled Ready node; `ready`, `cordoned`, `taints`, `state` and `labels` differ on demand."""
     labels = {
         label_keys.HOSTNAME: name,
         ZONE: "z",
@@ -29,7 +29,7 @@ def view(name: str, rack: str | None = "r1", *, block: str = "b1", gpus: int = 8
     labels |= {RACK: rack} if rack else {}
     document = {
         "metadata": {"name": name, "uid": name, "labels": labels | other.get("labels", {})},
-        "spec": {"unschedulable": other.get("cordoned", False)},
+        "spec": {"unschedulable": other.get("cordoned", False), "taints": other.get("taints", [])},
         "status": {
             "allocatable": {"nvidia.com/gpu": str(gpus), "cpu": "100", "pods": "110"},
             "conditions": [{"type": "Ready", "status": "True" if other.get("ready", True) else "Unknown"}],

@@ -2,7 +2,7 @@ import pytest
 
 from tests.snapshot.clusters import node_of, pod_of, scoped, snapshot, view
 from tests.support.saved import cluster_topology, pod
-from toposcope.snapshot.filters import Mark
+from toposcope.snapshot.filters import Mark, marks
 from toposcope.snapshot.outline import Line, outline
 from toposcope.snapshot.scope import LevelNotFoundError, Origin, TopologyNotFoundError, select_scope
 from toposcope.snapshot.tree import left_out, tree
@@ -57,6 +57,21 @@ def test_a_level_can_be_named_by_domain_or_key() -> None:
 def test_a_count_that_no_hardware_has_is_not_added_up(count: str) -> None:
     seen = snapshot([view("a"), view("b", labels={"gpu.topology/gpus": count})])
     assert tree(seen, select_scope(seen)).gpus == 16
+
+
+@pytest.mark.parametrize(
+    ("key", "cordoned", "expected"),
+    [
+        ("maintenance", False, (Mark.TAINTED,)),
+        ("maintenance", True, (Mark.CORDONED, Mark.TAINTED)),
+        ("node.kubernetes.io/unschedulable", True, (Mark.CORDONED,)),
+        ("nvidia.com/gpu", False, ()),
+    ],
+)
+def test_a_taint_marks_a_node_unless_gpu_pods_tolerate_it_or_another_mark_says_it(
+    key: str, cordoned: bool, expected: tuple[Mark, ...]
+) -> None:
+    assert marks(view("a", cordoned=cordoned, taints=[{"key": key, "effect": "NoSchedule"}])) == expected
 
 
 def test_free_is_what_pods_leave_on_nodes_that_take_pods() -> None:

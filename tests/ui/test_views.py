@@ -10,7 +10,7 @@ from tests.support.saved import cluster_topology
 from tests.ui.serving import broadcaster_of, decoded, facts_of, fetched, rack_nodes
 from toposcope.api import label_keys
 from toposcope.snapshot.model import NodeView, Snapshot
-from toposcope.ui.nodes import NO_AGENT, NOT_SELECTED
+from toposcope.ui.nodes import NO_AGENT, NOT_SELECTED, domain_path
 from toposcope.ui.views import View, views_of
 
 
@@ -120,6 +120,9 @@ def test_nodes_in_no_view_have_a_reason() -> None:
 def test_placeholders_are_not_domains() -> None:
     nodes = (view("a", "no-topology"), view("b", "r1"))
     levels = [{"domain": "rack", "key": RACK}, {"domain": "host", "key": label_keys.HOSTNAME}]
-    rows = decoded(fetched(broadcaster_of(facts_of(nodes, cluster_topology(levels=levels)))))
-    assert rows["a"]["labels"] == {label_keys.HOSTNAME: "a"}
+    broadcaster = broadcaster_of(facts_of(nodes, cluster_topology(levels=levels)))
+    shown = fetched(broadcaster)
+    rows = decoded(shown)
+    assert rows["a"]["labels"][RACK] in shown["placeholders"]
+    assert list(domain_path(nodes[0], broadcaster.views[0])) == []
     assert rows["b"]["labels"] == {label_keys.HOSTNAME: "b", RACK: "r1"}

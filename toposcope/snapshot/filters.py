@@ -8,6 +8,8 @@ from typing import Final
 
 from toposcope.api.cluster_topology import Requirement
 from toposcope.errors import ToposcopeError
+from toposcope.integrations.framework.node_affinity import Taint
+from toposcope.kube.pod_resources import is_gpu
 from toposcope.snapshot.model import NodeView
 from toposcope.snapshot.scope import Scope
 from toposcope.topology.hardware import State
@@ -55,16 +57,31 @@ class Mark(StrEnum):
     """The hardware does not answer its agent."""
     NO_AGENT = "no-agent"
     """It has GPUs and no agent has labelled it."""
+    TAINTED = "tainted"
+    """It takes only pods that tolerate a taint of its own, see `repelling`."""
 
 
 FAULTS = frozenset({Mark.NOT_READY, Mark.DEGRADED, Mark.UNKNOWN})
 """Marks of something broken; the others may be intended."""
 
 
+_TOLD_OTHERWISE: Final = frozenset(f"node.kubernetes.io/{why}" for why in ("not-ready", "unreachable", "unschedulable"))
+"""Keys of taints that repeat what other marks say."""
+
+
+def repelling(node: NodeView) -> tuple[Taint, ...]:
+    """The taints of a node that somebody has to tolerate by name.
+
+    Not those that repeat a mark, nor those whose key is a resource of GPUs: what requests GPUs tolerates these
+    (ExtendedResourceToleration).
+    """
+    return tuple(taint for taint in node.taints if taint.key not in _TOLD_OTHERWISE and not is_gpu(taint.key))
+
+
 def marks(node: NodeView) -> tuple[Mark, ...]:
     """The marks of a node, worst first; empty for most nodes."""
     state = node.state
-    if node.ready and node.schedulable and state is State.OK:
+    if node.ready and node.schedulable and state is State.OK and not node.taints:
         return ()
     found = []
     if not node.ready:
@@ -77,6 +94,8 @@ def marks(node: NodeView) -> tuple[Mark, ...]:
         found.append(Mark.NO_AGENT)
     if not node.schedulable:
         found.append(Mark.CORDONED)
+    if repelling(node):
+        found.append(Mark.TAINTED)
     return tuple(found)
 
 

@@ -265,6 +265,7 @@ class Broadcaster:
             nodes=nodes,
             other_nodes=others,
             views=[view.summary for view in views],
+            placeholders=rows.placeholders,
             changes=self._recent.newest_first,
         )
 

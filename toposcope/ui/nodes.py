@@ -5,7 +5,7 @@ from typing import Final
 
 from toposcope.api import label_keys
 from toposcope.api.matrix_annotation import reasons
-from toposcope.snapshot.filters import marks
+from toposcope.snapshot.filters import marks, value_at
 from toposcope.snapshot.model import NodeView
 from toposcope.topology.catalogue import BUILT_IN
 from toposcope.topology.node import OWN_NAME
@@ -24,10 +24,9 @@ FACTS: Final[Mapping[str, str]] = {
 """Key of `protocol.Nodes.facts` to label key."""
 
 NO_AGENT: Final = (
-    f"no agent has labelled it (no label {label_keys.GPUS}): check that the agent's DaemonSet has a pod on this node, "
-    "and read that pod's log"
+    f"without an agent's label {label_keys.GPUS}: check that the agent's DaemonSet has a pod there, and read its log"
 )
-NOT_SELECTED: Final = "no ClusterTopology selects it: compare its labels with spec.nodeSelector of each"
+NOT_SELECTED: Final = "outside every ClusterTopology: compare labels with each spec.nodeSelector"
 
 Free = Callable[[NodeView], int | None]
 
@@ -37,7 +36,7 @@ class RowBuilder:
 
     def __init__(self, views: Sequence[View]) -> None:
         self._views = views
-        self._placeholders = (views[0].scope.catalogue if views else BUILT_IN).placeholders
+        self.placeholders = sorted((views[0].scope.catalogue if views else BUILT_IN).placeholders)
         self.keys = keys_of(views)
 
     def shows(self, node: NodeView) -> bool:
@@ -54,7 +53,7 @@ class RowBuilder:
             marks=list(marks(node)),
             views=list(in_views),
             facts={name: value for name, key in FACTS.items() if (value := node.label(key)) is not None},
-            labels={key: value for key in self.keys if (value := _value(node, key, self._placeholders)) is not None},
+            labels={key: value for key in self.keys if (value := node.label(key)) is not None},
             reasons=list(reasons(node.matrix)),
             apart="" if in_views else self._apart(node),
         )
@@ -80,8 +79,8 @@ class RowBuilder:
                 free=None if None in frees else [count or 0 for count in frees],
                 marks=_lists(map(marks, shown)),
                 views=_lists(in_views),
-                facts={name: _column(shown, names, key, frozenset()) for name, key in FACTS.items()},
-                labels={key: _column(shown, names, key, self._placeholders) for key in self.keys},
+                facts={name: _column(shown, names, key) for name, key in FACTS.items()},
+                labels={key: _column(shown, names, key) for key in self.keys},
                 reasons={str(i): list(why) for i, node in enumerate(shown) if (why := reasons(node.matrix))},
                 apart={str(i): self._apart(node) for i, node in enumerate(shown) if not in_views[i]},
             ),
@@ -95,14 +94,8 @@ class RowBuilder:
         return NO_AGENT if node.label(label_keys.GPUS) is None else NOT_SELECTED
 
 
-def _value(node: NodeView, key: str, placeholders: frozenset[str]) -> str | None:
-    """A domain value; None also for what some tools write for "unknown"."""
-    value = node.label(key)
-    return None if value in placeholders else value
-
-
-def _column(nodes: Sequence[NodeView], names: Collection[str], key: str, absent: frozenset[str]) -> protocol.Column:
-    """One label of every node (`names` are those of all); values in `absent` count as absent."""
+def _column(nodes: Sequence[NodeView], names: Collection[str], key: str) -> protocol.Column:
+    """One label of every node; `names` are those of all."""
     # Nodes with equal label keys share one mapping.
     carried = {id(node.places): node.places.get(key) for node in nodes}
     values = [None if (place := carried[id(node.places)]) is None else node.values[place] for node in nodes]
@@ -111,7 +104,7 @@ def _column(nodes: Sequence[NodeView], names: Collection[str], key: str, absent:
     if own:  # a number stands for a node's own name, so that the names are not sent twice
         values = [OWN_NAME if value == node.name else value for node, value in zip(nodes, values, strict=True)]
         different = dict.fromkeys(values)
-    sent = [value for value in different if value is not None and value != OWN_NAME and value not in absent]
+    sent = [value for value in different if value is not None and value != OWN_NAME]
     codes: dict[str | None, int] = dict.fromkeys(different, protocol.ABSENT)
     codes.update((value, code) for code, value in enumerate(sent))
     if own:
@@ -128,7 +121,7 @@ def _lists(lists: Iterable[Sequence[str]]) -> protocol.ListColumn:
 def domain_path(node: NodeView, view: View) -> Iterator[str]:
     """The node's domain values in a view from the broadest level down, as far as they go."""
     for level in view.scope.levels:
-        value = _value(node, level.key, view.scope.catalogue.placeholders)
+        value = value_at(view.scope, node, level.key)
         if value is None:
             return
         yield value

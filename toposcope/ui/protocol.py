@@ -8,11 +8,11 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-VERSION: Final = 2
+VERSION: Final = 3
 """A page that was built for another version asks the user to reload it."""
 
 ABSENT: Final = -1
-"""In `Column.codes`: the node has no value, or one of those that tools write for "unknown"."""
+"""In `Column.codes`: the node has no value."""
 OWN_NAME: Final = -2
 """In `Column.codes`: the value is the node's own name."""
 
@@ -49,11 +49,11 @@ class Nodes(_Struct):
     facts: dict[str, Column]
     """Hardware, by fact: the keys are those of `toposcope.ui.nodes.FACTS`."""
     labels: dict[str, Column]
-    """Domain values, by label key: one column for each key that is a level of any view."""
+    """Label values, by label key: one column for each key that is a level of any view."""
     reasons: dict[str, list[str]]
     """Index (as a string) to why the node is degraded, in its agent's words; only for nodes that are."""
     apart: dict[str, str]
-    """Index (as a string) to why the node is in no view."""
+    """Index (as a string) to why the node is in no view: reads well after "1 node" and "3 nodes"."""
 
 
 class LevelView(_Struct):
@@ -171,6 +171,8 @@ class Snapshot(_Struct):
     other_nodes: int
     """Nodes without GPUs that no topology selects: not in `nodes`."""
     views: list[View]
+    placeholders: list[str]
+    """Label values that name no place, such as `no-topology`: a node with one lacks the level."""
     changes: list[Change]
     """The newest first."""
 
@@ -186,7 +188,7 @@ class Row(_Struct):
     facts: dict[str, str]
     """Only those that it has."""
     labels: dict[str, str]
-    """Domain values by label key, only those that it has."""
+    """Label values by label key, only those that it has."""
     reasons: list[str]
     apart: str
     """Empty: it is in a view."""

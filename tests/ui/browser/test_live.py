@@ -106,8 +106,8 @@ def test_a_level_that_goes_leaves_its_nodes_apart(page: Page, live: Shown) -> No
         labels(objects, name).pop(RACK)
     live.write(objects)
     expect(domain(page, "block block-2")).to_have_accessible_name(re.compile("4 nodes"))
-    expect(node(page, "h200-2")).to_have_accessible_name(re.compile("lacks rack"))
-    expect(page.get_by_role("tabpanel")).to_contain_text("3 nodes lacks rack")
+    expect(node(page, "h200-2")).to_have_accessible_name(re.compile("without a rack label"))
+    expect(page.get_by_role("tabpanel")).to_contain_text("3 nodes without a rack label")
 
 
 def test_stale_data_says_so_and_why(page: Page, live: Shown) -> None:

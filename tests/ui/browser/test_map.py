@@ -77,7 +77,7 @@ def test_the_whole_cluster_at_a_glance(page: Page, demo: Shown) -> None:
 
 def test_who_is_left_out_stands_apart_with_the_reason(page: Page, demo: Shown) -> None:
     page.goto(demo.address)
-    expect(node(page, "l40s-4")).to_have_accessible_name(re.compile(f"lacks rack \\(label {RACK}\\)"))
+    expect(node(page, "l40s-4")).to_have_accessible_name(re.compile(rf"left out: without a rack label \({RACK}\)"))
     expect(node(page, "l40s-3")).to_have_accessible_name(re.compile("no-agent"))
     lowest = domain(page, "block block-1").bounding_box()
     apart = node(page, "l40s-4").bounding_box()

@@ -13,6 +13,7 @@ import { Overview } from "./panel/overview.tsx";
 import { Tabs } from "./panel/tabs.tsx";
 import { Conditions, Staleness } from "./parts/banners.tsx";
 import { Header } from "./parts/header.tsx";
+import { Next } from "./parts/next.tsx";
 import { useTheme } from "./parts/theme.tsx";
 import { type Check, type CheckAnswer, type Found, VERSION, type View } from "./protocol.ts";
 import { matching } from "./search.ts";
@@ -52,7 +53,7 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
   const [marked, setMarked] = useState<Check | null>(null);
   const { table } = cluster;
   const view = viewOf(cluster, place.view) ?? NO_VIEW;
-  const forest = useMemo(() => forestOf(table, view), [table, view]);
+  const forest = useMemo(() => forestOf(table, view, cluster.placeholders), [table, view, cluster.placeholders]);
   const focus = useMemo(() => {
     // A link to a node may name nothing else.
     const home =
@@ -61,7 +62,7 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
   }, [forest, table, place.path, place.node]);
   const lens = useMemo(() => lensOf(place.lens, table, forest), [place.lens, table, forest]);
   const counts = useMemo(() => tally(lens, forest), [lens, forest]);
-  const health = useMemo(() => tally(byHealth(table), forest), [table, forest]);
+  const health = useMemo(() => tally(byHealth(table, forest), forest), [table, forest]);
   const apart = useMemo(() => {
     const counts = new Map<number, number>();
     for (const pen of forest.pens) {
@@ -145,6 +146,7 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
         <main id="main" tabIndex={-1}>
           <h1 class="sr-only">{place.node ?? `${view.name || "cluster"} ${pathOf(focus).join(" › ")}`}</h1>
           <Crumbs forest={forest} focus={focus} node={place.node} zoom={zoom} />
+          {place.node === null && <Next cluster={cluster} view={view} />}
           {place.node === null ? (
             <>
               <Legend
@@ -154,6 +156,7 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
                 focus={focus}
                 only={place.only}
                 theme={theme}
+                freeKnown={table.free !== null}
                 setLens={(key) => go({ lens: key, only: null }, true)}
                 setOnly={(only) => go({ only }, true)}
               />

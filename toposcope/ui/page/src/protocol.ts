@@ -1,6 +1,6 @@
 // What the server sends, as defined in `toposcope/ui/protocol.py`. Any string in here may be hostile: it is shown as text only.
 
-export const VERSION = 2;
+export const VERSION = 3;
 /** In `Column.codes`: the node has no value. */
 export const ABSENT = -1;
 /** In `Column.codes`: the value is the node's own name. */
@@ -97,6 +97,8 @@ export interface Snapshot {
   nodes: Nodes;
   otherNodes: number;
   views: View[];
+  /** Label values that name no place: a node with one lacks the level. */
+  placeholders: string[];
   changes: Change[];
 }
 

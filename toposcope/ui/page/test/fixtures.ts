@@ -56,13 +56,14 @@ export function snapshot(nodes: Made[], views: View[] = [view("cluster")]): Snap
     },
     otherNodes: 0,
     views,
+    placeholders: ["no-topology"],
     changes: [],
   };
 }
 
 export function forest(nodes: Made[], shown: View = view("cluster")) {
-  const { table } = clusterOf(snapshot(nodes, [shown]));
-  return { table, forest: forestOf(table, shown) };
+  const { table, placeholders } = clusterOf(snapshot(nodes, [shown]));
+  return { table, forest: forestOf(table, shown, placeholders) };
 }
 
 export function row(name: string, change: Partial<Row> = {}): Row {

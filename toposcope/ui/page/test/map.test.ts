@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { hit, type Layout, layoutOf } from "../src/map/layout.ts";
+import { hit, type Layout, layoutOf, penRoom } from "../src/map/layout.ts";
 import { cut, route } from "../src/map/text.ts";
 import { type Box, columnsFor, grid, tile } from "../src/map/tiles.ts";
 import { domainAt } from "../src/model/domains.ts";
@@ -132,6 +132,25 @@ test("who stands apart is drawn below everything else, and only in the whole", (
   assert.deepEqual(layoutOf(table, tree, domainAt(tree, ["b0"]).domain, 900, 600).pens, []);
 });
 
+test("who stands apart has room for names on a narrow screen too", () => {
+  const reasons = ["x", "y", "z"].map((apart) => ({ name: apart, views: [], apart }));
+  const { table, forest: tree } = forest([...racks(2, 400), ...reasons]);
+  const layout = layoutOf(table, tree, tree.root, 360, 570 + penRoom(3, 360));
+
+  assert.equal(layout.pens.length, 3);
+  for (const box of nodeBoxes(layout).slice(layout.apart)) assert.ok(box.h >= 40 && box.w >= 80);
+});
+
+test("a domain that is too narrow for its name has it along its side", () => {
+  const { table, forest: tree } = forest([...racks(11, 40), { name: "z", block: "small", rack: "r", gpus: 210 }]);
+  const layout = layoutOf(table, tree, tree.root, 900, 600);
+
+  const small = layout.domains.find((box) => box.domain.value === "r");
+  assert.ok(small && small.w < 60, "the case is about a narrow box");
+  assert.deepEqual([small.head > 0, small.upright], [true, true]);
+  assert.ok(layout.domains.filter((box) => box.depth === 1).every((box) => box.head > 0));
+});
+
 test("a point is the node there, else the narrowest domain, else nothing", () => {
   const { table, forest: tree } = forest(racks(4, 4));
   const layout = layoutOf(table, tree, tree.root, 900, 600);
@@ -155,7 +174,7 @@ test("texts keep their ends", () => {
   const measure = (text: string): number => Array.from(text).length;
 
   assert.equal(cut("rack-1", 10, measure), "rack-1");
-  assert.equal(cut("0123456789", 8, measure), "0123…789");
+  assert.equal(cut("0123456789", 8, measure), "01…56789");
   assert.equal(cut("0123456789", 2, measure), "");
   assert.equal(cut("👩‍🚀👩‍🚀👩‍🚀👩‍🚀", 5, measure).length > 0, true);
   assert.equal(route(["a", "55c2d310-698c-4ab6-864f-82cfbd9dfc5a.32766"]), "a › 55c2d310-698….32766");

@@ -43,13 +43,15 @@ test("a node that lacks a level, or is in no view, stands apart with its reason;
   const { forest: tree } = forest([
     { name: "a" },
     { name: "b", rack: null },
-    { name: "c", views: [], apart: "no agent has labelled it" },
+    { name: "c", views: [], apart: "without an agent" },
     { name: "d", views: ["other"] },
+    { name: "e", rack: "no-topology" },
   ]);
 
   assert.deepEqual(tree.pens, [
-    { reason: "lacks rack (label label/rack)", nodes: [1] },
-    { reason: "no agent has labelled it", nodes: [2] },
+    { reason: "without a rack label (label/rack)", nodes: [1] },
+    { reason: "without an agent", nodes: [2] },
+    { reason: 'whose rack label says "no-topology", which names no rack (label/rack)', nodes: [4] },
   ]);
   assert.deepEqual([...tree.order], [0]);
   assert.deepEqual(pathOf(tree.home[1] ?? tree.root), ["b1"]);
@@ -128,18 +130,20 @@ test("a node is coloured by its worst mark, and domains count what is in them", 
     { name: "a", marks: ["not-ready", "degraded"] },
     { name: "b", rack: "r2", marks: ["cordoned"] },
     { name: "c", rack: "r2" },
+    { name: "d", rack: null },
+    { name: "e", rack: null, marks: ["degraded"] },
   ]);
-  const lens = byHealth(table);
+  const lens = byHealth(table, tree);
 
   assert.deepEqual(
     [...lens.of].map((at) => lens.categories[at]?.key),
-    ["not-ready", "cordoned", "ok"],
+    ["not-ready", "cordoned", "ok", "left-out", "degraded"],
   );
   const width = lens.categories.length;
-  assert.deepEqual([...tally(lens, tree).subarray(0, width)], [1, 1, 0, 0, 0, 1]);
+  assert.deepEqual([...tally(lens, tree).subarray(0, width)], [1, 1, 0, 0, 0, 1, 0, 0]);
   const rack = domainAt(tree, ["b1", "r2"]).domain.id * width;
-  assert.deepEqual([...tally(lens, tree).subarray(rack, rack + width)], [1, 0, 0, 0, 0, 1]);
-  assert.deepEqual([...tally(lens, tree, Uint8Array.of(0, 0, 1)).subarray(0, width)], [1, 0, 0, 0, 0, 0]);
+  assert.deepEqual([...tally(lens, tree).subarray(rack, rack + width)], [1, 0, 0, 0, 0, 1, 0, 0]);
+  assert.deepEqual([...tally(lens, tree, Uint8Array.of(0, 0, 1)).subarray(0, width)], [1, 0, 0, 0, 0, 0, 0, 0]);
 });
 
 test("free GPUs are told in four steps", () => {
@@ -176,7 +180,7 @@ test("coverage names what is lacking", () => {
 
   assert.deepEqual(
     [...lens.of].map((at) => lens.categories[at]?.label),
-    ["carries every level", "lacks rack (label label/rack)", "in another topology"],
+    ["carries every level", "without a rack label (label/rack)", "in another topology"],
   );
 });
 

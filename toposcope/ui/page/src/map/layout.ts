@@ -9,6 +9,8 @@ export interface DomainBox extends Box {
   readonly chain: readonly Domain[];
   /** Height of the line with its name; 0: no room for one. */
   readonly head: number;
+  /** The line stands on its end, along the left side of a box that is too narrow for it. */
+  readonly upright: boolean;
   /** Nestedness from the focus; 1: stands in it directly. */
   readonly depth: number;
   /** Drawn as one: what is in it would be too small. */
@@ -40,6 +42,10 @@ const LEAST = 3.2;
 /** And domains by the one around them. */
 const SMALL = 6;
 const HEAD = 22;
+/** The least height of a pen: its reason, and nodes with their names. */
+const PEN = 84;
+/** From this width on pens stand side by side. */
+const ABREAST = 600;
 
 export function layoutOf(table: Table, forest: Forest, focus: Domain, width: number, height: number): Layout {
   const domains: DomainBox[] = [];
@@ -67,7 +73,7 @@ export function layoutOf(table: Table, forest: Forest, focus: Domain, width: num
     if (singles.length) sizes.push(singles.reduce((sum, node) => sum + (table.gpus[node] || 1), 0));
     const spots = tile(sizes, box, gap);
     // Names on some of them only would look as if the others were something else.
-    const heads = spots.filter(hasRoomForName).length * 3 >= spots.length * 2;
+    const heads = spots.filter((spot) => hasRoomForName(spot) || isNarrow(spot)).length * 3 >= spots.length * 2;
     inner.forEach((child, at) => {
       const spot = spots[at];
       if (spot) place(child, spot, depth + 1, heads);
@@ -91,36 +97,38 @@ export function layoutOf(table: Table, forest: Forest, focus: Domain, width: num
     const chain: Domain[] = [];
     for (let here: Domain | null = last; here && here !== domain.parent; here = here.parent) chain.unshift(here);
     const count = last.end - last.start;
-    const head = heads && hasRoomForName(spot) ? HEAD : 0;
-    const pad = head ? (spot.w > 160 ? 6 : 4) : spot.w > 24 && spot.h > 24 ? 2 : 1;
-    const inside = { x: spot.x + pad, y: spot.y + (head || pad), w: spot.w - 2 * pad, h: spot.h - (head || pad) - pad };
+    const upright = !hasRoomForName(spot) && isNarrow(spot);
+    const head = heads && (upright || hasRoomForName(spot)) ? HEAD : 0;
+    const pad = head && !upright ? (spot.w > 160 ? 6 : 4) : spot.w > 24 && spot.h > 24 ? 2 : 1;
+    const [left, top] = upright ? [head || pad, pad] : [pad, head || pad];
+    const inside = { x: spot.x + left, y: spot.y + top, w: spot.w - left - pad, h: spot.h - top - pad };
     const room = Math.max(inside.w, 0) * Math.max(inside.h, 0);
     // What is in it is domains or nodes: domains are told apart as long as each has some pixels for its shares.
     const parts = last.children.length || count;
     const least = last.children.length ? SMALL : LEAST;
     const whole = room / Math.max(parts, 1) < least * least || inside.w < least || inside.h < least;
-    domains.push({ ...spot, domain: last, chain, head, depth, whole });
+    domains.push({ ...spot, domain: last, chain, head, upright, depth, whole });
     if (!whole) fill(last, inside, depth);
   };
 
   const pens = focus.parent ? [] : forest.pens;
-  const strip = pens.length ? stripHeight(pens, forest, height) : 0;
+  const across = width >= ABREAST;
+  const shown = pens.slice(0, across ? 6 : 3);
+  const strip = stripHeight(shown, forest, width, height);
   const body = { x: 0, y: 0, w: width, h: height - (strip ? strip + 14 : 0) };
   const start = narrowed(focus);
   if (focus.end > focus.start) fill(start, body, 0);
   const apart = nodes.length;
   const penBoxes: PenBox[] = [];
   if (strip) {
-    const shown = pens.slice(0, width < 600 ? 3 : 6);
     // By the root of their counts: a pen of one node still has room for its reason.
     const sizes = shown.map((pen) => Math.sqrt(pen.nodes.length));
     const total = sizes.reduce((sum, size) => sum + size, 0);
-    const across = width >= 600;
     let at = across ? 0 : body.h + 14;
     shown.forEach((pen, index) => {
       const share = (sizes[index] ?? 0) / total;
       const gap = 10;
-      const least = across ? Math.min(190, (width - gap * (shown.length - 1)) / shown.length) : 0;
+      const least = across ? Math.min(190, (width - gap * (shown.length - 1)) / shown.length) : PEN;
       const free = (across ? width : strip) - gap * (shown.length - 1) - least * shown.length;
       const long = least + free * share;
       const box = across ? { x: at, y: body.h + 14, w: long, h: strip } : { x: 0, y: at, w: width, h: long };
@@ -154,6 +162,11 @@ function hasRoomForName(box: Box): boolean {
   return box.h >= 40 && box.w >= 60;
 }
 
+/** Whether a name has room along the side only. */
+function isNarrow(box: Box): boolean {
+  return box.w < 60 && box.w >= 36 && box.h >= 100;
+}
+
 /** A part of the room at its beginning in which so many nodes have 90 by 46 pixels. */
 function tight(count: number, box: Box): Box {
   const columns = Math.max(1, Math.min(count, Math.floor(box.w / 90)));
@@ -161,10 +174,17 @@ function tight(count: number, box: Box): Box {
   return { x: box.x, y: box.y, w: Math.min(box.w, columns * 90), h: Math.min(box.h, rows * 46) };
 }
 
-function stripHeight(pens: readonly Pen[], forest: Forest, height: number): number {
+function stripHeight(pens: readonly Pen[], forest: Forest, width: number, height: number): number {
+  if (!pens.length) return 0;
   const apart = pens.reduce((sum, pen) => sum + pen.nodes.length, 0);
   const share = apart / Math.max(apart + forest.order.length, 1);
-  return Math.round(Math.min(Math.max(84, height * share * 1.2), height * 0.4));
+  const least = penRoom(pens.length, width);
+  return Math.round(Math.max(least, Math.min(height * share * 1.2, height * 0.4)));
+}
+
+/** The least height of so many pens: side by side, on a narrow screen one below the other. */
+export function penRoom(pens: number, width: number): number {
+  return width >= ABREAST ? PEN : Math.min(pens, 3) * (PEN + 10) - 10;
 }
 
 function gapAt(depth: number, box: Box): number {

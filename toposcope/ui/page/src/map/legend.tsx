@@ -12,11 +12,13 @@ interface Props {
   focus: Domain;
   only: string | null;
   theme: string;
+  /** False where pods, and with them what is taken, are unknown. */
+  freeKnown: boolean;
   setLens(lens: LensKey): void;
   setOnly(only: string | null): void;
 }
 
-export function Legend({ lens, counts, apart, focus, only, theme, setLens, setOnly }: Props) {
+export function Legend({ lens, counts, apart, focus, only, theme, freeKnown, setLens, setOnly }: Props) {
   const width = lens.categories.length;
   const inFocus = (at: number): number =>
     (counts[focus.id * width + at] ?? 0) + (focus.parent ? 0 : (apart.get(at) ?? 0));
@@ -59,8 +61,21 @@ export function Legend({ lens, counts, apart, focus, only, theme, setLens, setOn
           </button>
         )}
       </fieldset>
+      <p class="squares">
+        <Square full /> {freeKnown ? "free GPU" : "GPU"}
+        {freeKnown && (
+          <>
+            <Square /> taken
+          </>
+        )}
+      </p>
     </div>
   );
+}
+
+/** As on the map: a GPU of a node. */
+export function Square({ full = false }: { full?: boolean }) {
+  return <i class={full ? "square full" : "square"} aria-hidden="true" />;
 }
 
 /** The colour with its pattern, drawn by what draws the map. */

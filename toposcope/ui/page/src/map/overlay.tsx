@@ -1,7 +1,7 @@
 // A button over each thing on the map that one can go to: arrows move between them as they lie, Enter goes in.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Domain, type Forest, levelName, narrowed } from "../model/domains.ts";
-import { HEALTH, healthOf } from "../model/lens.ts";
+import { HEALTH, healthAt } from "../model/lens.ts";
 import { listOf, type Table } from "../model/table.ts";
 import type { Layout } from "./layout.ts";
 import { troubled } from "./paint.ts";
@@ -128,7 +128,7 @@ export function aboutDomain(domain: Domain, forest: Forest, health: Uint32Array)
 export function aboutNode(node: number, table: Table, forest: Forest): string {
   const marks = listOf(table.marks, node);
   const free = table.free ? `, ${table.free[node] ?? 0} free` : "";
-  const health = marks.length ? marks.join(", ") : (HEALTH[healthOf(marks)]?.label ?? "");
+  const health = marks.length ? marks.join(", ") : (HEALTH[healthAt(table, forest, node)]?.label ?? "");
   const why = [
     ...(table.reasons.get(node) ?? []).slice(0, 1),
     ...(forest.why.has(node) ? [forest.why.get(node)] : []),

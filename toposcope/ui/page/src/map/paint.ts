@@ -1,7 +1,7 @@
 // The map on a canvas: domains as frames with their names, nodes as cells, and what must not be overlooked on top.
 import { type Domain, type Forest, levelName } from "../model/domains.ts";
-import { HEALTH, healthOf, type Lens } from "../model/lens.ts";
-import { listOf, type Table, word } from "../model/table.ts";
+import { HEALTH, healthAt, type Lens } from "../model/lens.ts";
+import { type Table, word } from "../model/table.ts";
 import type { DomainBox, Layout, PenBox } from "./layout.ts";
 import { cut, type Measure, many, measuring } from "./text.ts";
 import type { Theme } from "./theme.ts";
@@ -31,7 +31,16 @@ export function paint(context: CanvasRenderingContext2D, scene: Scene, theme: Th
   for (const pen of scene.layout.pens) paintPen(context, pen, theme);
   for (const box of scene.layout.domains) paintFrame(context, scene, box, theme);
   paintNodes(context, scene, theme);
-  for (const box of scene.layout.domains) if (box.head) paintHead(context, scene, box, theme);
+  for (const box of scene.layout.domains) {
+    if (!box.head) continue;
+    context.save();
+    if (box.upright) {
+      context.translate(box.x, box.y + box.h);
+      context.rotate(-Math.PI / 2);
+      paintHead(context, scene, { ...box, x: 0, y: 0, w: box.h, h: box.w }, theme);
+    } else paintHead(context, scene, box, theme);
+    context.restore();
+  }
   for (const box of scene.layout.domains)
     if (box.chain.some((domain) => scene.fits.has(domain))) paintFit(context, box, theme);
 }
@@ -63,7 +72,9 @@ function paintShares(context: CanvasRenderingContext2D, scene: Scene, box: Domai
   const width = lens.categories.length;
   const row = box.domain.id * width;
   const total = Math.max(box.domain.end - box.domain.start, 1);
-  const top = box.y + (box.head || 0);
+  const top = box.y + (box.upright ? 0 : box.head);
+  const left = box.x + (box.upright ? box.head : 0);
+  const wide = box.x + box.w - left;
   let bottom = box.y + box.h;
   const room = bottom - top;
   const order = lens.categories
@@ -77,7 +88,7 @@ function paintShares(context: CanvasRenderingContext2D, scene: Scene, box: Domai
     const h = Math.min(Math.max((room * count) / total, least), bottom - top);
     context.globalAlpha = highlightedCounts && !highlightedCounts[row + at] ? DIM : 1;
     context.fillStyle = theme.fill(category, h > 9 && box.w > 9);
-    context.fillRect(box.x, bottom - h, box.w, h);
+    context.fillRect(left, bottom - h, wide, h);
     bottom -= h;
   }
   context.globalAlpha = 1;
@@ -138,7 +149,7 @@ function paintNodes(context: CanvasRenderingContext2D, scene: Scene, theme: Them
     const dim = highlighted && !highlighted[node];
     context.globalAlpha = dim ? 0.4 : 1;
     const category = lens.categories[lens.of[node] ?? 0];
-    const health = healthOf(listOf(table.marks, node));
+    const health = healthAt(table, scene.forest, node);
     if (health && lens.key !== "health")
       paintMark(
         context,
@@ -326,7 +337,7 @@ function paintPen(context: CanvasRenderingContext2D, box: PenBox, theme: Theme):
   const x = box.x + 10 + measuring(context, bold)(count) + 8;
   context.font = plain;
   context.fillStyle = theme.colour("soft");
-  context.fillText(cut(box.pen.reason, box.x + box.w - 10 - x, measuring(context, plain)), x, middle);
+  context.fillText(cut(box.pen.reason, box.x + box.w - 10 - x, measuring(context, plain), 0), x, middle);
 }
 
 function paintFit(context: CanvasRenderingContext2D, box: DomainBox, theme: Theme): void {

@@ -2,13 +2,16 @@
 
 export type Measure = (text: string) => number;
 
-/** The text, or what of its beginning and end fits with an ellipsis between them; empty where nothing useful does. */
-export function cut(text: string, room: number, measure: Measure): string {
+/**
+ * The text, or what of its beginning and end fits with an ellipsis between them; empty where nothing useful does.
+ * `end` is how much of that is the end: domains and nodes differ there, sentences do not.
+ */
+export function cut(text: string, room: number, measure: Measure, end = 0.6): string {
   if (measure(text) <= room) return text;
   const letters = Array.from(text);
   let keep = Math.floor((letters.length * room) / measure(text));
   for (; keep >= 3; keep--) {
-    const tail = Math.floor(keep * 0.45);
+    const tail = Math.ceil(keep * end);
     const short = `${letters.slice(0, keep - tail).join("")}…${tail ? letters.slice(-tail).join("") : ""}`;
     if (measure(short) <= room) return short;
   }

@@ -85,6 +85,10 @@ function drawn(pattern: Pattern, tone: string, ink: string, density: number): Ca
       pen.lineTo(shift + SIDE + 1, SIDE + 1);
     }
   }
+  if (pattern === "bars") {
+    pen.moveTo(-1, SIDE / 2);
+    pen.lineTo(SIDE + 1, SIDE / 2);
+  }
   pen.stroke();
   if (pattern === "dots") {
     for (const [x, y] of [

@@ -2,7 +2,7 @@
 import type { RefObject } from "preact";
 import { useState } from "preact/hooks";
 import { type Forest, levelName, pathOf } from "../model/domains.ts";
-import { HEALTH, healthOf } from "../model/lens.ts";
+import { HEALTH, healthAt } from "../model/lens.ts";
 import { listOf, type Table, word } from "../model/table.ts";
 import type { Hit } from "./layout.ts";
 import { figure, many, route } from "./text.ts";
@@ -59,7 +59,7 @@ export function Tip({ register, table, forest, health, width, height }: Props) {
   }
   const { node } = target;
   const marks = listOf(table.marks, node);
-  const category = HEALTH[healthOf(marks)];
+  const category = HEALTH[healthAt(table, forest, node)];
   const home = forest.home[node];
   const why = table.reasons.get(node) ?? [];
   return (
@@ -78,7 +78,7 @@ export function Tip({ register, table, forest, health, width, height }: Props) {
           {reason}
         </div>
       ))}
-      {forest.why.has(node) && <div class="why">Stands apart: {forest.why.get(node)}</div>}
+      {forest.why.has(node) && <div class="why">Left out: {forest.why.get(node)}</div>}
     </div>
   );
 }

@@ -2,7 +2,7 @@
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Domain, narrowed } from "../model/domains.ts";
-import { hit, type Layout, layoutOf } from "./layout.ts";
+import { hit, type Layout, layoutOf, penRoom } from "./layout.ts";
 import { itemsOf, Overlay } from "./overlay.tsx";
 import { paint, type Scene } from "./paint.ts";
 import { themeOf } from "./theme.ts";
@@ -113,6 +113,7 @@ export function MapView(props: MapProps) {
     <div
       class="map"
       ref={frame}
+      style={{ "--pens": focus.parent || !forest.pens.length ? "0px" : `${penRoom(forest.pens.length, size.w)}px` }}
       onClick={onClick}
       onMouseMove={onMove}
       onMouseLeave={() => tip.current(null)}

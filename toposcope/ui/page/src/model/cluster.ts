@@ -11,6 +11,7 @@ export interface Cluster {
   readonly table: Table;
   readonly otherNodes: number;
   readonly views: readonly View[];
+  readonly placeholders: ReadonlySet<string>;
   readonly changes: readonly Change[];
 }
 
@@ -27,6 +28,7 @@ export function clusterOf(snapshot: Snapshot): Cluster {
     status,
     otherNodes,
     views,
+    placeholders: new Set(snapshot.placeholders),
     table: tableOf(snapshot.nodes),
     changes: snapshot.changes.slice(0, MAX_CHANGES),
   };

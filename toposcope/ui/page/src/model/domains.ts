@@ -22,7 +22,7 @@ export interface Domain {
   free: number | null;
 }
 
-/** Nodes that schedulers skip, with the reason that they share. */
+/** Nodes that schedulers skip, with the reason that they share. It stands after "1 node" as well as after "3 nodes". */
 export interface Pen {
   readonly reason: string;
   readonly nodes: number[];
@@ -45,7 +45,7 @@ export interface Forest {
   readonly why: ReadonlyMap<number, string>;
 }
 
-export function forestOf(table: Table, view: View): Forest {
+export function forestOf(table: Table, view: View, placeholders: ReadonlySet<string> = new Set()): Forest {
   const all: Domain[] = [];
   const grow = (depth: number, value: string, parent: Domain | null): Domain => {
     const free = table.free ? 0 : null;
@@ -69,6 +69,9 @@ export function forestOf(table: Table, view: View): Forest {
   const within = new Map<Domain, Map<string, Domain>>();
   const levels = view.levels.filter((level) => level.inTopology);
   const columns = levels.map((level) => table.labels.get(level.key));
+  const nowhere = columns.map(
+    (column) => new Set(column?.values.flatMap((value, at) => (placeholders.has(value) ? at : []))),
+  );
   const home: (Domain | undefined)[] = new Array(table.names.length);
   const pens = new Map<string, number[]>();
   const put = (reason: string, node: number) => {
@@ -88,7 +91,7 @@ export function forestOf(table: Table, view: View): Forest {
     let lacks = -1;
     for (let depth = 0; depth < columns.length; depth++) {
       const code = columns[depth]?.codes[node] ?? ABSENT;
-      if (code === ABSENT) {
+      if (code === ABSENT || nowhere[depth]?.has(code)) {
         lacks = depth;
         break;
       }
@@ -112,7 +115,7 @@ export function forestOf(table: Table, view: View): Forest {
     }
     home[node] = here;
     const level = levels[lacks];
-    if (level) put(`lacks ${level.domain} (label ${level.key})`, node);
+    if (level) put(lacking(level, word(columns[lacks], table.names, node)), node);
     else here.nodes.push(node);
   }
   const order = new Int32Array(table.names.length);
@@ -122,6 +125,11 @@ export function forestOf(table: Table, view: View): Forest {
   gathered.sort((a, b) => b.nodes.length - a.nodes.length);
   const why = new Map(gathered.flatMap(({ reason, nodes }) => nodes.map((node) => [node, reason] as const)));
   return { view, levels, root, all, order: order.subarray(0, used), rank, home, pens: gathered, why };
+}
+
+function lacking({ domain, key }: LevelView, placeholder: string | undefined): string {
+  if (placeholder === undefined) return `without a ${domain} label (${key})`;
+  return `whose ${domain} label says "${placeholder}", which names no ${domain} (${key})`;
 }
 
 function settle(domain: Domain, table: Table, order: Int32Array, rank: Int32Array, from: number): number {

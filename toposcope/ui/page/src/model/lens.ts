@@ -3,7 +3,7 @@ import type { Forest } from "./domains.ts";
 import { listOf, type Table, type Words } from "./table.ts";
 
 /** How a category is drawn besides its colour, for colour-blind users. */
-export type Pattern = "plain" | "hatch" | "cross" | "dots" | "slash" | "hollow";
+export type Pattern = "plain" | "hatch" | "cross" | "dots" | "slash" | "bars" | "hollow";
 
 export interface Category {
   readonly key: string;
@@ -46,7 +46,17 @@ export const HEALTH: readonly Category[] = [
   mark("unknown", "unknown", "dots", "its hardware does not answer"),
   mark("no-agent", "no agent", "hollow", "has GPUs, and no agent has labelled it"),
   mark("cordoned", "cordoned", "slash", "takes no new pods"),
+  mark("tainted", "tainted", "bars", "takes only pods that tolerate its taint"),
+  mark("left-out", "left out", "hollow", "well, but schedulers that go by this topology skip it"),
 ];
+const UNKNOWN = 3;
+const LAST_TROUBLE = 4;
+const LEFT_OUT = HEALTH.length - 1;
+
+/** Whether a category of health is trouble: a cordon or a taint may be meant, and who is left out is told apart. */
+export function isTrouble(health: number): boolean {
+  return health > 0 && health <= LAST_TROUBLE;
+}
 
 function mark(key: string, label: string, pattern: Pattern, hint: string): Category {
   return { key, label, tone: `health-${key}`, pattern, rare: key !== "ok", hint };
@@ -57,13 +67,18 @@ export function healthOf(marks: readonly string[]): number {
   const worst = marks[0];
   if (worst === undefined) return 0;
   const index = HEALTH.findIndex(({ key }) => key === worst);
-  return index < 0 ? 3 : index;
+  return index < 0 ? UNKNOWN : index;
+}
+
+/** The category of health of a node in a view: one that stands apart is not well, even if nothing is wrong with it. */
+export function healthAt(table: Table, forest: Forest, node: number): number {
+  return healthOf(listOf(table.marks, node)) || (forest.why.has(node) ? LEFT_OUT : 0);
 }
 
 export function lensOf(key: LensKey, table: Table, forest: Forest): Lens {
   switch (key) {
     case "health":
-      return byHealth(table);
+      return byHealth(table, forest);
     case "free":
       return byFree(table);
     case "coverage":
@@ -75,9 +90,10 @@ export function lensOf(key: LensKey, table: Table, forest: Forest): Lens {
   }
 }
 
-export function byHealth(table: Table): Lens {
+export function byHealth(table: Table, forest: Forest): Lens {
   const codes = Uint8Array.from(table.marks.values, (_, code) => healthOf(table.marks.values[code] ?? []));
   const of = Uint8Array.from(table.names, (_, node) => codes[table.marks.codes[node] ?? 0] ?? 0);
+  for (const node of forest.why.keys()) of[node] ||= LEFT_OUT;
   return { key: "health", categories: HEALTH, of };
 }
 
@@ -237,10 +253,4 @@ export function tally(lens: Lens, forest: Forest, highlighted: Uint8Array | null
     }
   }
   return counts;
-}
-
-/** Whether a node has trouble that every lens shows as a mark. */
-export function hurts(table: Table, node: number): boolean {
-  const health = healthOf(listOf(table.marks, node));
-  return health === 1 || health === 2 || health === 3;
 }

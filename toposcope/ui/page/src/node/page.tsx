@@ -82,7 +82,7 @@ export function NodePage({ name, source, edition, now, close }: Props) {
 }
 
 function Marks({ node }: { node: NodeDetail }) {
-  const marks = node.marks.length ? node.marks : ["ok"];
+  const marks = node.marks.length ? node.marks : [node.lacking.length ? "left-out" : "ok"];
   return (
     <ul class="marks">
       {marks.map((mark) => {

@@ -1,10 +1,10 @@
 // What is shown, in numbers: how much, how free, where it hurts, which levels there are.
-
+import { Fragment } from "preact";
 import { figure, many, route } from "../map/text.ts";
 import { Swatch } from "../map/tip.tsx";
 import { contains, type Domain, type Forest, pathOf } from "../model/domains.ts";
-import { HEALTH, healthOf } from "../model/lens.ts";
-import { listOf, type Table } from "../model/table.ts";
+import { HEALTH, healthAt, isTrouble } from "../model/lens.ts";
+import type { Table } from "../model/table.ts";
 import type { View } from "../protocol.ts";
 
 interface Props {
@@ -19,13 +19,17 @@ const SHOWN = 12;
 
 export function Overview({ table, forest, focus, otherNodes, open }: Props) {
   const ailing = inTrouble(table, forest, focus);
-  const count = focus.end - focus.start;
+  const inside = focus.end - focus.start;
+  const apart = standingApart(forest, focus);
+  // Of the whole view what its ClusterTopology counts, which includes nodes that lack a level.
+  const { nodes, gpus } = focus.parent ? { nodes: inside, gpus: focus.gpus } : forest.view;
   return (
     <>
       <dl class="figures">
-        <Figure value={focus.gpus} name="GPUs" />
+        <Figure value={gpus} name="GPUs" />
         <Figure value={focus.free} name="free" />
-        <Figure value={count} name={count === 1 ? "node" : "nodes"} />
+        <Figure value={nodes} name={nodes === 1 ? "node" : "nodes"} />
+        {apart.length > 0 && <Figure value={apart.length} name="left out" alarm />}
         <Figure value={ailing.length} name="in trouble" alarm={ailing.length > 0} />
       </dl>
       <section>
@@ -54,14 +58,18 @@ export function Overview({ table, forest, focus, otherNodes, open }: Props) {
 export function inTrouble(table: Table, forest: Forest, focus: Domain): number[] {
   const troubled: { node: number; severity: number }[] = [];
   const look = (node: number): void => {
-    const severity = healthOf(listOf(table.marks, node));
-    if (severity && HEALTH[severity]?.key !== "cordoned") troubled.push({ node, severity });
+    const severity = healthAt(table, forest, node);
+    if (isTrouble(severity)) troubled.push({ node, severity });
   };
   for (let at = focus.start; at < focus.end; at++) look(forest.order[at] ?? 0);
-  for (const pen of forest.pens) {
-    for (const node of pen.nodes) if (!focus.parent || contains(focus, forest.home[node])) look(node);
-  }
+  for (const node of standingApart(forest, focus)) look(node);
   return troubled.sort((a, b) => a.severity - b.severity).map(({ node }) => node);
+}
+
+/** Nodes that stand apart: all of them in the whole view, in a domain those that have it and lack a narrower one. */
+function standingApart(forest: Forest, focus: Domain): number[] {
+  const all = forest.pens.flatMap((pen) => pen.nodes);
+  return focus.parent ? all.filter((node) => contains(focus, forest.home[node])) : all;
 }
 
 function Figure({ value, name, alarm = false }: { value: number | null; name: string; alarm?: boolean }) {
@@ -84,7 +92,7 @@ function Ailing({
   forest: Forest;
   open(node: number): void;
 }) {
-  const category = HEALTH[healthOf(listOf(table.marks, node))];
+  const category = HEALTH[healthAt(table, forest, node)];
   const home = forest.home[node];
   const reasons = table.reasons.get(node) ?? [];
   const why = reasons[0] ?? forest.why.get(node) ?? category?.hint;
@@ -135,18 +143,24 @@ function Levels({ view }: { view: View }) {
         </thead>
         <tbody>
           {view.levels.map((level) => (
-            <tr key={level.key} class={level.problem ? "faulty" : ""}>
-              <th scope="row" title={level.key}>
-                {level.domain}
-                {level.required && <small> required</small>}
-              </th>
-              <td>{figure(level.domains)}</td>
-              <td>
-                {figure(level.nodes)}
-                {level.missing > 0 && <span class="lack"> −{figure(level.missing)}</span>}
-                {level.problem && <span class="why">{level.problem}</span>}
-              </td>
-            </tr>
+            <Fragment key={`${level.domain} ${level.key}`}>
+              <tr>
+                <th scope="row" title={level.key}>
+                  {level.domain}
+                  {level.required && <small> required</small>}
+                </th>
+                <td>{figure(level.domains)}</td>
+                <td>
+                  {figure(level.nodes)}
+                  {level.missing > 0 && <span class="lack"> −{figure(level.missing)}</span>}
+                </td>
+              </tr>
+              {level.problem && (
+                <tr class="why">
+                  <td colSpan={3}>{level.problem}</td>
+                </tr>
+              )}
+            </Fragment>
           ))}
         </tbody>
       </table>

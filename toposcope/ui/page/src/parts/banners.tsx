@@ -1,7 +1,9 @@
 // What to read first: stale data, and conditions of the ClusterTopology that are not True.
+import { many } from "../map/text.ts";
 import { failingConditions } from "../model/cluster.ts";
 import type { ConditionView, Status, View } from "../protocol.ts";
 import { clock, lasting, since } from "../time.ts";
+import { useMedia } from "./media.ts";
 
 interface StaleProps {
   status: Status;
@@ -36,6 +38,7 @@ export function Staleness({ status, receivedAt, silent, heardAt, now }: StalePro
 const MAX_ROWS = 3;
 
 export function Conditions({ view, warnings, now }: { view: View; warnings: readonly string[]; now: number }) {
+  const narrow = useMedia("(max-width: 620px)");
   const failing = failingConditions(view);
   const problems = [...view.problems, ...warnings];
   if (!failing.length && !problems.length) return null;
@@ -51,6 +54,23 @@ export function Conditions({ view, warnings, now }: { view: View; warnings: read
     )),
   ];
   const rest = rows.slice(MAX_ROWS);
+  if (narrow) {
+    const names = failing.map((condition) => `${condition.type}=${condition.status}`);
+    if (problems.length) names.push(many(problems.length, "warning"));
+    return (
+      <section class="conditions" aria-label="Conditions that are not True">
+        <details>
+          <summary class={failing.some(isGrave) ? "grave" : "mild"}>
+            <span class="sign" aria-hidden="true">
+              ▲
+            </span>{" "}
+            <strong>{names.join(", ")}</strong>
+          </summary>
+          <ul>{rows}</ul>
+        </details>
+      </section>
+    );
+  }
   return (
     <section class="conditions" aria-label="Conditions that are not True">
       <ul>{rows.slice(0, MAX_ROWS)}</ul>
@@ -64,10 +84,14 @@ export function Conditions({ view, warnings, now }: { view: View; warnings: read
   );
 }
 
+function isGrave(condition: ConditionView): boolean {
+  return !condition.advisory && condition.status !== "Unknown";
+}
+
 function Condition({ condition, now }: { condition: ConditionView; now: number }) {
   const seconds = since(condition.since, now);
   return (
-    <li class={condition.advisory || condition.status === "Unknown" ? "mild" : "grave"}>
+    <li class={isGrave(condition) ? "grave" : "mild"}>
       <span class="sign" aria-hidden="true">
         ▲
       </span>

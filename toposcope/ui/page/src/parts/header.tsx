@@ -5,6 +5,7 @@ import type { Cluster } from "../model/cluster.ts";
 import type { View } from "../protocol.ts";
 import type { Source } from "../source.ts";
 import { clock, day } from "../time.ts";
+import { Help } from "./help.tsx";
 import { Search } from "./search.tsx";
 import { ThemeButton, type ThemeName } from "./theme.tsx";
 
@@ -24,7 +25,7 @@ interface Props {
 export function Header({ cluster, view, source, silent, heardAt, theme, toggleTheme, setView, home, search }: Props) {
   return (
     <header class="head">
-      <button type="button" class="skip" onClick={() => document.getElementById("main")?.focus()}>
+      <button type="button" class="skip" onClick={toMap}>
         Skip to the map
       </button>
       <button type="button" class="brand" onClick={home} aria-label="Toposcope: the whole cluster">
@@ -46,9 +47,16 @@ export function Header({ cluster, view, source, silent, heardAt, theme, toggleTh
       )}
       <Search {...search} />
       <Freshness cluster={cluster} source={source} silent={silent} heardAt={heardAt} />
+      <Help theme={theme} />
       <ThemeButton theme={theme} toggle={toggleTheme} />
     </header>
   );
+}
+
+/** To the map's current button; where a node is open, or nothing is on the map, to the main part. */
+function toMap(): void {
+  const main = document.getElementById("main");
+  (main?.querySelector<HTMLElement>(".overlay [tabindex='0']") ?? main)?.focus();
 }
 
 function Freshness({

@@ -1,5 +1,6 @@
 // Light or dark: as the browser prefers, until the user chooses here.
 import { useEffect, useState } from "preact/hooks";
+import { usePrinting } from "./media.ts";
 
 export type ThemeName = "light" | "dark";
 const KEY = "toposcope-theme";
@@ -14,7 +15,7 @@ export function wear(theme: ThemeName): void {
   document.documentElement.dataset["theme"] = theme;
 }
 
-/** The theme that is worn, and what changes it. */
+/** The theme that is worn, and what changes it. Paper is light. */
 export function useTheme(): [ThemeName, () => void] {
   const [theme, setTheme] = useState(chosenTheme);
   useEffect(() => {
@@ -22,13 +23,14 @@ export function useTheme(): [ThemeName, () => void] {
     prefersDark.addEventListener("change", follow);
     return () => prefersDark.removeEventListener("change", follow);
   }, []);
-  wear(theme);
+  const worn = usePrinting() ? "light" : theme;
+  wear(worn);
   const toggle = (): void => {
     const other = theme === "dark" ? "light" : "dark";
     store(other);
     setTheme(other);
   };
-  return [theme, toggle];
+  return [worn, toggle];
 }
 
 // A page that is opened from a file may have no storage; the choice then lasts as long as the page.

@@ -1,0 +1,193 @@
+"""What the page looks like: on a telephone, on paper, with nothing to show; whole words, and who is left out."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.saved import Object, cluster_topology, demo_nodes
+from tests.ui.browser.shown import RACK, Shown, condition, demo_objects, labels, named, shown
+from tests.ui.browser.test_map import colours_of, node, tone
+
+_BROKEN = """() => {
+  const broken = [], walker = document.createTreeWalker(document.getElementById('page'), NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const { data, parentElement } = walker.currentNode;
+    if (!parentElement.checkVisibility({ visibilityProperty: true }) || parentElement.closest('.sr-only')) continue;
+    for (const word of data.matchAll(/[\\p{L}\\p{N},.]{2,18}/gu)) {
+      const range = document.createRange();
+      range.setStart(walker.currentNode, word.index);
+      range.setEnd(walker.currentNode, word.index + word[0].length);
+      if (new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size > 1) broken.push(word[0]);
+    }
+  }
+  return broken;
+}"""
+"""Words that a line break divides, none of which is too long for its place."""
+
+
+def troubled() -> list[Object]:
+    """The demo with four conditions, and with nodes that are left out in three ways, cordoned and tainted."""
+    objects = demo_objects()
+    objects[-2]["status"]["conditions"] = [
+        condition("LevelsCovered", "False", "NodesMissingLevels", "rack is missing on 2 of 12 nodes: h200-2, l40s-4"),
+        condition("AgentsReporting", "False", "NodesWithoutLabels", "1 node has GPUs but no label of an agent: l40s-3"),
+        condition("Published", "False", "NotServed", "the cluster serves no Topology of KAI"),
+        condition("FabricHealthy", "False", "NodesDegraded", "1 node is degraded: h200-3"),
+    ]
+    labels(objects, "h200-2")[RACK] = "no-topology"
+    named(objects, "h200-5")["spec"]["taints"] = [{"key": "maintenance", "value": "disk", "effect": "NoSchedule"}]
+    named(objects, "h200-6")["spec"]["unschedulable"] = True
+    return objects
+
+
+@pytest.fixture(scope="module")
+def trouble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    with shown(tmp_path_factory.mktemp("troubled"), troubled()) as found:
+        yield found
+
+
+@pytest.mark.parametrize("width", [1280, 768, 390])
+def test_no_word_is_broken(page: Page, trouble: Shown, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 844})
+    page.goto(trouble.address)
+    expect(page.get_by_role("table").filter(has_text="Domains")).to_contain_text("2 nodes lack it")
+    assert page.evaluate(_BROKEN) == []
+
+
+def test_a_telephone_shows_conditions_in_brief_and_the_map_with_who_is_left_out(page: Page, trouble: Shown) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(trouble.address)
+    conditions = page.get_by_role("region", name="Conditions that are not True")
+    expect(conditions).to_contain_text("LevelsCovered=False, AgentsReporting=False, Published=False")
+    box = conditions.bounding_box()
+    assert box
+    assert box["height"] < 844 / 6
+    conditions.get_by_text("Published=False").first.click()
+    expect(conditions).to_contain_text("the cluster serves no Topology of KAI")
+    for name in ("h200-2", "l40s-3", "l40s-4"):
+        box = node(page, name).bounding_box()
+        assert box
+        assert box["height"] >= 40, "room for a name"
+
+
+@pytest.mark.parametrize(
+    ("name", "colour", "words"),
+    [
+        ("l40s-4", "left-out", f"4 GPUs, 4 free, left out: without a rack label ({RACK})"),
+        ("h200-2", "left-out", f'left out: whose rack label says "no-topology", which names no rack ({RACK})'),
+        ("l40s-3", "no-agent", "no-agent: without an agent's label gpu.topology/gpus"),
+        ("h200-5", "tainted", "tainted"),
+        ("h200-6", "cordoned", "cordoned"),
+    ],
+)
+def test_a_node_that_gets_no_pods_does_not_look_well(
+    page: Page, trouble: Shown, name: str, colour: str, words: str
+) -> None:
+    # Those that stand apart are shown with the whole.
+    page.goto(trouble.address + ("#in=zone-1/block-2/rack-4" if name in {"h200-5", "h200-6"} else ""))
+    expect(node(page, name)).to_be_attached()
+    assert words in (node(page, name).get_attribute("aria-label") or "")
+    assert colours_of(node(page, name))[0] == tone(page, f"--health-{colour}") != tone(page, "--health-ok")
+
+
+def test_counts_are_those_of_the_topology_and_who_is_left_out_is_counted_apart(page: Page, trouble: Shown) -> None:
+    page.goto(trouble.address)
+    figures = page.get_by_role("tabpanel").locator("dl").first
+    view = trouble.broadcaster.views[0].summary
+    assert (view.nodes, view.gpus) == (12, 72)
+    for name, value in (("GPUs", view.gpus), ("nodes", view.nodes), ("left out", 3), ("in trouble", 2)):
+        expect(figures.locator("div", has_text=name)).to_have_text(f"{name}{value}")
+    for sentence in ("1 node whose rack label says", "1 node without an agent", "1 node without a rack label"):
+        expect(page.get_by_role("tabpanel").get_by_role("listitem").filter(has_text=sentence)).to_be_visible()
+
+
+_PRINTED = """button => {
+  const canvas = document.querySelector('.map canvas'), frame = canvas.getBoundingClientRect();
+  const box = button.getBoundingClientRect();
+  dispatchEvent(new Event('beforeprint'));
+  const [x, y] = [box.x + box.width / 2 - frame.x, box.y + box.height / 2 - frame.y];
+  const pixel = [...canvas.getContext('2d').getImageData(x, y, 1, 1).data].slice(0, 3);
+  return '#' + pixel.map((part) => part.toString(16).padStart(2, '0')).join('');
+}"""
+"""The colour of a node on the map when the browser has told of the paper: what is drawn later is not on it."""
+
+
+def test_paper_is_light_and_has_all_of_it(page: Page, trouble: Shown) -> None:
+    page.emulate_media(color_scheme="dark")
+    page.goto(f"{trouble.address}#in=zone-1/block-2/rack-3")
+    expect(node(page, "h200-1")).to_be_attached()
+    dark = tone(page, "--health-ok")
+    assert dark != node(page, "h200-1").evaluate(_PRINTED) == tone(page, "--health-ok")
+    page.emulate_media(color_scheme="dark", media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(244, 246, 248)"
+    panel = page.get_by_role("tabpanel")
+    assert panel.evaluate("panel => getComputedStyle(panel).overflowY") == "visible"
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+def test_a_question_mark_tells_the_keys_and_the_signs(page: Page, demo: Shown) -> None:
+    page.goto(demo.address)
+    expect(page.get_by_text("free GPU taken")).to_be_visible()
+    help_ = page.get_by_role("dialog", name="Keys and signs")
+    page.keyboard.press("?")
+    for words in ("go back", "a GPU that is free, one that is taken", "takes only pods that tolerate its taint"):
+        expect(help_).to_contain_text(words)
+    page.keyboard.press("Escape")
+    expect(help_).not_to_be_visible()
+    page.get_by_role("combobox", name="Search").press_sequentially("?")
+    expect(help_).not_to_be_visible()
+    page.get_by_role("button", name="Help").click()
+    help_.get_by_role("button", name="Close").click()
+    expect(help_).not_to_be_visible()
+
+
+def _bare() -> list[Object]:
+    nodes = demo_nodes(most=2)
+    for found in nodes:
+        found["metadata"]["labels"] = {"kubernetes.io/hostname": found["metadata"]["name"]}
+        found["metadata"].pop("annotations", None)
+        found["status"]["allocatable"] = {"cpu": "8"}
+    return nodes
+
+
+def _unlabelled() -> list[Object]:
+    return [{**found, "status": offered["status"]} for found, offered in zip(_bare(), demo_nodes(most=2), strict=True)]
+
+
+def _elsewhere() -> Object:
+    return cluster_topology(nodeSelector={"matchLabels": {"pool": "none"}})
+
+
+@pytest.mark.parametrize(
+    ("objects", "kind", "what", "command"),
+    [
+        (lambda: [cluster_topology()], "files", "The files hold no nodes", "kubectl get nodes,pods"),
+        (lambda: [cluster_topology()], "cluster", "The cluster has no nodes", "kubectl get nodes"),
+        (_bare, "cluster", "None of the 2 nodes reports a GPU", "allocatable"),
+        (_unlabelled, "cluster", "No agent has labelled any of the 2 nodes", "get daemonset"),
+        (lambda: demo_nodes(most=2), "cluster", "There is no ClusterTopology", "kubectl get crd"),
+        (
+            lambda: [*demo_nodes(most=2), _elsewhere()],
+            "cluster",
+            "ClusterTopology cluster selects none of the 2 nodes with GPUs",
+            "kubectl get clustertopology cluster",
+        ),
+    ],
+)
+def test_an_empty_page_says_what_is_missing_and_what_to_do(
+    page: Page,
+    tmp_path: Path,
+    objects: Callable[[], list[Any]],
+    kind: Literal["cluster", "files"],
+    what: str,
+    command: str,
+) -> None:
+    with shown(tmp_path, objects(), kind=kind) as served:
+        page.goto(served.address)
+        steps = page.get_by_role("region", name="What to do next")
+        expect(steps.get_by_role("heading")).to_contain_text(what)
+        expect(steps).to_contain_text(command)
