@@ -24,6 +24,7 @@ THOROUGH = (
     "tests/controller/cases",
     "tests/controller/test_failover.py",
     "tests/explain/test_live.py",
+    "tests/docs/test_install.py",
     "tests/docs/test_integrations.py",
     "tests/image",
     "tests/monitoring/test_live.py",

@@ -166,25 +166,57 @@ def test_pruning_is_a_hook_that_says_what_kustomize_says(
     assert weights.pop("Job") > max(weights.values())
 
 
+TOLERATION = {"key": "team", "operator": "Equal", "value": "ml", "effect": "NoSchedule"}
+AFFINITY = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
+POD = {
+    "tolerations": [TOLERATION],
+    "nodeSelector": {"pool": "gpu"},
+    "affinity": AFFINITY,
+    "priorityClassName": "ours",
+    "resources": {"requests": {"cpu": "1"}},
+    "podAnnotations": {"a.example.com/b": "c"},
+    "podLabels": {"team": "ml", "app.kubernetes.io/name": "other"},
+    "extraArgs": ["--log-format=json"],
+    "env": [{"name": "TZ", "value": "UTC"}],
+}
+"""A value for each that a program's pods take."""
+
+
 def test_values_change_what_they_say_and_nothing_else(template_of: Helm, kustomized: Callable[..., str]) -> None:
-    toleration = {"key": "team", "operator": "Equal", "value": "ml", "effect": "NoSchedule"}
-    values = {
-        "image": {"repository": "registry.example.com/toposcope", "tag": "1.2.3", "pullSecrets": [{"name": "mine"}]},
-        "agent": {"tolerations": [toleration]},
-        "controller": {"replicas": 3},
-    }
-    wanted = copy.deepcopy(objects(kustomized()))
-    agent = wanted["DaemonSet", NAMESPACE, "toposcope-agent"]["spec"]
-    controller = wanted["Deployment", NAMESPACE, "toposcope-controller"]["spec"]
-    controller["replicas"] = 3
-    for spec in (agent["template"]["spec"], controller["template"]["spec"]):
-        spec["imagePullSecrets"] = [{"name": "mine"}]
-        spec["containers"][0]["image"] = "registry.example.com/toposcope:1.2.3"
-    tolerations = agent["template"]["spec"]["tolerations"]
-    tolerations[:] = normalized([*tolerations, toleration])
+    image = {"repository": "registry.example.com/toposcope", "tag": "1.2.3", "pullPolicy": "Always"}
+    programs = {"agent": "DaemonSet", "controller": "Deployment", "ui": "Deployment"}
+    values: dict[str, Any] = {"image": {**image, "pullSecrets": [{"name": "mine"}]}}
+    values |= {name: dict(POD) for name in programs}
+    values["controller"] |= {"replicas": 3, "config": {"kind": "ControllerConfig"}}
+    values["ui"]["enabled"] = True
+    values["clusterTopology"] = {"spec": {"required": ["rack"]}}
+    values["monitoring"] = {"labels": {"release": "prometheus"}}
+    values["components"] = {"podMonitor": True, "prometheusRule": True}
+    wanted = copy.deepcopy(objects(kustomized("ui", "pod-monitor", "prometheus-rule")))
+    for program, kind in programs.items():
+        workload = wanted[kind, NAMESPACE, f"toposcope-{program}"]["spec"]
+        template, pod = workload["template"], workload["template"]["spec"]
+        (container,) = pod["containers"]
+        pod |= {"imagePullSecrets": [{"name": "mine"}], "affinity": AFFINITY, "priorityClassName": "ours"}
+        pod["tolerations"] = normalized([*pod.get("tolerations", []), TOLERATION])
+        pod["nodeSelector"] |= POD["nodeSelector"]
+        template["metadata"]["annotations"] |= POD["podAnnotations"]
+        template["metadata"]["labels"]["team"] = "ml"
+        container |= {"image": "registry.example.com/toposcope:1.2.3", "imagePullPolicy": "Always"}
+        container["resources"]["requests"]["cpu"] = "1"
+        container["args"] = [*container["args"], "--log-format=json"]
+        container["env"] = normalized([*container.get("env", []), *POD["env"]])
+    wanted["Deployment", NAMESPACE, "toposcope-controller"]["spec"]["replicas"] = 3
+    wanted["ClusterTopology", "", "cluster"]["spec"] = {"required": ["rack"]}
+    for key, monitor in wanted.items():
+        if key[0] in {"PodMonitor", "PrometheusRule"}:
+            monitor["metadata"]["labels"]["release"] = "prometheus"
     done = template_of(values)
     assert (done.returncode, done.stderr) == (0, "")
-    assert objects(done.stdout) == wanted
+    found = objects(done.stdout)
+    config = found.pop(("ConfigMap", NAMESPACE, "toposcope-config"))
+    assert yaml.safe_load(config["data"]["config.yaml"]) == values["controller"]["config"]
+    assert found == wanted
 
 
 @pytest.mark.parametrize(
@@ -197,6 +229,9 @@ def test_values_change_what_they_say_and_nothing_else(template_of: Helm, kustomi
         ({"prune": {"onUninstall": "yes"}}, "onUninstall"),
         ({"controller": {"replicas": 0}}, "replicas"),
         ({"agent": {"tolerations": [{"operator": "exists"}]}}, "operator"),
+        ({"agent": {"nodeSelector": {"pool": True}}}, "pool"),
+        ({"image": {"pullPolicy": "always"}}, "pullPolicy"),
+        ({"controller": {"extraArgs": "--once"}}, "extraArgs"),
     ],
 )
 def test_wrong_values_are_refused_objects(template_of: Helm, values: dict[str, Any], says: str) -> None:

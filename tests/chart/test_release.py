@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.manifests.rights import Attempt, kubeconfig_with, unbound_token, wait_for
-from tests.manifests.support import TOPOLOGIES, run_kubectl
+from tests.manifests.support import FINISHED, JOB, TOPOLOGIES, run_kubectl
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, wait_until
+from tests.support.cleaning import remove_namespace
 from tests.support.helm import find_helm
 from tests.support.paths import MANIFESTS
 from toposcope.cli.main import main
@@ -23,17 +24,6 @@ INSTALLED = (
     f"{APPS}/daemonsets",
     f"{APPS}/deployments",
 )
-JOB = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/toposcope-prune"
-FINISHED = {
-    "startTime": "2026-01-01T00:00:00Z",
-    "completionTime": "2026-01-01T00:00:01Z",
-    "succeeded": 1,
-    "conditions": [
-        {"type": kind, "status": "True", "lastTransitionTime": "2026-01-01T00:00:01Z"}
-        for kind in ("SuccessCriteriaMet", "Complete")
-    ],
-}
-
 Start = Callable[..., subprocess.Popen[str]]
 
 
@@ -74,6 +64,32 @@ def test_a_release_comes_changes_and_goes(real_api: ApiUnderTest, start: Start, 
     (agent,) = real_api.get(f"{APPS}/daemonsets")["items"]
     assert "--nvidia-labels" in agent["spec"]["template"]["spec"]["containers"][0]["args"]
     finish(start("uninstall", "toposcope"))
+    assert names(real_api) == before
+
+
+@pytest.mark.parametrize(
+    ("label", "values", "says"),
+    [
+        (None, (), "create namespace toposcope-system"),
+        ("", (), "lacks the label pod-security.kubernetes.io/enforce"),
+        ("restricted", ("platform=gke",), 'enforces Pod Security "restricted"'),
+    ],
+    ids=["created by helm", "without labels", "too strict"],
+)
+def test_a_namespace_that_would_lose_pod_security_is_refused_with_the_fix(
+    real_api: ApiUnderTest, start: Start, chart: Path, label: str | None, values: tuple[str, ...], says: str
+) -> None:
+    path = f"/api/v1/namespaces/{NAMESPACE}"
+    if label is None:
+        remove_namespace(real_api, NAMESPACE, [])
+    else:
+        real_api.patch(path, {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": label or None}}})
+    before = names(real_api)
+    helm = start("install", "toposcope", str(chart), "--create-namespace", *(f"--set={value}" for value in values))
+    output, _ = helm.communicate(timeout=120)
+    assert helm.returncode != 0
+    assert says in output
+    assert "pod-security.kubernetes.io/enforce=" in output
     assert names(real_api) == before
 
 

@@ -25,7 +25,10 @@ PODS, OURS = f"/api/v1{HOME}/pods", {"app.kubernetes.io/name": "toposcope"}
 FOREIGN_LABELS = {"topology.kubernetes.io/zone": "z", "nvidia.com/gpu.count": "8", "x.gpu.topology/a": "b"}
 PROGRAMS_LEFT: dict[str, Any] = {AGENTS: ["somebody-elses"], CONTROLLERS: []}
 STOPPED = ("stop    daemonset.apps/toposcope-agent", "stop    deployment.apps/toposcope-controller")
-LAST = "to remove the rest: kubectl delete -k manifests/base (or your overlay), or helm uninstall toposcope\n"
+LAST = (
+    "to remove the rest: kubectl delete --ignore-not-found -k manifests/base (or your overlay), "
+    "or helm uninstall toposcope\n"
+)
 
 
 def program(kind: str, name: str) -> dict[str, Any]:

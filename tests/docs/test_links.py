@@ -11,7 +11,16 @@ import pytest
 
 from tests.support.paths import ROOT
 
-FOLDERS = [".", ".github", "docs", "docs/integrations", "docs/maintainers", "manifests/components", "tests/recordings"]
+FOLDERS = [
+    ".",
+    ".github",
+    "docs",
+    "docs/integrations",
+    "docs/maintainers",
+    "manifests/chart",
+    "manifests/components",
+    "tests/recordings",
+]
 PAGES = sorted(page for folder in FOLDERS for page in (ROOT / folder).glob("*.md"))
 FENCE = re.compile(r"^( *)(```|~~~).*?^\1\2", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`[^`\n]*`")

@@ -52,11 +52,16 @@ def clean(api: ApiUnderTest, *, unshare: bool = False) -> None:
             api.request("DELETE", f"{CRDS}/{gone[-1]}")
     for name in gone:  # the server removes them side by side
         api.remove_crd(name)
+    empty_namespaces(api)
+
+
+def empty_namespaces(api: ApiUnderTest) -> None:
+    """Remove all namespaces but those that a server starts with, and what is in them."""
     left = [item["metadata"]["name"] for item in api.get("/api/v1/namespaces")["items"]]
     if made := [name for name in left if name not in _STARTING_NAMESPACES]:
         kinds = _namespaced_kinds(api)
         for name in made:
-            _remove_namespace(api, name, kinds)
+            remove_namespace(api, name, kinds)
 
 
 def _namespaced_kinds(api: ApiUnderTest) -> list[tuple[str, str]]:
@@ -83,7 +88,7 @@ def _discovered(api: ApiUnderTest, root: str) -> list[dict[str, Any]]:
     return answer.body["items"]
 
 
-def _remove_namespace(api: ApiUnderTest, name: str, kinds: list[tuple[str, str]]) -> None:
+def remove_namespace(api: ApiUnderTest, name: str, kinds: list[tuple[str, str]]) -> None:
     """Do what the namespace controller would do: nothing else runs here."""
     path = f"/api/v1/namespaces/{name}"
     api.request("DELETE", path)

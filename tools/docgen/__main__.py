@@ -22,6 +22,7 @@ PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "metrics.md": {"agent": metrics.agent, "topologies": metrics.topologies, "work": metrics.work},
     "levels.md": {"catalogue": tables.catalogue, "retired": tables.retired, "mistaken": tables.mistaken},
     "commands.md": {"commands": tables.overview, "flags": tables.flags},
+    "../manifests/chart/README.md": {"values": tables.values},
     "fields.md": {part: partial(tables.fields, part) for part in ("spec", "status")},
     "performance.md": {
         "agent": partial(figures.part, "performance", "memory", "start", "probe", "rest", "flapping"),

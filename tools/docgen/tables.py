@@ -4,6 +4,7 @@ import argparse
 import ast
 import importlib
 import inspect
+import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -30,6 +31,7 @@ EXAMPLES: Final = {"DGX H200": "dgx-h200", "GB200 NVL72": "gb200-nvl72-tray", "4
 """Head of a column to the profile that it shows."""
 NODE: Final = "node-7"
 
+VALUES: Final = Path(__file__).parents[2] / "manifests" / "chart" / "values.yaml"
 CRD: Final = Path(__file__).parents[2] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
 _LIMITS: Final = {
     "maxItems": "at most {} entries",
@@ -190,3 +192,25 @@ def _form(action: argparse.Action) -> str:
 def _help(action: argparse.Action) -> str:
     text = (action.help or "") % vars(action)
     return text + (" (required)" if action.required and action.option_strings else "")
+
+
+_VALUE: Final = re.compile(r"(?P<indent> *)(?P<name>\w+):(?: (?P<default>\S.*))?")
+
+
+def values() -> str:
+    """Every value of the chart, with its default and what the comment above it says."""
+    rows, path, said = [], [], []
+    lines = [*VALUES.read_text(encoding="utf-8").splitlines(), ""]
+    for line, following in pairwise(lines):
+        match = _VALUE.fullmatch(line)
+        if match is None:
+            said = [*said, line.strip("# ")] if "#" in line else []
+            continue
+        depth = len(match["indent"]) // 2
+        path[depth:] = [match["name"]]
+        if match["default"] is not None:
+            rows.append([code(".".join(path)), code(match["default"]), " ".join(said)])
+        elif said and following.strip():
+            rows.append([code(".".join(path)), "", " ".join(said)])
+        said = []
+    return markdown(["value", "default", "meaning"], rows)

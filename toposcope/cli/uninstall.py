@@ -13,7 +13,10 @@ from toposcope.cli.output import cleaned
 from toposcope.cli.removal import Plan, Remover, WaitTimeoutError, find_all
 from toposcope.cli.terminal import Screen, complain
 
-_LAST_STEP = "to remove the rest: kubectl delete -k manifests/base (or your overlay), or helm uninstall toposcope"
+_LAST_STEP = (
+    "to remove the rest: kubectl delete --ignore-not-found -k manifests/base (or your overlay), "
+    "or helm uninstall toposcope"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

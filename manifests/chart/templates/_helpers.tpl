@@ -17,25 +17,45 @@ app.kubernetes.io/component: {{ . }}
 {{- end }}
 {{- end }}
 
-{{/* What every pod of a program has: user, secrets for the image, and where it runs. */}}
+{{/* What every pod of a program has: user, secrets for the image, and where it runs. dict "root" "values" (of the program). */}}
 {{- define "toposcope.pod" -}}
 enableServiceLinks: false
 nodeSelector:
-  kubernetes.io/os: linux
+  {{- merge (dict "kubernetes.io/os" "linux") (.values.nodeSelector | default dict) | toYaml | nindent 2 }}
 securityContext:
   runAsNonRoot: true
   runAsUser: 65532
   runAsGroup: 65532
   seccompProfile:
     type: RuntimeDefault
-{{- with .Values.image.pullSecrets }}
+{{- with .values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .root.Values.image.pullSecrets }}
 imagePullSecrets:
 {{- toYaml . | nindent 0 }}
 {{- end }}
 {{- end }}
 
+{{/* Metadata of a program's pods: dict "values" "labels" (a YAML text) "container". The chart's own labels win: policies select by them. */}}
+{{- define "toposcope.podMetadata" -}}
+labels:
+  {{- merge (fromYaml .labels) (.values.podLabels | default dict) | toYaml | nindent 2 }}
+annotations:
+  {{- merge (dict "kubectl.kubernetes.io/default-container" .container) (.values.podAnnotations | default dict) | toYaml | nindent 2 }}
+{{- end }}
+
+{{/* Arguments of a program: dict "values" "args" (a list). */}}
+{{- define "toposcope.args" -}}
+args:
+{{- concat .args (.values.extraArgs | default list) | toYaml | nindent 0 }}
+{{- end }}
+
 {{- define "toposcope.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+image: {{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) | quote }}
+{{- with .Values.image.pullPolicy }}
+imagePullPolicy: {{ . }}
+{{- end }}
 {{- end }}
 
 {{/* The taints that keep other pods off GPU nodes, and those of the values. */}}
@@ -78,6 +98,12 @@ capabilities:
 {{- range splitList "\n---\n" (.root.Files.Get (printf "files/%s" .file)) }}
 {{- $object := fromYaml . }}
 {{- $_ := set $object.metadata "labels" (merge (dict) $.labels ($object.metadata.labels | default dict)) }}
+{{- if eq $object.kind "ClusterTopology" }}
+{{- $_ := set $object "spec" $.root.Values.clusterTopology.spec }}
+{{- end }}
+{{- if has $object.kind (list "PodMonitor" "PrometheusRule") }}
+{{- $_ := set $object.metadata "labels" (merge (dict) $object.metadata.labels $.root.Values.monitoring.labels) }}
+{{- end }}
 {{- with $.annotations }}
 {{- $_ := set $object.metadata "annotations" (merge (dict) . ($object.metadata.annotations | default dict)) }}
 {{- end }}
