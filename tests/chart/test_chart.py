@@ -167,8 +167,8 @@ def test_pruning_is_a_hook_that_says_what_kustomize_says(
 
 
 TOLERATION = {"key": "team", "operator": "Equal", "value": "ml", "effect": "NoSchedule"}
-AFFINITY = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
-POD = {
+AFFINITY: dict[str, Any] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
+POD: dict[str, Any] = {
     "tolerations": [TOLERATION],
     "nodeSelector": {"pool": "gpu"},
     "affinity": AFFINITY,

@@ -199,7 +199,9 @@ _VALUE: Final = re.compile(r"(?P<indent> *)(?P<name>\w+):(?: (?P<default>\S.*))?
 
 def values() -> str:
     """Every value of the chart, with its default and what the comment above it says."""
-    rows, path, said = [], [], []
+    rows: list[list[str]] = []
+    path: list[str] = []
+    said: list[str] = []
     lines = [*VALUES.read_text(encoding="utf-8").splitlines(), ""]
     for line, following in pairwise(lines):
         match = _VALUE.fullmatch(line)
