@@ -21,6 +21,7 @@ from toposcope.controller.topology_metrics import Report, report
 from toposcope.integrations.framework.published import Published
 from toposcope.kube.client import Request
 from toposcope.kube.requests import apply, get
+from toposcope.topology.hierarchy import level_sizes
 from toposcope.topology.node import NodeFacts
 
 IN_SYNC = Published("grove.io/v1alpha1", "ClusterTopologyBinding", "cluster")
@@ -50,7 +51,8 @@ def reported(nodes: Sequence[NodeFacts], published: Sequence[Published] = (), **
     asked = topology(**spec)
     found = assess(asked, nodes, Absences(), 0.0, ["block", "row"])
     conditions = conditions_of(asked, found, published, anything_served=True)
-    return report(found, conditions, published, {"rack": 0, "block": 3, "row": 1})
+    sizes = level_sizes(found.effective.levels, found.selected)
+    return report(found, conditions, published, {"rack": 0, "block": 3, "row": 1}, sizes)
 
 
 def racks(count: int, nodes: int = 4) -> list[NodeFacts]:

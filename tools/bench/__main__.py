@@ -18,6 +18,7 @@ from tools.bench.report import HEAD, Figure, Rows, aligned, rows_of
 from tools.bench.scale import PANELS, PICTURE, draw, scale_report
 from tools.bench.snapshot_commands import look_figures
 from tools.bench.soak import soak_figures
+from tools.bench.topologies import topology_figures
 from tools.bench.ui import ui_figures
 
 SUBJECTS: Final[dict[str, Callable[..., Iterator[Figure]]]] = {
@@ -30,6 +31,7 @@ SUBJECTS: Final[dict[str, Callable[..., Iterator[Figure]]]] = {
     "events": event_figures,
     "sync": sync_figures,
     "change": change_figures,
+    "topologies": topology_figures,
     "real": real_figures,
     "agents": agents_figures,
     "look": look_figures,

@@ -26,7 +26,7 @@ PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "fields.md": {part: partial(tables.fields, part) for part in ("spec", "status")},
     "performance.md": {
         "agent": partial(figures.part, "performance", "memory", "start", "probe", "rest", "flapping"),
-        "controller": partial(figures.part, "performance", "sync", "events", "recompute", "change"),
+        "controller": partial(figures.part, "performance", "sync", "events", "recompute", "change", "topologies"),
         **{name: partial(figures.part, "performance", name) for name in _MEASURED_ALONE},
     },
     "reliability.md": {

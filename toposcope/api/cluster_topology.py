@@ -193,6 +193,8 @@ class Topology:
     """The spec as it was written."""
     owner: str = ""
     """Uid of the parent, if the controller created this ClusterTopology for a segment of it; else empty."""
+    created: str = ""
+    """When it was created, as the API server writes it: earlier ones sort first."""
 
     def selects(self, node: Labelled) -> bool:
         """Whether the node belongs to this topology."""
@@ -257,6 +259,7 @@ def read(document: Mapping[str, Any]) -> Topology:
         status=typed_status(document.get("status")),
         spec=spec,
         owner=owner,
+        created=str(metadata.get("creationTimestamp") or ""),
     )
 
 

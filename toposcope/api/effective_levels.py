@@ -10,7 +10,7 @@ Grove drops the hard constraints of existing PodGangs as soon as its binding lac
 it require the level, and for the grace period after that.
 """
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -43,10 +43,10 @@ class Absences:
             return False
         return now - self._since.setdefault((owner, thing), now) > grace or not grace
 
-    def next_deadline(self, owner: str, grace: float, now: float) -> float | None:
-        """Seconds until the next absence of `owner` outlasts `grace`; None when none will."""
-        waits = [left for (who, _), since in self._since.items() if who == owner and (left := since + grace - now) >= 0]
-        return min(waits, default=None)
+    def next_deadline(self, graces: Mapping[str, float], now: float) -> float | None:
+        """Seconds until the next absence outlasts the grace period of its owner in `graces`; None when none will."""
+        ends = (since + graces[owner] - now for (owner, _), since in self._since.items() if owner in graces)
+        return min((left for left in ends if left >= 0), default=None)
 
     def keep_only(self, owner: str, prefix: str, things: Iterable[str]) -> None:
         """Forget an owner's things that begin with `prefix`, except these (named without it)."""

@@ -82,6 +82,10 @@ class Trigger:
         """Wait up to `timeout` seconds for a change; whether there is one."""
         return self._event.wait(timeout)
 
+    def is_set(self) -> bool:
+        """Whether there is a change that nobody has taken on."""
+        return self._event.is_set()
+
     def clear(self) -> None:
         """Take on all changes so far."""
         with self._lock:
@@ -165,7 +169,7 @@ class Controller:
         self._node_reflector.sync()
         self.workloads.sync()
         self._fence.enter()
-        self._pass(self._new_reconciler(), self._node_table())
+        self._pass(self._new_reconciler(), self._node_table(), None)
 
     def run(self) -> None:
         """Watch and reconcile until `stop` is set."""
@@ -231,7 +235,9 @@ class Controller:
             if self.nodes.error:
                 reconciler.wait_for_nodes(self.topologies.items(), self.nodes.error)
             return _UNSYNCED_SECONDS
-        self._pass(reconciler, nodes)
+        if not self._pass(reconciler, nodes, self._trigger.is_set):
+            self._metrics.reconciles.labels("interrupted").inc()
+            return 0.0
         self._metrics.reconciles.labels("ok").inc()
         self._metrics.reconcile_seconds.observe(time.monotonic() - began)
         self._metrics.last_sync.set(time.time())
@@ -271,12 +277,14 @@ class Controller:
             self._caught_up = seen == there
         return self._caught_up
 
-    def _pass(self, reconciler: Reconciler, nodes: Table) -> None:
+    def _pass(self, reconciler: Reconciler, nodes: Table, changed: Callable[[], bool] | None) -> bool:
+        """As `Reconciler.reconcile`."""
         reconciler.catalogue = self._catalogue
         try:
-            reconciler.reconcile(self.topologies.items(), nodes, self.workloads)
+            return reconciler.reconcile(self.topologies.items(), nodes, self.workloads, changed)
         finally:
             self._metrics.show(reconciler.reports)
+            self._metrics.left_out.set(reconciler.left_out)
 
     @property
     def _catalogue(self) -> Catalogue:

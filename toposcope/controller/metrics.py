@@ -143,8 +143,13 @@ class ControllerMetrics:
         )
         self.reconciles = Counter(
             "toposcope_reconciles",
-            "Passes over all ClusterTopologies by outcome: ok, failed, abandoned.",
+            "Passes over all ClusterTopologies by outcome: ok, failed, abandoned, interrupted.",
             ["outcome"],
+            registry=registry,
+        )
+        self.left_out = Gauge(
+            "toposcope_topologies_left_out",
+            "ClusterTopologies that are not kept up to date because there are more than the supported number.",
             registry=registry,
         )
         self.config_problems = Gauge(
@@ -156,7 +161,7 @@ class ControllerMetrics:
         registry.register(self._topologies)
         Info("toposcope_build", "Version of this controller.", registry=registry).info({"version": __version__})
         # A series that begins at 1 shows no increase: rate() would miss the first failure.
-        for outcome in ("ok", "failed", "abandoned"):
+        for outcome in ("ok", "failed", "abandoned", "interrupted"):
             self.reconciles.labels(outcome)
 
     def show(self, reports: Mapping[str, Report]) -> None:

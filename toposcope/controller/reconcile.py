@@ -1,14 +1,16 @@
 """One pass: assess every ClusterTopology, publish, write its status, record Events."""
 
 import logging
+import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
+from operator import attrgetter
 from typing import Any, Final, Protocol
 
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH, Topology
-from toposcope.api.conditions import LEVELS_AVAILABLE, previous, stamped
+from toposcope.api.conditions import LEVELS_AVAILABLE, previous, stamped, unavailable_levels
 from toposcope.api.effective_levels import Absences
 from toposcope.controller.agent_pods import AgentPods
 from toposcope.controller.assess.assessment import Assessment, assess
@@ -22,7 +24,15 @@ from toposcope.controller.publishers.objects import Publisher
 from toposcope.controller.publishers.write_backoff import WriteBackoff
 from toposcope.controller.requirements import Resolved, resolve
 from toposcope.controller.segments import SegmentTopologies
-from toposcope.controller.status import conditions_of, demand_of, reduced, refused_summary, status_of
+from toposcope.controller.status import (
+    Demand,
+    conditions_of,
+    demand_of,
+    left_out,
+    reduced,
+    refused_summary,
+    status_of,
+)
 from toposcope.controller.topology_metrics import Report, report
 from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
 from toposcope.integrations.framework.published import MANAGER, Published
@@ -30,6 +40,7 @@ from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import ApiError, KubeError
 from toposcope.kube.requests import apply, event
 from toposcope.topology.catalogue import BUILT_IN
+from toposcope.topology.hierarchy import LevelSize, level_sizes
 from toposcope.topology.levels import Level
 from toposcope.topology.node import NodeFacts
 from toposcope.topology.table import Table, table_of
@@ -37,6 +48,10 @@ from toposcope.topology.table import Table, table_of
 log = logging.getLogger(__name__)
 
 REPORTER: Final = "controller"
+MOST_TOPOLOGIES: Final = 250
+"""How many ClusterTopologies are kept up to date, the oldest: more would outgrow the memory and the time of a pass."""
+_PATIENCE: Final = 2.0
+"""Seconds after which a pass makes way for the next if there is news."""
 _UNPROCESSABLE: Final = 422
 _BOUND: Final = frozenset({"grove", "kai"})
 """Publishers whose resources keep retained levels: where Grove's binding is published, KAI's Topology is made of it."""
@@ -56,6 +71,32 @@ class Workloads(Protocol):
 
     def bound_requests(self) -> Mapping[WorkloadRef, Sequence[LevelRequest]] | None:
         """Those of workloads whose constraints depend on Grove's binding; None: not all can be read now."""
+
+
+class _Draft:
+    """What is known of one topology before anything is written."""
+
+    def __init__(self, topology: Topology, demanded: Resolved, demand: Demand, assessment: Assessment) -> None:
+        self.topology = topology
+        self.demanded = demanded
+        self.demand = demand
+        self.assessment = assessment
+
+    @property
+    def urgent(self) -> bool:
+        """Whether a required level went, or came back."""
+        before = unavailable_levels(previous(self.topology.status, LEVELS_AVAILABLE))
+        return before != frozenset(self.assessment.unavailable)
+
+    @cached_property
+    def sizes(self) -> tuple[LevelSize, ...]:
+        """The GPUs of each level; no status needs them."""
+        return level_sizes(self.assessment.effective.levels, self.assessment.selected)
+
+    def let_nodes_go(self) -> None:
+        """Work out all that takes the nodes, and drop them: drafts of hundreds of topologies lie here for a while."""
+        _ = self.sizes
+        self.assessment = replace(self.assessment, selected=Table(()))
 
 
 class Reconciler:
@@ -101,7 +142,11 @@ class Reconciler:
             DryRunClient(client, show) if show else WriteBackoff(client, monotonic, now)
         )
         self._pending: dict[str, list[Mapping[str, Any]]] = {}
-        self._logged: set[tuple[str, str, str]] = set()
+        self._logged: set[tuple[str, str]] = set()
+        self._left: list[str] = []
+        """Topologies that the last pass did not come to, by name."""
+        self._failed: KubeError | None = None
+        """The first failure of this pass."""
         self.catalogue = BUILT_IN
         self._bound: Mapping[str, Container[str]] | None = None
         """By topology: the domains that workloads require through Grove's binding; None: unknown."""
@@ -111,18 +156,28 @@ class Reconciler:
         """The findings of each topology's last pass, by name."""
         self.refused: dict[str, str] = {}
         """Why the API server refuses a topology's status, by name, until it accepts a whole one."""
+        self.left_out = 0
+        """How many topologies are beyond the supported number."""
 
     def reconcile(
-        self, topologies: Sequence[Topology], nodes: Table | Sequence[NodeFacts], workloads: Workloads
-    ) -> None:
-        """Reconcile all topologies, then raise the first KubeError; NotLeaderError at once. Fills `reports`."""
+        self,
+        topologies: Sequence[Topology],
+        nodes: Table | Sequence[NodeFacts],
+        workloads: Workloads,
+        changed: Callable[[], bool] | None = None,
+    ) -> bool:
+        """Reconcile all topologies, then raise the first KubeError; NotLeaderError at once. Fills `reports`.
+
+        Where a required level went or came back comes first. With `changed`, False: the pass was long, and left some of
+        the others to the next one, which begins with them, because something has changed or a grace period is over.
+        """
         for gone in set(self._pending) - {topology.uid for topology in topologies}:
             del self._pending[gone]
             self._shown = {key: text for key, text in self._shown.items() if key[0] != gone}
             self._absences.forget(gone)
-            self._logged = {entry for entry in self._logged if entry[0] != gone}
         self._due.clear()
-        latest = [self._latest(topology) for topology in topologies]
+        everything = [self._latest(topology) for topology in sorted(topologies, key=attrgetter("created", "name"))]
+        latest = everything[:MOST_TOPOLOGIES]
         levels = {topology.name: topology.last_levels for topology in latest}
         demands = resolve(levels, workloads.level_requests(), self.catalogue)
         requests = workloads.bound_requests()
@@ -132,22 +187,47 @@ class Reconciler:
         shared = overlaps(latest, table)
         self.reports = {name: report for name, report in self.reports.items() if name in demands}
         self.refused = {name: why for name, why in self.refused.items() if name in demands}
-        failed: KubeError | None = None
-        for topology in latest:
-            try:
-                self._one(
-                    topology, table, demands[topology.name], latest, shared[topology.name], listed=workloads.synced
-                )
-            except NotLeaderError:
-                raise
-            except KubeError as error:
-                log.warning("ClusterTopology %s: %s", topology.name, error)
-                failed = failed or error
+        # What Grove's workloads are bound to is no more deleted than its levels are removed.
+        idle = () if self._bound is None else [one for one in latest if not self._bound.get(one.name)]
+        began = self._monotonic()
+        turn = {name: i for i, name in enumerate(self._left)}
+        works: dict[str, Callable[[], None]] = {}
+        self._failed = None
+        for topology in sorted(latest, key=lambda one: turn.get(one.name, len(turn))):
+            draft = self._draft(topology, table, demands[topology.name], listed=workloads.synced)
+            work = partial(self._finish, draft, everything, shared[topology.name], idle)
+            if draft.urgent or len(latest) == 1:
+                self._try(topology.name, work)
+            else:
+                draft.let_nodes_go()
+                works[topology.name] = work
+        works |= {one.name: partial(self._leave_out, one) for one in everything[MOST_TOPOLOGIES:]}
+        self.left_out = len(everything) - len(latest)
+        now = self._monotonic()
+        wait = self._absences.next_deadline({one.uid: one.grace for one in latest}, now)
+        over = math.inf if wait is None else now + wait
+        for name in [*works]:
+            now = self._monotonic()
+            if changed and now - began > _PATIENCE and (now > over or changed()):
+                break
+            self._try(name, works.pop(name))
+        self._left = [*works]
         if self._cached_reader:
             waits = (resource.reason == "Waiting" for report in self.reports.values() for resource in report.published)
             self._cached_reader.blocked = any(waits)
-        if failed:
-            raise failed
+        if self._failed:
+            raise self._failed
+        return not works
+
+    def _try(self, name: str, work: Callable[[], None]) -> None:
+        """Do the work on one topology; what fails is told at the end of the pass. Raises NotLeaderError."""
+        try:
+            work()
+        except NotLeaderError:
+            raise
+        except KubeError as error:
+            log.warning("ClusterTopology %s: %s", name, error)
+            self._failed = self._failed or error
 
     def wait_for_nodes(self, topologies: Sequence[Topology], why: KubeError) -> None:
         """Report on topologies without a status why nodes cannot be listed; others keep theirs. Raises KubeError."""
@@ -161,28 +241,18 @@ class Reconciler:
     def next_deadline(self, topologies: Sequence[Topology]) -> float | None:
         """Seconds until a level has been gone for its grace period or a publisher wants another pass; None: neither."""
         now = self._monotonic()
-        waits = [self._absences.next_deadline(topology.uid, topology.grace, now) for topology in topologies]
-        passes = (max(due - now, 0.0) for due in self._due)
-        return min((*passes, *(wait for wait in waits if wait is not None)), default=None)
+        wait = self._absences.next_deadline({topology.uid: topology.grace for topology in topologies}, now)
+        return min([*(max(due - now, 0.0) for due in self._due), *([] if wait is None else [wait])], default=None)
 
     def _latest(self, topology: Topology) -> Topology:
         """The topology with the status that we wrote last, while the watch still shows an older one."""
         pending = self._pending.setdefault(topology.uid, [])
         if topology.status not in pending:  # somebody else wrote it, or this is the first pass
             pending[:] = [topology.status]
-        del pending[: pending.index(topology.status)]
+        pending[: pending.index(topology.status) + 1] = [topology.status]  # ours goes: one copy is enough
         return replace(topology, status=pending[-1])
 
-    def _one(
-        self,
-        topology: Topology,
-        nodes: Table,
-        demanded: Resolved,
-        topologies: Sequence[Topology],
-        shared: Overlaps,
-        *,
-        listed: bool,
-    ) -> None:
+    def _draft(self, topology: Topology, nodes: Table, demanded: Resolved, *, listed: bool) -> "_Draft":
         demand = demand_of(demanded, topology.status, listed=listed)
         now = self._monotonic()
         bound = None if self._bound is None else self._bound[topology.name]
@@ -190,9 +260,14 @@ class Reconciler:
             topology, nodes, self._absences, now, demand.required, demand.preferred, self.catalogue, bound
         )
         conditions = tuple(map(self._agent_pods.explained, assessment.conditions))
-        assessment = replace(assessment, conditions=conditions)
-        # What Grove's workloads are bound to is no more deleted than its levels are removed.
-        idle = () if self._bound is None else [x for x in topologies if not self._bound.get(x.name)]
+        return _Draft(topology, demanded, demand, replace(assessment, conditions=conditions))
+
+    def _finish(
+        self, draft: "_Draft", topologies: Sequence[Topology], shared: Overlaps, idle: Sequence[Topology]
+    ) -> None:
+        """Publish, write the status, record Events. Raises KubeError."""
+        topology, demand, assessment = draft.topology, draft.demand, draft.assessment
+        now = self._monotonic()
         children = self._segment_topologies.sync(topology, assessment.segments, topologies, self._absences, now, idle)
         if self._backoff:
             schemas = self._cached_reader.schemas if self._cached_reader else 0
@@ -206,19 +281,25 @@ class Reconciler:
             topology, assessment, published, anything_served=wanted, shared=shared, children=children
         )
         status = status_of(topology, assessment, published, self._now(), conditions, demand, children)
-        self._log_diagnostics(topology, assessment)
+        self._log_hints(topology, assessment)
         refusal = None
         if status != topology.status:
             refusal = self._write(topology, status)
-            self._record_events(topology, level_events(topology, status, demanded), self._event_rate_limit)
+            self._record_events(topology, level_events(topology, status, draft.demanded), self._event_rate_limit)
             self._record_events(topology, condition_events(topology, status), self._condition_rate_limit)
         if refusal:
             conditions = (*conditions[:-1], refused_summary(refusal))
         else:
             self.refused.pop(topology.name, None)
         workloads = {**dict.fromkeys(topology.required, 0), **demand.required}
-        self.reports[topology.name] = report(assessment, conditions, published, workloads)
+        self.reports[topology.name] = report(assessment, conditions, published, workloads, draft.sizes)
         if refusal:
+            raise refusal
+
+    def _leave_out(self, topology: Topology) -> None:
+        """Say of one beyond the supported number that it is. Raises KubeError."""
+        status = left_out(topology, MOST_TOPOLOGIES, self._now())
+        if status != topology.status and (refusal := self._write(topology, status)):
             raise refusal
 
     def _publish(self, topology: Topology, assessment: Assessment) -> tuple[list[Published], bool]:
@@ -310,12 +391,13 @@ class Reconciler:
                 len(due),
             )
 
-    def _log_diagnostics(self, topology: Topology, assessment: Assessment) -> None:
-        for diagnostic in assessment.diagnostics:
-            known = (topology.uid, diagnostic.key, diagnostic.reason)
+    def _log_hints(self, topology: Topology, assessment: Assessment) -> None:
+        """Log each hint once for all topologies: mostly it is about the same nodes; each has its own in its status."""
+        for hint in assessment.diagnostics:
+            known = hint.key, hint.reason
             if known not in self._logged:
                 self._logged.add(known)
-                log.warning("ClusterTopology %s: %s", topology.name, diagnostic.message)
+                log.warning("ClusterTopology %s: %s", topology.name, hint.message)
 
     def _record(self, topology: Topology, due: LevelEvent) -> None:
         about = f"{due.regarding['kind']} {due.regarding.get('namespace', '')}/{due.regarding['name']}"

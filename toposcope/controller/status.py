@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.api.conditions import IN_SYNC, PUBLISHED, READY, Condition, ready, stamped
+from toposcope.api.conditions import IN_SYNC, LEVELS_AVAILABLE, PUBLISHED, READY, Condition, ready, stamped
 from toposcope.controller.assess.assessment import Assessment
 from toposcope.controller.assess.diagnostics import Diagnostic
 from toposcope.controller.assess.health import MOST_FINDINGS, DegradedLevel, Health
@@ -57,6 +57,7 @@ def _bounded(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 INVALID: Final = "InvalidSpec"
+TOO_MANY: Final = "TooManyTopologies"
 _NO_DEMAND: Final = Demand()
 _MOST_DEGRADED: Final = 3
 _MOST_PROBLEMS: Final = 10
@@ -157,6 +158,19 @@ def _within_int32(value: Any) -> Any:
     if isinstance(value, list):
         return [*map(_within_int32, value)]
     return min(value, _INT32) if isinstance(value, int) else value
+
+
+def left_out(topology: Topology, most: int, now: datetime) -> dict[str, Any]:
+    """The status of one that isn't kept up to date because there are more than `most`."""
+    text = (
+        f"Toposcope keeps the {most} oldest ClusterTopologies up to date, and this is a younger one; what was "
+        "published from it stays as it was; delete ClusterTopologies that nobody needs"
+    )
+    kinds = dict.fromkeys([LEVELS_AVAILABLE, *(known["type"] for known in topology.status.get("conditions") or ())])
+    conditions = [Condition(kind, "Unknown", TOO_MANY, text) for kind in kinds if kind != READY]
+    summary = Condition(READY, "False", TOO_MANY, text)
+    stamps = stamped([*conditions, summary], topology.status, topology.generation, now)
+    return {**topology.status, "observedGeneration": topology.generation, "conditions": stamps}
 
 
 def refused_summary(refusal: ApiError) -> Condition:

@@ -14,7 +14,7 @@ from toposcope.controller.assess.health import Health
 from toposcope.integrations.framework.published import Published
 from toposcope.telemetry.handler import Samples, gauge
 from toposcope.topology.hardware import State
-from toposcope.topology.hierarchy import Coverage, LevelSize, level_sizes
+from toposcope.topology.hierarchy import Coverage, LevelSize
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,18 @@ class Report:
 
 
 def report(
-    assessment: Assessment, conditions: Sequence[Condition], published: Sequence[Published], required: Mapping[str, int]
+    assessment: Assessment,
+    conditions: Sequence[Condition],
+    published: Sequence[Published],
+    required: Mapping[str, int],
+    sizes: Sequence[LevelSize],
 ) -> Report:
-    """Count what no status needs, without keeping the nodes."""
+    """All that is shown of one pass, without the nodes."""
     return Report(
         nodes=assessment.nodes,
         gpus=assessment.gpus,
         coverage=_once(assessment.coverage),
-        sizes=_once(level_sizes(assessment.effective.levels, assessment.selected)),
+        sizes=_once(sizes),
         health=assessment.health,
         conditions=tuple(conditions),
         published=tuple(published),

@@ -1,0 +1,140 @@
+"""More ClusterTopologies than anybody needs: which are kept up to date, in which order, and what the others say."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.support.api import ApiUnderTest
+from tests.support.cluster import gpu_node
+from tests.support.controller import condition, make_topology, share_crd, status_of
+from tests.support.publishing import Time
+from toposcope.api.cluster_topology import PATH, Topology, read
+from toposcope.api.label_keys import GPUS
+from toposcope.controller import reconcile
+from toposcope.controller.reconcile import Reconciler
+from toposcope.kube.client import ApiClient, Request
+from toposcope.topology.node import NodeFacts
+
+MOST = 3
+SLOW = 1.5
+"""Seconds that each write takes."""
+NAMES = [f"t{i}" for i in range(6)]
+OTHER_RACK = "cloud.provider.com/topology-rack"
+
+
+class Nothing:
+    """No workloads."""
+
+    synced = True
+
+    def level_requests(self) -> Mapping[Any, Any]:
+        return {}
+
+    bound_requests = level_requests
+
+
+class Slow(ApiClient):
+    """A client on whose clock each status that it writes takes a while; `written` are the topologies."""
+
+    time: Time
+    written: list[str]
+
+    def _about_to_send(self, request: Request) -> None:
+        if request.path.endswith("/status"):
+            self.time.seconds += SLOW
+            self.written.append(request.path.split("/")[-2])
+
+
+@pytest.fixture
+def client(clients: Callable[[], ApiClient], time: Time) -> Slow:
+    client = clients()
+    client.__class__ = Slow
+    assert isinstance(client, Slow)
+    client.time, client.written = time, []
+    return client
+
+
+@pytest.fixture
+def reconciler(client: Slow, time: Time) -> Reconciler:
+    return Reconciler(client, (), time, instance="test")
+
+
+def topologies(api: ApiUnderTest) -> list[Topology]:
+    """The higher its number, the older it is: t5 first."""
+    found = map(read, api.get(PATH)["items"])
+    return [replace(one, created=f"2026-01-01T00:00:{9 - int(one.name[1:]):02}Z") for one in found]
+
+
+def summaries(api: ApiUnderTest) -> list[tuple[str, str]]:
+    found = [condition(api, "Ready", name) for name in NAMES if api.request("GET", f"{PATH}/{name}")[0] == 200]
+    return [(ready["status"], ready["reason"]) for ready in found]
+
+
+def test_the_oldest_are_kept_up_to_date_and_the_others_say_why_they_are_not(
+    api: ApiUnderTest, reconciler: Reconciler, client: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    share_crd(api)
+    for name in NAMES:
+        make_topology(api, name)
+    nodes = [gpu_node("n1")]
+    kept, out = ("True", "NothingServed"), ("False", "TooManyTopologies")
+    assert reconciler.reconcile(topologies(api), nodes, Nothing())
+    assert summaries(api) == [kept] * 6
+    monkeypatch.setattr(reconcile, "MOST_TOPOLOGIES", MOST)
+    before = status_of(api, "t0")
+    assert reconciler.reconcile(topologies(api), nodes, Nothing())
+    assert summaries(api) == [out] * 3 + [kept] * 3
+    assert (sorted(reconciler.reports), reconciler.left_out) == (["t3", "t4", "t5"], 3)
+    after = status_of(api, "t0")
+    assert {key: after[key] for key in after if key != "conditions"} == {
+        key: before[key] for key in before if key != "conditions"
+    }
+    assert {(c["type"], c["status"]) for c in after["conditions"]} == {
+        (c["type"], "False" if c["type"] == "Ready" else "Unknown") for c in before["conditions"]
+    }
+    assert "the 3 oldest ClusterTopologies" in condition(api, "Ready", "t0")["message"]
+    client.written.clear()
+    assert reconciler.reconcile(topologies(api), nodes, Nothing())
+    assert client.written == []
+    api.request("DELETE", f"{PATH}/t5")
+    assert reconciler.reconcile(topologies(api), nodes, Nothing())
+    assert summaries(api) == [out] * 2 + [kept] * 3
+
+
+def nodes_of(racks: Sequence[str | None], gpus: str) -> list[NodeFacts]:
+    """A node for each topology, with its rack."""
+    return [gpu_node(f"n{i}", {OTHER_RACK: rack, "rack": None, GPUS: gpus}) for i, rack in enumerate(racks)]
+
+
+def test_a_lost_level_comes_before_other_work_and_news_end_a_long_pass(
+    api: ApiUnderTest, reconciler: Reconciler, client: Slow
+) -> None:
+    """No topology waits for ever, though each pass is cut short."""
+    share_crd(api)
+    for i, name in enumerate(NAMES):
+        selector = {"matchLabels": {"kubernetes.io/hostname": f"n{i}"}}
+        make_topology(api, name, nodeSelector=selector, required=["rack"], gracePeriod="0s")
+
+    def look(racks: Sequence[str | None], gpus: str, *, news: bool) -> tuple[bool, list[str]]:
+        client.written.clear()
+        return reconciler.reconcile(topologies(api), nodes_of(racks, gpus), Nothing(), lambda: news), [*client.written]
+
+    assert look("rrrrrr", "1", news=False) == (True, NAMES[::-1])
+    assert look(["r", "r", None, "r", "r", "r"], "2", news=True) == (False, ["t2", "t5"])
+    assert condition(api, "TopologyLevelsAvailable", "t2")["status"] == "False"
+    assert look(["r", "r", None, "r", "r", "r"], "3", news=True) == (False, ["t4", "t3"])
+    assert look([None, "r", None, "r", "r", "r"], "4", news=True) == (False, ["t0", "t1"])
+    assert look([None, "r", None, "r", "r", "r"], "4", news=False) == (True, ["t5", "t2", "t4", "t3"])
+
+
+def test_a_hint_is_logged_once_for_all_topologies(
+    api: ApiUnderTest, reconciler: Reconciler, caplog: pytest.LogCaptureFixture
+) -> None:
+    share_crd(api)
+    for name in NAMES:
+        make_topology(api, name)
+    reconciler.reconcile(topologies(api), [gpu_node("n1", {"kubernetes.io/rack": "r"})], Nothing())
+    assert caplog.text.count("kubernetes.io/rack is on 1 of 1 node and is not a level") == 1
+    assert all(status_of(api, name)["hints"] for name in NAMES)

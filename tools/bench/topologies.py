@@ -1,0 +1,99 @@
+"""The controller with hundreds of ClusterTopologies over few nodes: passes, memory, metrics, a level lost meanwhile."""
+
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from tools.apiserver.server import free_port
+from tools.bench.controller import STATUS, compile_programs, merge, topology
+from tools.bench.report import Figure, Sample, Target
+from tools.bench.usage import cpu_seconds, peak_memory
+from tools.bench.workspace import ApiServer, MeasurementError, Program, cluster, program
+from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
+from toposcope.api.conditions import LEVELS_AVAILABLE, previous
+from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.requests import NODES, create, get
+from toposcope.simulator.cluster import RACK_KEY, ZONE_KEY
+
+_NODES: Final = 9
+_CPU: Final = {100: Target(1), 1_000: Target(10)}
+"""ClusterTopologies to the target for a pass, in seconds."""
+_MIB: Final = 1 << 20
+_GLANCE: Final = 0.02
+_WHILE: Final = 1.0
+_LITTLE: Final = 0.01
+_LIMIT: Final = 256
+"""MiB, as in the manifests."""
+
+
+def topology_figures(*, quick: bool) -> Iterator[Figure]:
+    """Passes that write every status; those beyond the supported number say so once and cost no more."""
+    compile_programs()
+    for count, target in _CPU.items():
+        if quick and count > min(_CPU):
+            return
+        with cluster(_NODES) as (folder, server):
+            yield from _figures(folder, server, count, target)
+
+
+def _figures(folder: Path, server: ApiServer, count: int, target: Target) -> Iterator[Figure]:
+    name = f"{count:,} ClusterTopologies over {_NODES} nodes"
+    client, port = server.client(), free_port()
+    spec = {"publish": {"kai": "Never"}}
+    for i in range(count - 1):
+        metadata = {"name": f"topology-{i:04}"}
+        client.call(
+            create(PATH, {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}, "bench")
+        )
+    client.call(merge(f"{PATH}/cluster", {"spec": {**spec, "required": ["rack"], "gracePeriod": "0s"}}))
+    with program("controller", server.environment, folder, "--metrics-port", str(port)) as running:
+        server.wait(running, "await", *STATUS)
+        first = _rest(running)
+        told = [entry.get("status") is not None for entry in client.call(get(PATH))["items"]]
+        if not all(told):
+            raise MeasurementError(f"{told.count(False)} of {len(told)} have no status")
+        label(client, server, running, ZONE_KEY, "own")
+        again = _rest(running) - first
+        lost = _lost(client, server, running)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+            size = len(answer.read())
+        peak = peak_memory(running.pid)
+    yield Figure(f"{name}, from the start to the last status, CPU", Sample((first,), "s"))
+    yield Figure("  a pass that writes every status, CPU", Sample((again,), "s"), target)
+    yield Figure("  a required level lost in such a pass, until it is told", Sample((lost,), "s"), Target(5))
+    yield Figure("  peak memory", Sample((peak / _MIB,), "MiB"), Target(_LIMIT))
+    yield Figure("  metrics, each time they are read", Sample((size / _MIB,), "MiB"), Target(2))
+
+
+def _rest(running: Program) -> float:
+    """Wait until it has had little to do for longer than a busy server takes to answer; the CPU it has used."""
+    before, now = -1.0, cpu_seconds(running.pid)
+    while now - before > _LITTLE:
+        time.sleep(_WHILE)
+        before, now = now, cpu_seconds(running.pid)
+    return now
+
+
+def label(client: ApiClient, server: ApiServer, running: Program, key: str, value: str | None) -> None:
+    """Give all nodes a label (`own`: each its name), and wait for the first status that is written because of that."""
+    server.tell("forget")
+    nodes: list[Any] = client.call(Request("GET", NODES, {}))["items"]
+    for name in (node["metadata"]["name"] for node in nodes):
+        labels = {key: name if value == "own" else value}
+        client.call(merge(f"{NODES}/{name}", {"metadata": {"labels": labels}}))
+    server.wait(running, "await", *STATUS)
+
+
+def _lost(client: ApiClient, server: ApiServer, running: Program) -> float:
+    """Seconds from the loss of a level that the oldest requires until its condition says so, the debounce included."""
+    label(client, server, running, ZONE_KEY, "one")
+    began = time.monotonic()
+    label(client, server, running, RACK_KEY, None)
+    while True:
+        condition = previous(topology(client)["status"], LEVELS_AVAILABLE)
+        if condition and condition["status"] == "False":
+            return time.monotonic() - began
+        running.check()
+        time.sleep(_GLANCE)
