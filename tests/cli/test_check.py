@@ -118,6 +118,7 @@ def test_json_says_the_same(cluster: Path, workloads: Path, toposcope: Command) 
             "domain": "55c2d310-698c-4ab6-864f-82cfbd9dfc5a.32766",
             "nodes": ["gb200-01", "gb200-02"],
             "pods": ["train/busy-1", "train/busy-2"],
+            "tolerations": [],
         }
     ]
     assert (huge["kind"], huge["shortage"]["needs"], huge["shortage"]["largest"]) == ("never", 80, 72)

@@ -253,3 +253,24 @@ def test_a_silent_server_is_given_up_with_the_flag_that_waits_longer(tmp_path: P
         err = toposcope(f"tree --kubeconfig {config} --request-timeout 1s", code=2).err
     waits = "it was silent for 1 s: --request-timeout 2m waits longer"
     assert err == f"toposcope tree: {server} does not answer: timed out; {waits}\n"
+
+
+@pytest.mark.parametrize(
+    ("taint", "state"),
+    [
+        ({"key": "team", "value": "vision", "effect": "NoSchedule"}, "tainted"),
+        ({"key": "nvidia.com/gpu", "effect": "NoSchedule"}, "ok"),
+        ({"key": "team", "effect": "PreferNoSchedule"}, "ok"),
+        ({"key": "node.kubernetes.io/memory-pressure", "effect": "NoSchedule"}, "tainted"),
+    ],
+)
+def test_taints_are_marked(taint: Object, state: str, tmp_path: Path, toposcope: Command) -> None:
+    nodes = demo_nodes()
+    last = nodes[-1]
+    last["spec"] = {**last["spec"], "taints": [taint]}
+    name = last["metadata"]["name"]
+    cluster = write_cluster(tmp_path / "cluster.json", *nodes, pod("one", "gb200-01", 4), cluster_topology())
+    assert toposcope(f"nodes -l kubernetes.io/hostname={name} --from {cluster}").out.splitlines()[1].split()[3] == state
+    assert ("1 tainted" in toposcope(f"tree --from {cluster}").out) == (state == "tainted")
+    shown = toposcope(f"nodes --state {state} -o wide --from {cluster}").out
+    assert ("team=vision:NoSchedule" in shown) == (taint.get("value") == "vision")

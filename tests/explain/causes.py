@@ -87,6 +87,14 @@ def _nodes_lack_a_label() -> list[Object]:
     return [*nodes(unlabelled=unlabelled), *scheduler_resources(), *created_by_grove(pod_clique_set()), *busy("h200-5")]
 
 
+def _tainted() -> list[Object]:
+    """One rack is kept for others by a taint, the other one is full."""
+    tainted = nodes()
+    for node in tainted[:4]:
+        node["spec"] = {**node["spec"], "taints": [{"key": "team", "value": "vision", "effect": "NoSchedule"}]}
+    return [*tainted, *scheduler_resources(), *created_by_grove(pod_clique_set()), *busy("h200-5", "h200-6")]
+
+
 def _level_gone() -> list[Object]:
     gone = condition("TopologyLevelsAvailable", "False", "TopologyLevelsUnavailable", GONE)
     topology = cluster_topology(gone, required=["rack"], gracePeriod="1s")
@@ -276,6 +284,7 @@ CAUSES = (
     Cause("level-not-found", "levels", _level_not_found),
     Cause("hierarchy", "hierarchy", _rack_and_zone),
     Cause("nodes-lack-a-label", "labels", _nodes_lack_a_label),
+    Cause("tainted", "room", _tainted),
     Cause("level-gone", "availability", _level_gone),
     Cause("no-room", "room", partial(_grove, pod_clique_set(), *busy(*ALL_BUT_ONE, gpus=4))),
     Cause("no-room-ever", "room", partial(_grove, pod_clique_set(replicas=5))),

@@ -91,7 +91,7 @@ class Cluster:
         self._made.append(path)
         if made.get("spec", {}).get("taints"):
             # A node is tainted until the node controller finds it Ready, and there is none.
-            patch(self.api, path, {"spec": {"taints": None}})
+            patch(self.api, path, {"spec": {"taints": document["spec"].get("taints")}})
         status = document.get("status")
         if status and made.get("status") != status:
             patch(self.api, f"{path}/status", {"status": status})
@@ -113,7 +113,7 @@ def _as_kubelet_has_it(node: Object) -> Object:
     """Without what the API server fills in."""
     metadata = {key: value for key, value in node["metadata"].items() if key in ("name", "labels", "annotations")}
     ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": NOW}
-    spec = {"unschedulable": True} if node["spec"].get("unschedulable") else {}
+    spec = {key: node["spec"][key] for key in ("unschedulable", "taints") if node["spec"].get(key)}
     status: dict[str, Any] = {key: node["status"][key] for key in ("allocatable", "capacity")}
     return {
         "apiVersion": "v1",

@@ -129,6 +129,7 @@ def _table(
         "STATE",
         *(title for title, _ in hardware),
         *(level.domain.upper() for level in levels),
+        *(["TAINTS"] if wide else ()),
     ]
     rows = []
     for node in nodes:
@@ -137,6 +138,7 @@ def _table(
         row = [node.name, str(node.gpus), "-" if free is None else str(free), ",".join(state) or "ok"]
         row += [node.label(key) or "-" for _, key in hardware]
         row += [value_at(scope, node, level.key) or "-" for level in levels]
+        row += [",".join(map(str, node.taints)) or "-"] if wide else ()
         rows.append(row)
     yield from columns(screen, header, rows, right=(1, 2))
     for node in nodes:

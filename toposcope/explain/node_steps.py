@@ -238,4 +238,4 @@ def _commands(context: Context, workload: Workload, verdict: Verdict) -> Iterato
     for remedy in verdict.remedies:
         node = remedy.nodes[0]
         pods = f"kubectl get pods -A --field-selector spec.nodeName={node}"
-        yield f"kubectl describe node {node}" if remedy.act == "open" else pods
+        yield f"kubectl describe node {node}" if remedy.act in ("open", "tolerate") else pods

@@ -17,6 +17,7 @@ from toposcope.placement.in_order import in_order
 from toposcope.placement.known_topologies import OWN, STAND_INS, cluster_facts, held_by_kueue, members_of_pods
 from toposcope.placement.room import PODS, Node, Obstacle, Room
 from toposcope.placement.shortage import Offer, Shortage, offers
+from toposcope.placement.tolerating import tolerate
 from toposcope.placement.verdict import Fittings, Kind, Remedy, Verdict, fittings, judge
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
 from toposcope.topology.levels import Level
@@ -102,6 +103,13 @@ class Checker:
 
     def verdict(self, workload: Workload | None) -> Verdict | None:
         """Whether it fits; None where nothing placeable is requested."""
+        verdict = self._verdict(workload)
+        if workload is None or verdict is None or verdict.kind not in ("full", "never") or not verdict.excluded:
+            return verdict
+        remedy = tolerate(workload, verdict, self._place(workload)[1], self._verdict)
+        return replace(verdict, remedies=(remedy, *verdict.remedies)) if remedy else verdict
+
+    def _verdict(self, workload: Workload | None) -> Verdict | None:
         if workload is None or not workload.placeable:
             return None
         if not any(group.copies and group.total() for group in workload.groups):

@@ -7,6 +7,7 @@ from typing import Any
 from toposcope.api.yaml_text import locate
 from toposcope.placement.check import Checked
 from toposcope.placement.sentences import answer as in_words
+from toposcope.placement.tolerating import toleration
 from toposcope.placement.verdict import Verdict
 from toposcope.snapshot.documents import Document
 from toposcope.snapshot.problems import Problem
@@ -91,6 +92,7 @@ def _verdict_document(verdict: Verdict) -> dict[str, Any]:
                 "domain": verdict.name(remedy.domain),
                 "nodes": list(remedy.nodes),
                 "pods": list(remedy.pods),
+                "tolerations": [dict(toleration(taint)) for taint in remedy.taints],
             }
             for remedy in verdict.remedies
         ],

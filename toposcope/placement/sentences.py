@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Final
 
 from toposcope.placement.shortage import Lack, Offer, Shortage
+from toposcope.placement.tolerating import as_yaml
 from toposcope.placement.verdict import Verdict
 from toposcope.topology.text import listing, plural
 
@@ -75,6 +76,12 @@ def advice(verdict: Verdict) -> Iterator[str]:
     """What would help, one sentence for each remedy."""
     for remedy in verdict.remedies:
         count = f"{len(remedy.nodes)} {plural(len(remedy.nodes), 'node')}"
+        if remedy.act == "tolerate":
+            taints = f"{plural(len(remedy.taints), 'taint')} {listing(list(map(str, remedy.taints)), _MOST_NAMES)}"
+            yield f"would fit if its pods tolerated {taints} of {count}: {listing(remedy.nodes, _MOST_NAMES)}"
+            yield "  add to the spec of its pod template, if these nodes are meant for it:"
+            yield from (f"    {line}" for line in as_yaml(remedy.taints))
+            continue
         act = "were Ready and not cordoned" if remedy.act == "open" else "were drained"
         if remedy.pods:
             act += f" of {listing(remedy.pods, _MOST_NAMES)}"

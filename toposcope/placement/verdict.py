@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from toposcope.integrations.framework.constraints import Group, simplified
+from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.placement.exhaustive import Exhaustive
 from toposcope.placement.room import Node, Path, Room, is_exact, most_within
 from toposcope.placement.search import Placed, Search
@@ -43,14 +44,16 @@ class Step:
 class Remedy:
     """One thing to do in one domain, after which the workload fits there."""
 
-    act: Literal["open", "drain"]
-    """Bring nodes back (make them Ready, uncordon them); or move away what runs on them."""
+    act: Literal["open", "drain", "tolerate"]
+    """Bring nodes back (make them Ready, uncordon them); move away what runs on them; or tolerate their taints."""
     domain: Path
     nodes: tuple[str, ...]
     short: tuple[str, ...] = ()
     """Resources of which too little is free on these nodes."""
     pods: tuple[str, ...] = ()
     """What has to go, as `namespace/name`, where that is known: the pods on the nodes that hold what is short."""
+    taints: tuple[Taint, ...] = ()
+    """What its pods have to tolerate."""
 
 
 @dataclass(frozen=True, slots=True)

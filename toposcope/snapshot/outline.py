@@ -124,17 +124,18 @@ class _Outliner:
 
     def _shape(self, domain: Domain) -> int | None:
         """The same number for all equal domains; None if it is unhealthy and needs its own line."""
-        if domain.marks or domain.left_out:
+        tainted = domain.marks.get(Mark.TAINTED, 0)  # usually with its whole kind: then each on its own line says less
+        if len(domain.marks) > bool(tainted) or domain.left_out:
             return None
         if not domain.children:  # a host
-            return self.shapes.setdefault((domain.nodes, domain.gpus), len(self.shapes))
+            return self.shapes.setdefault((domain.nodes, domain.gpus, tainted), len(self.shapes))
         if id(domain) in self.shape_of:
             return self.shape_of[id(domain)]
         inside: Counter[int | None] = Counter()
         if domain.depth < self.depth:
             for child in domain.children.values():
                 inside[self._shape(child)] += 1
-        whole = (domain.nodes, domain.gpus, self._ends(domain) < 0, frozenset(inside.items()))
+        whole = (domain.nodes, domain.gpus, tainted, self._ends(domain) < 0, frozenset(inside.items()))
         shape = self.shapes.setdefault(whole, len(self.shapes))
         self.shape_of[id(domain)] = shape
         return shape

@@ -100,7 +100,8 @@ def _facts(snapshot: Snapshot, nodes: Sequence[NodeView]) -> Iterator[_Fact]:
             getter = getters[id(node.places)] = itemgetter(*carried) if carried else _nothing
         taken = requested.get(node.name, NOTHING)
         # The snapshot keeps these mappings alive, so ids are unique.
-        key = (id(node.places), getter(node.values), node.ready, node.schedulable, id(node.allocatable), id(taken))
+        state = node.ready, node.schedulable, id(node.taints)
+        key = (id(node.places), getter(node.values), state, id(node.allocatable), id(taken))
         fact = known.get(key)
         if fact is None:
             fact = node.gpus, snapshot.free_gpus(node), marks(node)

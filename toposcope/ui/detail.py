@@ -51,7 +51,7 @@ def detail(
             if key.startswith(label_keys.PREFIX)
         },
         labels=node.labels,
-        taints=[f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}" for taint in node.taints],
+        taints=[str(taint) for taint in node.taints],
         conditions=dict(node.conditions),
         domains={view.id: list(domain_path(node, view)) for view in mine},
         lacking=[level for view in mine for level in _lacking(node, view)],

@@ -23,6 +23,9 @@ class Taint:
     value: str
     effect: str
 
+    def __str__(self) -> str:
+        return f"{self.key}{'=' + self.value if self.value else ''}:{self.effect}"
+
 
 @dataclass(frozen=True, slots=True)
 class Expression:
@@ -99,7 +102,7 @@ class NodeFilter:
             return "does not match the node affinity"
         for taint in taints:
             if not self.tolerates(taint):
-                return f"has taint {taint.key}{'=' + taint.value if taint.value else ''}:{taint.effect}"
+                return f"has taint {taint}"
         return ""
 
 

@@ -1,0 +1,62 @@
+"""The taints that keep a workload from nodes where it would fit, and the tolerations that admit it."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from toposcope.integrations.framework.constraints import Group, Workload
+from toposcope.integrations.framework.node_affinity import Taint, Toleration
+from toposcope.placement.room import Node
+from toposcope.placement.verdict import Remedy, Verdict
+
+_CONDITIONS: Final = "node.kubernetes.io/"
+"""Taints that Kubernetes sets for a node's conditions: there the node is to be mended."""
+
+
+def tolerate(
+    workload: Workload, verdict: Verdict, nodes: Iterable[Node], judge: Callable[[Workload], Verdict | None]
+) -> Remedy | None:
+    """The fewest taints whose tolerations make it fit; None where none do. `judge` gives the verdict on a workload."""
+    groups = (*workload.groups, *(workload.pod_groups or ()))
+    filters = {pods.node_filter for top in groups for group, _ in top.everything() for pods in group.pods}
+    left_out = {name for reason, names in verdict.excluded if reason.startswith("has taint") for name in names}
+    repelled: dict[Taint, list[str]] = {}
+    for node in nodes:
+        for taint in node.taints if node.name in left_out else ():
+            if not all(of.tolerates(taint) for of in filters):
+                repelled.setdefault(taint, []).append(node.name)
+    wanted = {taint: names for taint, names in repelled.items() if not taint.key.startswith(_CONDITIONS)}
+    for taints in (*((taint,) for taint in wanted), tuple(wanted)) if len(wanted) > 1 else (tuple(wanted),):
+        extra = tuple(Toleration(**toleration(taint)) for taint in taints)
+        tolerant = _tolerant(workload, extra)
+        found = judge(tolerant) if taints else None
+        if found and found.kind == "fits":
+            names = dict.fromkeys(name for taint in taints for name in wanted[taint])
+            return Remedy("tolerate", (), tuple(names), taints=taints)
+    return None
+
+
+def _tolerant(workload: Workload, extra: tuple[Toleration, ...]) -> Workload:
+    def of(group: Group) -> Group:
+        pods = (
+            replace(kind, node_filter=replace(kind.node_filter, tolerations=(*kind.node_filter.tolerations, *extra)))
+            for kind in group.pods
+        )
+        return replace(group, pods=tuple(pods), groups=tuple(map(of, group.groups)))
+
+    pod_groups = workload.pod_groups and tuple(map(of, workload.pod_groups))
+    return replace(workload, groups=tuple(map(of, workload.groups)), pod_groups=pod_groups, admission=None)
+
+
+def toleration(taint: Taint) -> Mapping[str, str]:
+    """The toleration of one taint, as a pod has it."""
+    value = {"operator": "Equal", "value": taint.value} if taint.value else {"operator": "Exists"}
+    return {"key": taint.key, **value, "effect": taint.effect}
+
+
+def as_yaml(taints: Iterable[Taint]) -> Iterator[str]:
+    """The tolerations as lines of YAML; strings in double quotes mean the same as in JSON."""
+    yield "tolerations:"
+    for taint in taints:
+        yield "- {" + ", ".join(f"{name}: {json.dumps(value)}" for name, value in toleration(taint).items()) + "}"
