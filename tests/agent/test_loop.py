@@ -150,6 +150,19 @@ def test_without_its_annotation_a_degraded_node_starts_a_new_baseline(node: Node
         assert node.cluster.writes[-1].labels.known[label_keys.STATE] == state
 
 
+def test_an_agent_that_nothing_confines_labels_its_node_is_not_ready_and_says_so_once(node: Node) -> None:
+    node.confined = False
+    node.live(200)
+    assert len(node.cluster.writes) == 1
+    assert "the admission policies do not confine this program" in node.agent.ready()
+    assert node.metric("confined") == 0
+    assert [(event.kind, event.reason) for event in node.cluster.events] == [("Warning", "Unconfined")]
+    node.confined = True
+    node.live(120)
+    assert (node.agent.ready(), node.metric("confined")) == ("", 1)
+    assert node.cluster.events[-1].reason == "Confined"
+
+
 def test_only_a_loop_that_hangs_is_unhealthy(node: Node) -> None:
     node.live(120)
     node.cluster.fails = UnreachableError("refused")

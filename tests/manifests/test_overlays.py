@@ -1,14 +1,36 @@
 """An overlay that renames the base or moves it: the policies confine the programs under their new names too."""
 
+import functools
+import itertools
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from tests.manifests.rights import EVENTS, OTHER, OWN, Attempt, apply_node, event, make_node, merge, wait_for
-from tests.manifests.support import TOPOLOGIES, Manifests, built, run_kubectl, serve, write_overlay
-from tests.support.api import ApiUnderTest, pod_token
+from tests.manifests.rights import (
+    EVENTS,
+    FOREIGN,
+    OTHER,
+    OWN,
+    Attempt,
+    apply_node,
+    event,
+    kubeconfig_with,
+    make_node,
+    merge,
+    wait_for,
+)
+from tests.manifests.support import TOPOLOGIES, built, run_kubectl, serve, write_overlay
+from tests.support.api import ApiUnderTest, pod_token, wait_until
+from tests.support.paths import MANIFESTS
+from toposcope.agent.publish import Publisher
 from toposcope.api.label_keys import GPUS
+from toposcope.controller.confinement import foreign_writes
+from toposcope.kube.client import ApiClient
+from toposcope.kube.config import load
+from toposcope.kube.confinement import Confinement
 
 pytestmark = pytest.mark.real_api
 
@@ -45,39 +67,78 @@ CONTROLLER_MAY_NOT = (
 )
 
 
+RENAMED = [
+    {"op": "replace", "path": "/metadata/name", "value": "gpu-labeller"},
+]
+BINDING = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+
+
+class Overlay:
+    """An overlay of the base with some fields, applied; and tokens of pods on its first Node."""
+
+    def __init__(self, api: ApiUnderTest, kubectl: str, folder: Path, **fields: Any) -> None:
+        self._api = api
+        folder = write_overlay(folder / "overlay", (), **fields)
+        serve(api, kubectl)
+        run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", folder)
+        nvidia = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}}
+        api.apply("/apis/node.k8s.io/v1/runtimeclasses/nvidia", {**nvidia, "handler": "nvidia"})
+        for path in (OWN, OTHER):
+            make_node(api, path)
+        self._found = built(kubectl, folder)
+
+    def token(self, program: str) -> str:
+        kind = {"agent": "DaemonSet", "controller": "Deployment"}[program]
+        (template,) = (o["spec"]["template"] for o in self._found if o["kind"] == kind)
+        (namespace,) = (o["metadata"]["name"] for o in self._found if o["kind"] == "Namespace")
+        spec = {**template["spec"], "nodeName": "confined-own"}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"a-{program}"}, "spec": spec}
+        return pod_token(self._api, self._api.create(f"/api/v1/namespaces/{namespace}/pods", pod))
+
+
 @pytest.mark.parametrize("fields", [{"namespace": "gpu-fleet"}, {"namePrefix": "acme-", "nameSuffix": "-eu"}], ids=min)
 def test_the_policies_follow_an_overlay(
     api: ApiUnderTest, kubectl: str, tmp_path: Path, fields: dict[str, Any]
 ) -> None:
-    overlay = write_overlay(tmp_path / "overlay", (), **fields)
-    serve(api, kubectl)
-    run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", overlay)
-    nvidia = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}}
-    api.apply("/apis/node.k8s.io/v1/runtimeclasses/nvidia", {**nvidia, "handler": "nvidia"})
-    for path in (OWN, OTHER):
-        make_node(api, path)
-    found = built(kubectl, overlay)
-
-    def token(program: str) -> str:
-        """Of a pod on the first Node."""
-        pod = pod_of(found, program)
-        return pod_token(api, api.create(f"/api/v1/namespaces/{namespace(found)}/pods", pod))
-
-    agent, controller = token("agent"), token("controller")
+    overlay = Overlay(api, kubectl, tmp_path, **fields)
+    agent, controller = overlay.token("agent"), overlay.token("controller")
     wait_for(api, AGENT_MAY, agent)
     wait_for(api, AGENT_MAY_NOT, agent)
     wait_for(api, CONTROLLER_MAY_NOT, controller)
 
 
-def namespace(found: Manifests) -> str:
-    (name,) = (o["metadata"]["name"] for o in found if o["kind"] == "Namespace")
-    return name
+def test_both_programs_notice_that_nothing_confines_them(
+    api: ApiUnderTest, kubectl: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Names that no policy looks for, a binding that is gone; and the way back."""
+    target = {"kind": "ServiceAccount", "name": "toposcope-agent"}
+    overlay = Overlay(api, kubectl, tmp_path, patches=[{"target": target, "patch": yaml.safe_dump(RENAMED)}])
+    proofs = {}
+    for program, attempt in (("agent", AGENT_MAY[0]), ("controller", CONTROLLER_MAY_NOT[0])):
+        token = overlay.token(program)
+        wait_for(api, (attempt,), token)
+        client = ApiClient(load(str(kubeconfig_with(api, token, tmp_path))))
+        request.addfinalizer(client.close)
+        agents = Publisher(client, "confined-own").foreign_writes
+        writes = agents if program == "agent" else functools.partial(foreign_writes, "a-controller")
+        hours = itertools.count(0.0, 10_000.0)
+        proofs[program] = Confinement(client, writes, functools.partial(next, hours), random.Random(1))
 
+    def becomes(program: str, confined: bool) -> None:
+        def so() -> bool:
+            proofs[program].check()
+            return proofs[program].confined is confined
 
-def pod_of(found: Manifests, program: str) -> dict[str, Any]:
-    kind = {"agent": "DaemonSet", "controller": "Deployment"}[program]
-    (workload,) = (o for o in found if o["kind"] == kind)
-    template = workload["spec"]["template"]
-    metadata = {**template["metadata"], "name": f"a-{program}"}
-    spec = {**template["spec"], "nodeName": "confined-own"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        wait_until(so, f"{program} confined: {confined}")
+
+    becomes("agent", False)
+    assert "would accept a label outside gpu.topology/, an Event about another Node;" in proofs["agent"].ready()
+    assert api.get(OWN)["metadata"]["labels"].keys() == FOREIGN["labels"].keys() | {GPUS}
+    becomes("controller", True)
+    for name in ("agent-events", "controller-segments"):
+        assert api.request("DELETE", f"{BINDING}/toposcope-{name}.gpu.topology")[0] == 200
+    becomes("controller", False)
+    assert "would accept a ClusterTopology that belongs to no segment;" in proofs["controller"].ready()
+    run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", MANIFESTS / "base")
+    becomes("controller", True)
+    assert proofs["controller"].ready() == ""

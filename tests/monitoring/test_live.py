@@ -22,6 +22,7 @@ NOTHING_DONE = {
     "ToposcopeControllerBehind",
     "ToposcopeLabelsStale",
     "ToposcopeProbeFailing",
+    "ToposcopeUnconfined",
     "ToposcopeWatchSilent",
 }
 ALL_AT_ONCE = set(alerts()) - {"ToposcopeNoLeader", "ToposcopeControllerBehind"}

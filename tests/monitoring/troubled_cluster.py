@@ -18,7 +18,7 @@ from tests.support.upstream_crds import stand_in
 from tools.apiserver.server import free_port
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME, NVLINK_DOMAIN
-from toposcope.controller.metrics import WatchMetrics
+from toposcope.controller.metrics import LeaderMetrics, WatchMetrics
 from toposcope.telemetry.handler import new_registry, page
 from toposcope.telemetry.server import TelemetryServer
 
@@ -59,6 +59,7 @@ class TroubledCluster:
         self._ports = {name: free_port() for name in (*AGENTS, *CONTROLLERS)}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._deaf_since = LONG_AGO
+        self._confined = False
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -94,7 +95,7 @@ class TroubledCluster:
         return agents + [Pod(self._ports[name], name, "controller", "tray-1") for name in CONTROLLERS]
 
     def start_what_is_broken(self) -> None:
-        """Agents with something amiss, a controller without an API server, one that hears nothing."""
+        """Agents with something amiss, a controller without an API server, an unconfined one that hears nothing."""
         self._start_agent("worn", {"links_down": {0: [5]}})
         self._start_agent("mute", {"init_error": 9})
         self._start_agent("unknown", {})
@@ -107,6 +108,7 @@ class TroubledCluster:
         registry = new_registry()
         watches = WatchMetrics(registry, lambda: time.time() - self._deaf_since)
         watches.listed("/api/v1/nodes", "first")
+        LeaderMetrics(registry, lambda: False, lambda: self._confined)
         self._watches = watches
         deaf = TelemetryServer(self._ports["deaf"], lambda: page(registry), str, str)
         self._stack.callback(deaf.close)
@@ -125,6 +127,7 @@ class TroubledCluster:
         self._end("leader")
         self._start_controller("leader", self._api.kubeconfig)
         self._deaf_since = 0.0
+        self._confined = True
         self._watches.heard("/api/v1/nodes")
         for name in ("worn", "mute"):
             self._write_faults(name, {})

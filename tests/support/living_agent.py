@@ -17,7 +17,10 @@ from toposcope.agent.options import Options
 from toposcope.agent.publish import NodeEvent, node_events
 from toposcope.agent.raw import RawNode
 from toposcope.api import label_keys
-from toposcope.kube.errors import KubeError
+from toposcope.kube.client import Request
+from toposcope.kube.confinement import Confinement
+from toposcope.kube.errors import ApiError, KubeError
+from toposcope.kube.requests import NODES, get
 from toposcope.simulator.faults import Faults
 from toposcope.simulator.machine import Machine
 
@@ -89,6 +92,8 @@ class Node:
         """What the NVIDIA runtime gave the agent's container."""
         self.change: Callable[[RawNode], RawNode] = lambda raw: raw
         """What else is different about the node."""
+        self.confined = True
+        """Whether the admission policies are in force."""
         self.wall_offset = 0.0
         """How far the clock on the wall is off."""
         self.cluster = Cluster()
@@ -105,7 +110,15 @@ class Node:
             now=lambda: self.seconds + self.wall_offset,
             monotonic=lambda: self.seconds,
             rng=random.Random(1),
+            confinement=Confinement(self, lambda: {"anything": get(NODES)}, lambda: self.seconds, random.Random(1)),
         )
+
+    def call(self, _request: Request) -> None:
+        """Answer a write that the admission policies must refuse."""
+        if self.confined:
+            raise ApiError(403, "Forbidden", "ValidatingAdmissionPolicy 'x' denied request")
+        if self.cluster.fails:
+            raise self.cluster.fails
 
     def probe(self) -> RawNode:
         self.probes += 1

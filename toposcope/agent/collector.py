@@ -82,6 +82,11 @@ def _activity(metrics: AgentMetrics) -> Iterator[Metric]:
         "outcome",
         metrics.publishes,
     )
+    yield _number(
+        "confined",
+        "1 while the admission policies refuse what they must, 0 while they do not.",
+        metrics.confined,
+    )
     yield InfoMetricFamily(f"{_PREFIX}build", "Version of this agent.", {"version": __version__})
 
 

@@ -11,8 +11,9 @@ from toposcope.agent.describe import Description, describe, unknown
 from toposcope.agent.metrics import AgentMetrics, Outcome
 from toposcope.agent.nvml.supervisor import ProbeError, ProbeProcess
 from toposcope.agent.options import Options
-from toposcope.agent.publish import Publisher
+from toposcope.agent.publish import NodeEvent, Publisher
 from toposcope.agent.raw import RawNode
+from toposcope.kube.confinement import Confinement
 from toposcope.kube.errors import ApiError, KubeError
 
 if TYPE_CHECKING:
@@ -51,12 +52,14 @@ class Agent:
         now: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
+        confinement: Confinement | None = None,
     ) -> None:
         self._options = options
         self._probe = probe
         self._publisher = publisher
         self._metrics = metrics
         self._nvidia_labels = nvidia_labels
+        self._confinement = confinement
         self._now = now
         self._monotonic = monotonic
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
@@ -79,6 +82,8 @@ class Agent:
         published = readable and self._publish(description)
         if published and self._nvidia_labels:
             self._publish_nvidia_labels(self._nvidia_labels, description)
+        if self._published and self._confinement:
+            self._check(self._confinement)
         self._synced = self._monotonic()
         return published and not description.problem
 
@@ -149,12 +154,22 @@ class Agent:
         if events is not None:
             log.info("node %s labelled", self._options.node_name)
         for event in events or ():
-            log.log(logging.WARNING if event.kind == "Warning" else logging.INFO, "%s: %s", event.reason, event.note)
-            try:
-                self._publisher.record_event(event)
-            except KubeError as error:
-                log.warning("cannot record an Event: %s", explain(error))
+            self._record(event)
         return True
+
+    def _record(self, event: NodeEvent) -> None:
+        log.log(logging.WARNING if event.kind == "Warning" else logging.INFO, "%s: %s", event.reason, event.note)
+        try:
+            self._publisher.record_event(event)
+        except KubeError as error:
+            log.warning("cannot record an Event: %s", explain(error))
+
+    def _check(self, confinement: Confinement) -> None:
+        """Try, when it is time, whether the admission policies confine us."""
+        news = confinement.check()
+        self._metrics.confined = confinement.confined
+        if news:
+            self._record(NodeEvent(*news))
 
     def _publish_nvidia_labels(self, nvidia_labels: "NvidiaLabelPublisher", description: Description) -> None:
         """Publish the labels that others may own; our own do not depend on it."""
@@ -201,8 +216,10 @@ class Agent:
         return self._restart.reason()
 
     def ready(self) -> str:
-        """Why the agent is not ready: this node's labels have not been published yet."""
-        return "" if self._published else "this node's labels have not been published yet"
+        """Why the agent is not ready: its labels are not published yet, or the admission policies don't confine it."""
+        if not self._published:
+            return "this node's labels have not been published yet"
+        return self._confinement.ready() if self._confinement else ""
 
 
 def explain(error: KubeError) -> str:

@@ -16,7 +16,8 @@ from toposcope.agent.nvidia_labels import MANAGER as NVIDIA_MANAGER
 from toposcope.agent.nvidia_labels import owners
 from toposcope.api import label_keys
 from toposcope.api.label_keys import MATRIX, PREFIX, REFERENCE
-from toposcope.kube.client import METADATA, ApiClient, Request
+from toposcope.kube.client import MERGE, METADATA, ApiClient, Request
+from toposcope.kube.confinement import NOBODY
 from toposcope.kube.errors import ApiError
 from toposcope.kube.requests import NODES, apply, event, get
 from toposcope.topology.hardware import State
@@ -151,6 +152,14 @@ class Publisher:
         details = (node_event.kind, node_event.reason, node_event.note)
         self._client.call(event(regarding, *details, REPORTER, self._name, self._now()))
 
+    def foreign_writes(self) -> dict[str, Request]:
+        """Writes that the admission policies must refuse: what each would do, and its request."""
+        body = compact({"metadata": {"labels": {f"{NOBODY}/unconfined": "true"}}}).encode()
+        label = Request("PATCH", self._path, {"fieldManager": MANAGER}, body, MERGE, METADATA)
+        elsewhere = {"apiVersion": "v1", "kind": "Node", "name": NOBODY}
+        report = event(elsewhere, "Normal", "Unconfined", "", REPORTER, self._name, self._now())
+        return {"a label outside gpu.topology/": label, "an Event about another Node": report}
+
     def cleanup(self) -> int:
         """Remove what any agent wrote on the Node; how many labels and annotations that were. Raises KubeError."""
         todo = removal(self._client.call(get(self._path, metadata_only=True))["metadata"])
@@ -179,7 +188,7 @@ def removal(metadata: Mapping[str, Any]) -> Removal:
         # A merge patch, because an apply cannot remove what another manager co-owns.
         body = compact({"metadata": {"uid": uid, **gone}}).encode()
         query = {"fieldManager": MANAGER}
-        requests.append(Request("PATCH", path, query, body, "application/merge-patch+json", METADATA))
+        requests.append(Request("PATCH", path, query, body, MERGE, METADATA))
     ours, theirs = owners(metadata)
     if ours:
         # An apply without labels: the server removes those that only we own, and drops us as owner of the others.

@@ -3,9 +3,11 @@
 import contextlib
 import functools
 import logging
+import random
 import select
 import signal
 import socket
+import time
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,7 @@ from toposcope.agent.options import Options
 from toposcope.agent.publish import Publisher
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
+from toposcope.kube.confinement import Confinement
 from toposcope.kube.errors import ConfigError, KubeError
 from toposcope.telemetry.logs import set_up
 from toposcope.telemetry.server import TelemetryServer
@@ -31,7 +34,8 @@ def run(options: Options, probe: ProbeProcess) -> int:
     """Run until a signal (or once); the exit code. `probe` was made before threads start and most modules load."""
     set_up(options.log_format)
     try:
-        client = ApiClient(load(options.kubeconfig), "toposcope-agent")
+        cluster = load(options.kubeconfig)
+        client = ApiClient(cluster, "toposcope-agent")
     except ConfigError as error:
         log.error("%s", error)  # noqa: TRY400 - the message is enough, a traceback would hide it
         return 1
@@ -42,7 +46,11 @@ def run(options: Options, probe: ProbeProcess) -> int:
             return _clean_up(publisher, options.node_name)
         nvidia_labels = _nvidia_label_publisher(client, options)
         metrics = AgentMetrics()
-        agent = Agent(options, probe, publisher, metrics, nvidia_labels)
+        confinement = None
+        if cluster.in_pod and not options.once:  # other credentials are a person's, whom no policy confines
+            rng = random.Random()  # noqa: S311 - jitter, not a secret
+            confinement = Confinement(client, publisher.foreign_writes, time.monotonic, rng)
+        agent = Agent(options, probe, publisher, metrics, nvidia_labels, confinement=confinement)
         if options.metrics_port is not None:
             try:
                 scrape = functools.partial(_scrape, metrics, probe, pairs=options.pair_metrics)

@@ -3,6 +3,7 @@
 import time
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import nan
 from operator import itemgetter
 from typing import TypeVar
 
@@ -174,14 +175,26 @@ TOPOLOGY = "topology"
 
 
 class LeaderMetrics:
-    """Whether this process leads, and how often that changed."""
+    """Whether this process leads, how often that changed, and whether admission policies confine it (None: unknown)."""
 
-    def __init__(self, registry: CollectorRegistry, may_write: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        may_write: Callable[[], bool],
+        confined: Callable[[], bool | None] = lambda: None,
+    ) -> None:
         leader = Gauge("toposcope_leader", "1 while this process may write, else 0.", registry=registry)
         leader.set_function(may_write)
         self.transitions = Counter(
             "toposcope_leader_transitions", "How often this process began or ceased to lead.", registry=registry
         )
+
+        def value() -> float:
+            known = confined()
+            return nan if known is None else known
+
+        text = "1 while the admission policies refuse what they must, 0 while they do not, NaN while that is not known."
+        Gauge("toposcope_confined", text, registry=registry).set_function(value)
 
 
 class LeaderOnly(Collector):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from toposcope.api.cluster_topology import HOME_NAMESPACE
+from toposcope.controller.confinement import ConfinementCheck
 from toposcope.controller.election import LeaderElector, Timing
 from toposcope.controller.fence import Fence, FencedClient, Leadership, NoElection
 from toposcope.controller.informer import InformerFactory
@@ -78,13 +79,19 @@ def _live(options: Options, cluster: Cluster, stack: contextlib.ExitStack) -> in
     if elector:
         writer = FencedClient(cluster, _USER_AGENT, _timing(options).request, fence.is_open, observe)
         stack.callback(writer.close)
-    leader_metrics = LeaderMetrics(registry, leadership.may_write)
-    registry.register(LeaderOnly(controller_registry, fence.is_open))
     stop = threading.Event()
+    # Credentials other than a pod's are a person's, whom no policy confines.
+    confinable = cluster.in_pod and not options.dry_run
+    check = ConfinementCheck(reader, socket.gethostname(), stop, active=confinable)
+    leader_metrics = LeaderMetrics(registry, leadership.may_write, check.confined)
+    registry.register(LeaderOnly(controller_registry, fence.is_open))
     restores = EtcdRestores()
     published = CachedReader(writer, InformerFactory(reader, stop, metrics.watches, restores))
     reconcilers = _reconcilers(writer, published, options)
     controller = Controller(reader, reconcilers, metrics, options, stop, fence, published=published, restores=restores)
+
+    def ready() -> str:
+        return controller.ready() or check.ready()
 
     def healthy() -> str:
         return controller.healthy() or (elector.healthy() if elector else "")
@@ -92,7 +99,7 @@ def _live(options: Options, cluster: Cluster, stack: contextlib.ExitStack) -> in
     if options.metrics_port is not None:
         try:
             scraped = functools.partial(page, registry)
-            server = TelemetryServer(options.metrics_port, scraped, healthy, controller.ready)
+            server = TelemetryServer(options.metrics_port, scraped, healthy, ready)
         except OSError as error:
             log.error("--metrics-port %d: %s", options.metrics_port, error.strerror)  # noqa: TRY400 - as above
             return 1
@@ -102,6 +109,7 @@ def _live(options: Options, cluster: Cluster, stack: contextlib.ExitStack) -> in
     _on_signals(controller.end)
     if elector:
         elector.start()
+    check.start()
     controller.run()
     return 0
 

@@ -21,6 +21,7 @@ from toposcope.topology.text import parse, printable
 
 JSON: Final = "application/json"
 APPLY: Final = "application/apply-patch+yaml"
+MERGE: Final = "application/merge-patch+json"
 METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 """An Accept header that asks for an object's metadata alone: less than half a Node. A list of them is refused (406)."""
 METADATA_LIST: Final = METADATA.replace("PartialObjectMetadata", "PartialObjectMetadataList")

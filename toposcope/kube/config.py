@@ -111,7 +111,7 @@ class Cluster(NamedTuple):
 
     `token` and `tls` are called for every request, because tokens and certificates are rotated under a running
     process. `tls` is None for plain HTTP. `namespace` is the context's or the pod's own. `server_name` is the name that
-    the server's certificate must carry when that is not the URL's host.
+    the server's certificate must carry when that is not the URL's host. `in_pod`: the credentials are our pod's.
     """
 
     server: str
@@ -119,6 +119,7 @@ class Cluster(NamedTuple):
     token: Token
     namespace: str
     server_name: str | None = None
+    in_pod: bool = False
 
     @property
     def base_path(self) -> str:
@@ -202,6 +203,7 @@ def _in_cluster(environ: Mapping[str, str], account: Path) -> Cluster:
         RotatingTls(lambda: tls_context(f"service account {ca}", ca), (ca,)),
         token_file(f"service account {account}/token", account / "token"),
         pod_namespace(account) or "default",
+        in_pod=True,
     )
 
 

@@ -1,0 +1,66 @@
+"""The proof that admission policies confine a program: what is known after each answer, what is told, when it asks."""
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.support.tables import each_row
+from toposcope.kube.client import Request
+from toposcope.kube.confinement import Confinement
+from toposcope.kube.errors import ApiError
+
+WRITES = {"a label": Request("PATCH", "/api/v1/nodes/n", {}), "an Event": Request("POST", "/apis/events", {})}
+
+
+class Row(msgspec.Struct, forbid_unknown_fields=True):
+    """One course of events."""
+
+    case: str
+    answers: list[list[int]]
+    """HTTP status of both writes at each check; one status if the first raises."""
+    confined: list[bool | None]
+    """What is known after each."""
+    told: list[str | None]
+    """Reason of the Event after each."""
+    waits: list[int]
+    """Seconds until the next, without jitter."""
+    ready: str = ""
+    """What the last readiness answer holds; empty: it is ready."""
+
+
+class Server:
+    """Answers writes with the status of the moment."""
+
+    def __init__(self) -> None:
+        self.codes: list[int] = []
+        self.asked: list[Request] = []
+
+    def call(self, request: Request) -> Any:
+        self.asked.append(request)
+        if (code := self.codes.pop(0)) >= 400:
+            raise ApiError(code, "Because", f"answered {code}")
+
+
+@each_row("confinement.yaml", Row, ids=lambda row: row.case)
+def test_a_course_of_answers(row: Row) -> None:
+    server, clock = Server(), [0.0]
+    confinement = Confinement(server, lambda: WRITES, lambda: clock[0], random.Random(1))
+    assert "not known yet" in confinement.ready()
+    confined, told, waits = [], [], []
+    for codes in row.answers:
+        server.codes = codes
+        news = confinement.check()
+        assert confinement.check() is None
+        assert not server.codes, "it asks once"
+        confined.append(confinement.confined)
+        told.append(news and news[1])
+        wait = confinement.seconds_until_due()
+        clock[0] += wait
+        waits.append(wait)
+    assert (confined, told) == (row.confined, row.told)
+    assert waits == [pytest.approx(wait, rel=0.1) for wait in row.waits]
+    assert row.ready in confinement.ready()
+    assert bool(row.ready) == bool(confinement.ready())
+    assert all(request.query == {"dryRun": "All"} for request in server.asked)

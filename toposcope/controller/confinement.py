@@ -1,0 +1,65 @@
+"""Whether admission policies confine the controller: for its readiness, a metric and an Event on its pod."""
+
+import logging
+import random
+import threading
+import time
+from datetime import UTC, datetime
+
+from toposcope.api.cluster_topology import PATH
+from toposcope.integrations.framework.published import MANAGER
+from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.confinement import NOBODY, Confinement
+from toposcope.kube.errors import KubeError
+from toposcope.kube.requests import create, event
+
+log = logging.getLogger("controller")
+
+
+def foreign_writes(pod: str) -> dict[str, Request]:
+    """Writes that the admission policies must refuse: what each would do, and its request."""
+    topology = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": NOBODY}}
+    node = {"apiVersion": "v1", "kind": "Node", "name": NOBODY}
+    return {
+        "a ClusterTopology that belongs to no segment": create(PATH, topology, MANAGER),
+        "an Event in another's name": event(node, "Normal", "Unconfined", "", "another", pod, datetime.now(UTC)),
+    }
+
+
+class ConfinementCheck:
+    """Checks in a thread of its own until `stop` is set, also in a follower, whose token is the same.
+
+    Not if `active` is false: then the program counts as ready.
+    """
+
+    def __init__(self, client: ApiClient, pod: str, stop: threading.Event, *, active: bool) -> None:
+        self._client = client
+        self._pod = pod
+        self._stop = stop
+        rng = random.Random()  # noqa: S311 - jitter, not a secret
+        self._confinement = Confinement(client, lambda: foreign_writes(pod), time.monotonic, rng)
+        self._active = active
+
+    def ready(self) -> str:
+        """Why the program must not count as ready."""
+        return self._confinement.ready() if self._active else ""
+
+    def confined(self) -> bool | None:
+        """Whether the policies refuse what they must; None while that is not known."""
+        return self._confinement.confined
+
+    def start(self) -> None:
+        """Begin."""
+        if self._active:
+            threading.Thread(target=self._run, name="confinement", daemon=True).start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            if news := self._confinement.check():
+                log.log(logging.WARNING if news[0] == "Warning" else logging.INFO, "%s: %s", *news[1:])
+                regarding = {"apiVersion": "v1", "kind": "Pod", "namespace": self._client.namespace, "name": self._pod}
+                try:
+                    self._client.call(event(regarding, *news, "controller", self._pod, datetime.now(UTC)))
+                except KubeError as error:
+                    log.warning("cannot record an Event: %s", error)
+            self._stop.wait(self._confinement.seconds_until_due())
