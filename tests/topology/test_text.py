@@ -1,6 +1,22 @@
-import pytest
+import shlex
 
-from toposcope.topology.text import compact, not_utf8, parse, plural, printable, type_words, yaml_words
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toposcope.topology.text import (
+    compact,
+    escaped,
+    not_utf8,
+    parse,
+    plural,
+    printable,
+    shell,
+    type_words,
+    yaml_words,
+)
+
+NASTY = ["-A", "--kubeconfig=/x", "$(id)", "a;b", "'", "a b", "", "`id`", "\u202e", "*", "~", "a&b", "#"]
 
 
 @pytest.mark.parametrize(
@@ -57,3 +73,14 @@ def test_what_is_no_text_or_no_json_is_refused(text: str | bytes) -> None:
 def test_nesting_without_end_is_refused() -> None:
     with pytest.raises(RecursionError):
         parse("[" * 1_000_000)
+
+
+@given(
+    st.lists(st.text() | st.sampled_from(["-A", "--kubeconfig=/x", "$(id)", "a;b", "'", "a b", "", "`id`", "\u202e"]))
+)
+def test_a_copied_command_has_the_words_that_it_shows(values: list[str]) -> None:
+    command = shell("kubectl get" + " {}" * len(values), *values)
+    assert escaped(command) == command
+    words = shlex.split(command)[2:]
+    assert [word for word, value in zip(words, values, strict=True) if word not in (value, "NAME")] == []
+    assert not any(word.startswith("-") for word in words)

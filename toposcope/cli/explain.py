@@ -30,7 +30,7 @@ from toposcope.explain.observed_placement import ObservedPlacement
 from toposcope.explain.ownership import ObjectNotFoundError, ownership_of, subject_of
 from toposcope.integrations.framework.features import Kind, Outcome, Ref, Step
 from toposcope.snapshot.model import Snapshot
-from toposcope.topology.text import plural
+from toposcope.topology.text import Command, plural, shell
 
 _OUTPUTS: Final = ("text", "wide", "json", "yaml", "name")
 _MARKS: Final = {Outcome.PASSED: ("ok", "green"), Outcome.FAILED: ("FAILED", "red"), Outcome.UNKNOWN: ("?", "yellow")}
@@ -176,7 +176,7 @@ def _verdict(screen: Screen, found: Diagnosis) -> Iterator[str]:
         yield screen.paint("Nothing was found that blocks it.", "yellow")
         pod = context.waiting[0]
         yield "  the scheduler may not have tried it yet, or waits for something unrelated to topology"
-        yield from _next((f"kubectl describe pod/{pod.name} -n {pod.namespace}",))
+        yield from _next((shell("kubectl describe pod/{} -n {}", pod.name, pod.namespace),))
     else:
         yield screen.paint("Nothing is wrong with it.", "green")
     for check in found.steps:
@@ -185,7 +185,7 @@ def _verdict(screen: Screen, found: Diagnosis) -> Iterator[str]:
             yield from _next(check.commands)
 
 
-def _next(commands: Sequence[str]) -> Iterator[str]:
+def _next(commands: Sequence[Command]) -> Iterator[str]:
     for number, command in enumerate(commands):
         yield f"  {'next:' if number == 0 else '     '} {command}"
 

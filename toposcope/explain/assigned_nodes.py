@@ -9,7 +9,7 @@ from toposcope.integrations.framework.features import Object, Ref, Step, conditi
 from toposcope.integrations.kueue.admission import AssignedDomain, assigned_domains
 from toposcope.integrations.kueue.features import WORKLOAD
 from toposcope.snapshot.model import NodeView
-from toposcope.topology.text import listing, plural
+from toposcope.topology.text import listing, plural, shell
 
 _HOST: Final = "kubernetes.io/hostname"
 _MOST_NAMES: Final = 5
@@ -93,7 +93,7 @@ def _step(ref: Ref, workload: Object, lost: list[tuple[AssignedDomain, State]]) 
         f"Kueue has marked as failed: {listing(marked, _MOST_NAMES)}" if marked else "",
         _REPLACES[state] if hosts else _KEEPS,
         commands=(
-            f"kubectl get workloads.kueue.x-k8s.io {ref.name} -n {ref.namespace} -o yaml",
-            f"kubectl get node {name}" if hosts else f"kubectl get nodes -L {','.join(first.levels)}",
+            shell("kubectl get workloads.kueue.x-k8s.io {} -n {} -o yaml", ref.name, ref.namespace),
+            shell("kubectl get node {}", name) if hosts else shell("kubectl get nodes -L {}", ",".join(first.levels)),
         ),
     )

@@ -36,6 +36,7 @@ from toposcope.integrations.kueue import messages as kueue_messages
 from toposcope.integrations.lws import api as lws
 from toposcope.snapshot.model import Published
 from toposcope.snapshot.scope import Scope
+from toposcope.topology.text import Command, shell
 
 _QUOTING: Final = (dynamo, grove, kai, kueue)
 _MEANINGS: Final = {
@@ -81,7 +82,7 @@ def check_drift(context: Context) -> Step:
         for published in resources if scope else ():
             if scope and not _agrees(published, scope):
                 return _drifted(published, scope)
-        step = grove.check_drift(resource, f"kubectl describe {_kubectl_name(resource)}") or _differing(resources)
+        step = grove.check_drift(resource, _command("kubectl describe {} {}", resource)) or _differing(resources)
         if step:
             return step
         if scope:
@@ -127,7 +128,7 @@ def _drifted(resource: Published, scope: Scope) -> Step:
         f"it has {_order(_keys(resource))}",
         f"the ClusterTopology has {_order([level.key for level in scope.levels])}",
         *reported[:1],
-        commands=(f"kubectl describe gtopo {scope.name}", f"kubectl get {_kubectl_name(resource)} -o yaml"),
+        commands=(shell("kubectl describe gtopo {}", scope.name), _command("kubectl get {} {} -o yaml", resource)),
     )
 
 
@@ -140,7 +141,10 @@ def _differing(resources: Sequence[Published]) -> Step | None:
         f"{kai_topology.handle}, by which its pods are scheduled, differs from {binding.handle}",
         f"it has {_order(_keys(kai_topology))}",
         f"the binding has {_order(_keys(binding))}",
-        commands=(f"kubectl get {_kubectl_name(kai_topology)} -o yaml", f"kubectl describe {_kubectl_name(binding)}"),
+        commands=(
+            _command("kubectl get {} {} -o yaml", kai_topology),
+            _command("kubectl describe {} {}", binding),
+        ),
     )
 
 
@@ -148,11 +152,11 @@ def _order(keys: Sequence[str]) -> str:
     return " > ".join(keys) or "no levels"
 
 
-def _kubectl_name(resource: Published) -> str:
-    """`topologies.kai.scheduler cluster`: not the topologies of another API group."""
+def _command(template: str, resource: Published) -> Command:
+    """A command about `topologies.kai.scheduler cluster`: not the topologies of another API group."""
     group = resource.api_version.rpartition("/")[0]
     known = {kind.kind: kind.plural for kind in (grove.BINDING, grove.OLD_BINDING)}
-    return f"{known.get(resource.kind, 'topologies')}.{group} {resource.name}"
+    return shell(template, f"{known.get(resource.kind, 'topologies')}.{group}", resource.name)
 
 
 def check_features(context: Context) -> Step:

@@ -15,6 +15,7 @@ from toposcope.explain.topology_steps import (
     levels_command,
     lost_levels,
     mentions,
+    tree_command,
 )
 from toposcope.integrations.framework.constraints import Group, Workload, simplified
 from toposcope.integrations.framework.features import Step, failed, passed, unknown
@@ -25,9 +26,9 @@ from toposcope.placement.verdict import Verdict
 from toposcope.snapshot.scope import table_of
 from toposcope.topology.hierarchy import Coverage, cover, some_names
 from toposcope.topology.levels import Level
-from toposcope.topology.text import plural
+from toposcope.topology.text import Command, plural, shell
 
-_AGENTS: Final = "kubectl get pods -A -o wide -l app.kubernetes.io/component=agent"
+_AGENTS: Final = shell("kubectl get pods -A -o wide -l app.kubernetes.io/component=agent")
 _NO_NODES: Final = "no nodes are visible"
 _MAX_OFFERS: Final = 8
 
@@ -59,8 +60,10 @@ def check_labels(context: Context) -> Step:
     workload, first = gaps[0]
     ours = first.level.key.startswith(PREFIX)
     commands = [
-        f"toposcope nodes {workload.topology or ''} --state left-out".replace("  ", " "),
-        f"kubectl get nodes -L {first.level.key}",
+        shell("toposcope nodes {} --state left-out", workload.topology)
+        if workload.topology
+        else shell("toposcope nodes --state left-out"),
+        shell("kubectl get nodes -L {}", first.level.key),
     ]
     fix = "label it, or find out why its agent does not" if ours else "label it like its neighbours"
     return failed(
@@ -103,7 +106,7 @@ def _lost(context: Context, wanted: Collection[Level]) -> Step | None:
                 message,
                 "no node carries its label any more; restore the label, or ask for another level",
                 *complaints[:1],
-                commands=(levels_command(topology), f"kubectl describe gtopo {topology}"),
+                commands=(levels_command(topology), shell("kubectl describe gtopo {}", topology)),
             )
     return None
 
@@ -115,7 +118,7 @@ def _unusable(context: Context, wanted: Collection[Level]) -> Step | None:
             level = coverage.level
             if level not in wanted or coverage.usable:
                 continue
-            nodes = f"kubectl get nodes -L {level.key}"
+            nodes = shell("kubectl get nodes -L {}", level.key)
             if coverage.nodes:
                 which = f"{coverage.nodes} {plural(coverage.nodes, 'node')} with level {level.domain}"
                 return failed(f"none of {which} takes pods: each is cordoned or not Ready", commands=(nodes,))
@@ -230,12 +233,11 @@ def _considered(shortage: Shortage, offers: Sequence[Offer]) -> Iterator[str]:
         yield f"  and {len(offers) - _MAX_OFFERS} with less"
 
 
-def _commands(context: Context, workload: Workload, verdict: Verdict) -> Iterator[str]:
+def _commands(context: Context, workload: Workload, verdict: Verdict) -> Iterator[Command]:
     level = verdict.shortage.level if verdict.shortage else None
     known = context.scope(workload) is not None
-    flag = f"--level {level.domain}" if level and known else ""
-    yield " ".join(filter(None, ("toposcope tree", workload.topology if known else None, flag)))
+    yield tree_command(workload.topology, level.domain if level else "") if known else tree_command(None)
     for remedy in verdict.remedies:
         node = remedy.nodes[0]
-        pods = f"kubectl get pods -A --field-selector spec.nodeName={node}"
-        yield f"kubectl describe node {node}" if remedy.act in ("open", "tolerate") else pods
+        pods = shell("kubectl get pods -A --field-selector spec.nodeName={}", node)
+        yield shell("kubectl describe node {}", node) if remedy.act in ("open", "tolerate") else pods

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from toposcope.explain.context import Context
+from toposcope.explain.topology_steps import tree_command
 from toposcope.integrations.framework.constraints import Group, Workload
 from toposcope.integrations.framework.features import Step, failed, passed
 from toposcope.integrations.kai.api import BATCH_MIN_MEMBER
@@ -71,7 +72,7 @@ def _step(context: Context, workload: Workload, group: Group, upper: tuple[Level
         answer(verdict),
         *advice(verdict),
         *_way_out(context, workload, total),
-        commands=(f"toposcope tree {workload.topology or ''} --level {upper[-1].domain}".replace("  ", " "),),
+        commands=(tree_command(workload.topology, upper[-1].domain),),
     )
 
 

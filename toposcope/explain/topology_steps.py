@@ -10,6 +10,7 @@ from toposcope.explain.object_store import PUBLISH_FIELDS
 from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import Field, Finding, kind_of
 from toposcope.integrations.framework.features import Kind, Step, condition, failed, passed, unknown
+from toposcope.topology.text import Command, shell
 
 _TOPOLOGY_RULES: Final = ("topology-exists", "topology-name", "topology-constraint", "one-topology", "no-topology")
 _LEVEL_RULES: Final = (
@@ -57,7 +58,7 @@ def check_topology(context: Context) -> Step:
     """The topology exists, as the kind that the workload's system reads."""
     kinds = [kind for workload in context.workloads for kind in context.topology_kinds(workload)[:1]]
     for finding in context.findings(*_TOPOLOGY_RULES):
-        commands = (*(f"kubectl get {kind.name}" for kind in kinds), "kubectl get gtopo")
+        commands = (*(shell("kubectl get {}", kind.name) for kind in kinds), shell("kubectl get gtopo"))
         return failed(objection(finding), finding.fix, commands=commands)
     for finding in context.findings("no-topology", severity="warning"):
         return failed(objection(finding), finding.fix)
@@ -83,7 +84,7 @@ def _unpublished(context: Context, workload: Workload, kind: Kind) -> Step:
     """A topology of this name is known, but not as the kind that the scheduler reads."""
     name = workload.topology or ""
     message = f"there is no {kind.kind} {name} for {workload.system} to read"
-    commands = (f"kubectl get {kind.name}", f"kubectl describe gtopo {name}")
+    commands = (shell("kubectl get {}", kind.name), shell("kubectl describe gtopo {}", name))
     scope = context.scope(workload)
     if scope is None or scope.topology is None:
         others = [resource.handle for resource in context.snapshot.published if resource.name == name]
@@ -160,9 +161,15 @@ def check_levels(context: Context) -> Step:
     return unknown(unread[0].notes[0]) if unread else passed("it asks for no level")
 
 
-def levels_command(topology: str | None = None) -> str:
+def levels_command(topology: str | None = None) -> Command:
     """The command that shows the levels of a topology."""
-    return f"toposcope levels {topology or ''}".rstrip()
+    return shell("toposcope levels {}", topology) if topology else shell("toposcope levels")
+
+
+def tree_command(topology: str | None, level: str = "") -> Command:
+    """The command that shows the domains of a level of a topology."""
+    named = [topology] if topology else []
+    return shell("toposcope tree" + " {}" * len(named) + " --level {}" * bool(level), *named, *filter(None, [level]))
 
 
 def check_hierarchy(context: Context) -> Step:
@@ -200,6 +207,6 @@ def check_rules(context: Context) -> Step:
     if errors:
         first, *others = errors
         more = (f"{objection(other)}; {other.fix}" for other in others)
-        command = f"kubectl get {context.explained.handle} -o yaml | toposcope check -f -"
+        command = context.explained.command("kubectl get {} -o yaml | toposcope check -f -")
         return failed(objection(first), first.fix, *more, *warnings, commands=(command,))
     return passed("no other rule is broken", *warnings)

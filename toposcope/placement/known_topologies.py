@@ -19,6 +19,7 @@ from toposcope.integrations.watched import PUBLISHED
 from toposcope.snapshot.model import PodView, Published, Snapshot
 from toposcope.snapshot.scope import select_scope
 from toposcope.topology.levels import Level
+from toposcope.topology.text import shell
 
 OWN: Final = KIND
 INFERRED: Final = "the hierarchy of the nodes' labels"
@@ -104,7 +105,7 @@ def _read_by(
     for topology in snapshot.topologies:
         if topology.name not in by_name and served:
             publish = topology.publish.get(option, "Auto")
-            why = f"is not published as {kind.name}; kubectl describe gtopo {topology.name} says why"
+            why = f"is not published as {kind.name}; {shell('kubectl describe gtopo {}', topology.name)} says why"
             why = why if publish == "Auto" else f"sets spec.publish.{option}: {publish}; Auto writes the {kind.kind}"
             absent[topology.name] = f"ClusterTopology {topology.name} {why}"
     unserved = f"the cluster does not serve {kind.name}: is {system} installed?"

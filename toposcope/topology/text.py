@@ -5,8 +5,9 @@ JSON by the standard library: the documents are small, and a faster package cost
 
 import json
 import re
+import shlex
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NewType
 
 _TYPES: Final = (
     ("`str`", "text"),
@@ -32,6 +33,22 @@ def listing(names: Sequence[str], most: int, total: int | None = None) -> str:
     shown = names[:most]
     more = (len(names) if total is None else total) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+
+
+Command = NewType("Command", str)
+"""A command that people copy into a shell; made by `shell` alone, so that nothing in it comes from outside unquoted."""
+
+
+def shell(template: str, *values: str) -> Command:
+    """A command with each `{}` of the template replaced by a value, quoted for a shell.
+
+    A value that would be an option, or that no terminal shows as it is, becomes NAME: no object is called so.
+    """
+    return Command(template.format(*(shlex.quote(value) if _is_word(value) else "NAME" for value in values)))
+
+
+def _is_word(value: str) -> bool:
+    return value.isprintable() and not value.startswith("-") and escaped(value) == value
 
 
 def escaped(text: str, kept: str = "") -> str:

@@ -14,6 +14,7 @@ from toposcope.integrations.framework.features import (
     unknown,
 )
 from toposcope.integrations.grove.features import CLIQUE_SET, CONDITION
+from toposcope.topology.text import shell
 
 DEPLOYMENT_GRAPH: Final = Kind(
     "nvidia.com", "DynamoGraphDeployment", "dynamographdeployments", ("v1beta1", "v1alpha1"), ("dgd",)
@@ -37,7 +38,7 @@ def check(workload: WorkloadObjects) -> Iterator[Step]:
     elif why := workload.store.why_unknown(CLIQUE_SET):
         yield unknown(why)
     else:
-        command = f"kubectl describe dgd {ref.name} -n {ref.namespace}"
+        command = shell("kubectl describe dgd {} -n {}", ref.name, ref.namespace)
         yield unknown("Dynamo has not created its PodCliqueSet yet", commands=(command,))
 
 

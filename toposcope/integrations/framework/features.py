@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import Field
+from toposcope.topology.text import Command, shell
 
 Object = Mapping[str, Any]
 
@@ -59,6 +60,11 @@ class Ref:
     def handle(self) -> str:
         """`podcliqueset/llm -n ml`, as kubectl takes it."""
         return f"{self.kind.lower()}/{self.name}" + (f" -n {self.namespace}" if self.namespace else "")
+
+    def command(self, template: str) -> Command:
+        """A command about it: `{}` in the template becomes `podcliqueset/llm -n ml`."""
+        where = shell(" -n {}", self.namespace) if self.namespace else ""
+        return Command(template.replace("{}", shell("{}/{}", self.kind.lower(), self.name) + where))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +131,7 @@ class Step:
     message: str
     """What was found, in one sentence; for `unknown`, why it cannot be known."""
     details: tuple[str, ...] = ()
-    commands: tuple[str, ...] = ()
+    commands: tuple[Command, ...] = ()
     """What to run next."""
     name: str = ""
     """A constant word for scripts; filled in by the caller of the check."""
@@ -136,12 +142,12 @@ def passed(message: str, *details: str) -> Step:
     return Step(Outcome.PASSED, message, details)
 
 
-def unknown(message: str, *details: str, commands: tuple[str, ...] = ()) -> Step:
+def unknown(message: str, *details: str, commands: tuple[Command, ...] = ()) -> Step:
     """The facts are missing."""
     return Step(Outcome.UNKNOWN, message, details, commands)
 
 
-def failed(message: str, *details: str, commands: tuple[str, ...] = ()) -> Step:
+def failed(message: str, *details: str, commands: tuple[Command, ...] = ()) -> Step:
     """This keeps the workload from running as intended."""
     return Step(Outcome.FAILED, message.strip(), tuple(filter(None, details)), tuple(dict.fromkeys(commands)))
 

@@ -27,6 +27,7 @@ from toposcope.integrations.grove.schedulers import KUBE_SCHEDULER, USE_KAI, WHE
 from toposcope.integrations.kai.api import KAI_SCHEDULER, QUEUE
 from toposcope.integrations.kai.features import TOPOLOGY as KAI_TOPOLOGY
 from toposcope.integrations.kai.features import check_topology
+from toposcope.topology.text import Command, shell
 
 CLIQUE_SET: Final = Kind("grove.io", "PodCliqueSet", "podcliquesets", ("v1alpha1",), ("pcs",))
 SCALING_GROUP: Final = Kind("grove.io", "PodCliqueScalingGroup", "podcliquescalinggroups", ("v1alpha1",), ("pcsg",))
@@ -50,7 +51,7 @@ _LATE: Final = (
     "PodCliqueSet changes or its operator starts: restart that"
 )
 _STAY: Final = "pods that run already stay where they are"
-_OPERATOR: Final = "kubectl get pods -A -l app.kubernetes.io/name=grove-operator"
+_OPERATOR: Final = shell("kubectl get pods -A -l app.kubernetes.io/name=grove-operator")
 _ASKS: Final = r"(PodCliqueSet|PodClique(?:ScalingGroup)? '[^']*') topology constraint domain '([^']*)'"
 MEANINGS: Final[Meanings] = {
     f"{_ASKS} is narrower than {_ASKS}": (
@@ -101,7 +102,7 @@ def check(workload: WorkloadObjects) -> Iterator[Step]:
 
 
 def _check_condition(ref: Ref, reported: Condition | None) -> Step:
-    describe = f"kubectl describe pcs {ref.name} -n {ref.namespace}"
+    describe = shell("kubectl describe pcs {} -n {}", ref.name, ref.namespace)
     if reported is None:
         return unknown(
             f"Grove has not reported on the topology constraints of {ref.handle}: it has no condition {CONDITION}",
@@ -115,7 +116,7 @@ def _check_condition(ref: Ref, reported: Condition | None) -> Step:
             "its pods are placed without the constraint; enable it in the configuration of Grove's operator "
             "(Helm value config.topologyAwareScheduling.enabled: true), which then adds it to its PodGangs",
             _STAY,
-            commands=(describe, "helm list -A --filter grove"),
+            commands=(describe, shell("helm list -A --filter grove")),
         )
     if reported.reason in _MISSING:
         return unknown(
@@ -141,7 +142,7 @@ def _check_gangs(workload: WorkloadObjects) -> Iterator[Step]:
                 f"{ref.handle} lacks the topology constraint, so its pods are placed anywhere",
                 _LATE if older else _SOON,
                 _STAY,
-                commands=(f"kubectl get {GANG.name} {ref.name} -n {ref.namespace} -o yaml", _OPERATOR),
+                commands=(shell("kubectl get {} {} -n {} -o yaml", GANG.name, ref.name, ref.namespace), _OPERATOR),
             )
 
 
@@ -151,7 +152,7 @@ def _check_scheduler(workload: WorkloadObjects) -> Iterator[Step]:
     if others:
         who = " and ".join(name or KUBE_SCHEDULER for name in others)
         text = f"its pods go to {who}, which keeps no topology constraint of Grove's"
-        yield failed(text, USE_KAI, _RECREATE, commands=(WHERE,))
+        yield failed(text, USE_KAI, _RECREATE, commands=(shell(WHERE),))
 
 
 def _packs(value: Any) -> bool:
@@ -167,7 +168,7 @@ def check_kai(workload: WorkloadObjects) -> Iterator[Step]:
         binding = workload.resource(demand) if demand.system in ("Dynamo", "Grove") else None
         if binding:
             named = named_kai_topology(binding.document)
-            describe = f"kubectl describe clustertopologybinding {binding.name}"
+            describe = shell("kubectl describe clustertopologybinding {}", binding.name)
             yield check_topology(workload, named or binding.name, _creator(binding, named), (describe,))
 
 
@@ -186,7 +187,7 @@ def named_kai_topology(binding: Object) -> str:
     return ""
 
 
-def check_drift(binding: Resource, describe: str) -> Step | None:
+def check_drift(binding: Resource, describe: Command) -> Step | None:
     """Grove's own comparison of a binding with the backends' topologies; None: no drift. `describe` is a command."""
     reported = condition(binding.document, _DRIFT)
     if reported is None or reported.status == "False":
@@ -198,7 +199,7 @@ def check_drift(binding: Resource, describe: str) -> Step | None:
     ]
     message = f"Grove reports on {binding.handle}: {reported}"
     if reported.status == "True":
-        return failed(message, *details, commands=(describe, f"kubectl get {KAI_TOPOLOGY.name}"))
+        return failed(message, *details, commands=(describe, shell("kubectl get {}", KAI_TOPOLOGY.name)))
     return unknown(message, *details, commands=(describe,))
 
 

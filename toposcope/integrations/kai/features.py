@@ -14,6 +14,7 @@ from toposcope.integrations.framework.features import (
     passed,
     unknown,
 )
+from toposcope.topology.text import Command, shell
 
 POD_GROUP: Final = Kind("scheduling.run.ai", "PodGroup", "podgroups", ("v2alpha2",), ("pg",))
 TOPOLOGY: Final = Kind("kai.scheduler", "Topology", "topologies", ("v1alpha1",), namespaced=False)
@@ -28,14 +29,14 @@ MEANINGS: Final[Meanings] = {
 """Messages of KAI 0.17."""
 
 
-def check_topology(workload: WorkloadObjects, name: str, creator: str, commands: tuple[str, ...]) -> Step:
+def check_topology(workload: WorkloadObjects, name: str, creator: str, commands: tuple[Command, ...]) -> Step:
     """Whether KAI has the Topology of this name. `creator` says, in a sentence, who is expected to create it."""
     if workload.published(name, TOPOLOGY):
         return passed(f"KAI has the Topology {name}")
     if why := workload.store.why_unknown(TOPOLOGY):
         return unknown(f"cannot tell whether KAI has the Topology {name}: {why}")
     message = f"KAI has no Topology {name}, so it cannot keep Grove's pods together"
-    return failed(message, creator, commands=(f"kubectl get {TOPOLOGY.name}", *commands))
+    return failed(message, creator, commands=(shell("kubectl get {}", TOPOLOGY.name), *commands))
 
 
 def messages(workload: WorkloadObjects) -> Iterator[SchedulerMessage]:

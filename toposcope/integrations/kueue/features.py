@@ -18,6 +18,7 @@ from toposcope.integrations.framework.features import (
 )
 from toposcope.integrations.kueue import queues
 from toposcope.integrations.kueue.api import GROUP, QUEUE_NAME, TOPOLOGIES
+from toposcope.topology.text import Command, shell
 
 WORKLOAD: Final = queues.WORKLOAD
 LOCAL_QUEUE: Final = queues.LOCAL_QUEUE
@@ -38,7 +39,7 @@ def check(workload: WorkloadObjects) -> Iterator[Step]:
         return
     queue = workload.store.find(LOCAL_QUEUE, name, namespace)
     if queue is None:
-        command = f"kubectl get {LOCAL_QUEUE.name} -n {namespace}"
+        command = shell("kubectl get {} -n {}", LOCAL_QUEUE.name, namespace)
         yield _missing(workload, LOCAL_QUEUE, f"LocalQueue {name}", f" in namespace {namespace}", command)
         return
     cluster_queue = (Field(queue) / "spec" / "clusterQueue").text() or ""
@@ -52,7 +53,7 @@ def _queue_name(workload: WorkloadObjects) -> str | None:
     return own or next(filter(None, admitted), None)
 
 
-def _missing(workload: WorkloadObjects, kind: Kind, which: str, where: str, command: str) -> Step:
+def _missing(workload: WorkloadObjects, kind: Kind, which: str, where: str, command: Command) -> Step:
     if why := workload.store.why_unknown(kind):
         return unknown(f"cannot read {which}: {why}", commands=(command,))
     return failed(f"{which} does not exist{where}", commands=(command,))
@@ -61,11 +62,12 @@ def _missing(workload: WorkloadObjects, kind: Kind, which: str, where: str, comm
 def _check_cluster_queue(workload: WorkloadObjects, name: str) -> Step:
     queue = workload.store.find(CLUSTER_QUEUE, name)
     if queue is None:
-        return _missing(workload, CLUSTER_QUEUE, f"ClusterQueue {name}", "", f"kubectl get {CLUSTER_QUEUE.name}")
+        command = shell("kubectl get {}", CLUSTER_QUEUE.name)
+        return _missing(workload, CLUSTER_QUEUE, f"ClusterQueue {name}", "", command)
     active = condition(queue, "Active")
     if active and active.status == "False":
         message = f"ClusterQueue {name} is not active ({active.reason}): {active.message}"
-        return failed(message, commands=(f"kubectl describe {CLUSTER_QUEUE.name} {name}",))
+        return failed(message, commands=(shell("kubectl describe {} {}", CLUSTER_QUEUE.name, name),))
     return _check_flavors(workload, name, queue)
 
 
@@ -83,7 +85,7 @@ def _check_flavors(workload: WorkloadObjects, name: str, queue: Object) -> Step:
         return failed(
             f"no flavor of ClusterQueue {name} has a topology, so Kueue cannot keep its pods together",
             f"set spec.topologyName on a ResourceFlavor ({', '.join(sorted(names)) or 'the queue has none'})",
-            commands=(f"kubectl get {FLAVOR.name} -o yaml",),
+            commands=(shell("kubectl get {} -o yaml", FLAVOR.name),),
         )
     offered = ", ".join(f"{flavor} (topology {topology})" for flavor, topology in topologies.items())
     return passed(f"ClusterQueue {name} offers {offered}")
