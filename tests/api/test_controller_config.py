@@ -47,13 +47,13 @@ def test_own_domains_have_a_place_in_the_order() -> None:
     assert domains[-1] == "host"
     assert found.catalogue.keys["row"] == ("example.com/row", "example.com/zeile")
     full = {"example.com/row", "example.com/gang", "kubernetes.io/hostname", "topology.kubernetes.io/zone"}
-    assert [level.domain for level in found.catalogue.infer(full)] == ["zone", "aisle", "row", "host"]
+    assert [level.domain for level in found.catalogue.infer(dict.fromkeys(full, 1))] == ["zone", "aisle", "row", "host"]
 
 
 def test_a_key_moves_to_the_domain_that_the_admin_gives_it() -> None:
     found = read("  keys:\n  - {key: topology.k8s.aws/network-node-layer-3, domain: rack}\n")
     assert "topology.k8s.aws/network-node-layer-3" not in found.catalogue.keys["leaf"]
-    assert found.catalogue.infer({"topology.k8s.aws/network-node-layer-3"}) == (
+    assert found.catalogue.infer({"topology.k8s.aws/network-node-layer-3": 1}) == (
         Level("rack", "topology.k8s.aws/network-node-layer-3"),
     )
 

@@ -17,6 +17,9 @@ from toposcope.api.cluster_topology import read
             "spec.levels[0].domain: Expected text, got a number (put it in quotes); it is left out",
         ),
         ({"required": ["rack", 1]}, "spec.required[1]: Expected text, got a number (put it in quotes); it is left out"),
+        ({"minCoveragePercent": "95"}, "spec.minCoveragePercent: Expected a number, got text; it is left out"),
+        ({"minCoveragePercent": 0}, "spec.minCoveragePercent: 0 is not a percentage from 1 to 100; 95 is used"),
+        ({"minCoveragePercent": 101}, "spec.minCoveragePercent: 101 is not a percentage from 1 to 100; 95 is used"),
         ({"gracePeriod": 600}, "spec.gracePeriod: Expected text, got a number (put it in quotes); it is left out"),
         ({"publish": ["kai"]}, "spec.publish: Expected a mapping, got a list; it is left out"),
         (

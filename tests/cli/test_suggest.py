@@ -44,6 +44,20 @@ def test_few_nodes_are_suspected_to_wait_for_a_label(suggest: Suggest) -> None:
     assert "# So few nodes may just be missing a label." in suggest([*nodes, *more]).out.split("---")[1]
 
 
+def test_few_nodes_without_a_label_leave_the_level_to_the_others(suggest: Suggest) -> None:
+    node = demo_nodes()[0]
+    many = [{**node, "metadata": {**node["metadata"], "name": f"m{i}"}} for i in range(40)]
+    labels = {key: value for key, value in node["metadata"]["labels"].items() if key != RACK}
+    bare = {**node, "metadata": {**node["metadata"], "name": "bare", "labels": labels}}
+    printed = suggest([*many, bare])
+    (document,) = yaml.safe_load_all(printed.out)
+    assert RACK in [level["key"] for level in document["spec"]["levels"]]
+    assert "nodeSelector" not in document["spec"]
+    assert "# 40 of 41 have " in printed.out
+    assert "# A level is missing on bare: Kueue and KAI leave it out." in printed.out
+    assert "note: 1 node lacks a level of cluster, and Kueue and KAI leave such a node out: bare" in printed.err
+
+
 def test_what_exists_already_is_noted(suggest: Suggest) -> None:
     error = suggest([*demo_nodes(), cluster_topology()]).err
     assert "ClusterTopology cluster already exists; applying this changes it" in error

@@ -9,7 +9,7 @@ from tests.support.cluster import BLOCK, RACK, ZONE, History, gpu_node
 from tests.support.tables import each_row
 from toposcope.api.conditions import Condition
 from toposcope.api.effective_levels import Absences
-from toposcope.api.label_keys import GPUS, NVLINK_DOMAIN
+from toposcope.api.label_keys import GPU_PRODUCT, GPUS, NVLINK_DOMAIN
 from toposcope.controller.assess.assessment import Assessment
 from toposcope.topology.node import NodeFacts, node_facts
 
@@ -56,8 +56,63 @@ def test_levels_that_are_no_longer_required_are_forgotten() -> None:
     assert not history.absences._since
 
 
-def test_a_level_that_only_some_nodes_carry_is_not_taken_up() -> None:
-    assert History().look([*nodes(3), gpu_node("n9", {"rack": None})]).effective.path == NO_RACK
+@pytest.mark.parametrize(
+    ("without", "total", "percent", "level"),
+    [
+        (1, 8, None, False),
+        (1, 20, None, True),
+        (5, 100, None, True),
+        (6, 100, None, False),
+        (1, 8, 87, True),
+        (1, 8, 88, False),
+        (1, 1000, 100, False),
+        (7, 8, 1, True),
+    ],
+)
+def test_a_level_is_what_nearly_all_nodes_carry_and_the_others_are_named(
+    without: int, total: int, percent: int | None, level: bool
+) -> None:
+    spec = {} if percent is None else {"minCoveragePercent": percent}
+    bare = [gpu_node(f"bare-{i}", {"rack": "no-topology" if i % 2 else None}) for i in range(without)]
+    found = History(**spec).look([*nodes(total - without), *bare])
+    assert found.effective.path == (FULL if level else NO_RACK)
+    covered = condition(found, "LevelsCovered")
+    assert (covered.status, covered.reason) == ("False", "NodesMissingLevels")
+    assert "bare-0" in covered.message
+    assert (
+        "Kueue and KAI leave a node without one of the levels out of the whole topology" in covered.message
+    ) == level
+    assert (f"({RACK}) is on {total - without} of {total} nodes and no level" in covered.message) != level
+
+
+def test_of_few_nodes_all_must_carry_it_and_the_condition_says_so() -> None:
+    found = History().look([*nodes(7), gpu_node("n7", {"rack": None})])
+    assert condition(found, "LevelsCovered").message == (
+        f"'rack' ({RACK}) is on 7 of 8 nodes and no level, because all 8 must carry it (spec.minCoveragePercent 95); "
+        "lacking: n7; label it, or lower the percentage, and schedulers leave it out"
+    )
+
+
+def test_a_label_of_a_minority_is_told_but_is_nobodys_gap() -> None:
+    covered = condition(History().look([*nodes(3, rack=None), gpu_node("n9")]), "LevelsCovered")
+    assert covered.status == "True"
+    assert covered.message.endswith(f"only 1 of 4 carry 'rack' ({RACK}), which is no level: n9")
+
+
+@pytest.mark.parametrize(("product", "status"), [("NVIDIA-L40S", "True"), ("NVIDIA-H100", "False"), (None, "False")])
+def test_another_kind_of_machine_is_no_gap(product: str | None, status: str) -> None:
+    """Nodes of a product that has no racks are a segment; one of the same product lacks a label."""
+    racks = nodes(4, **{GPU_PRODUCT: "NVIDIA-H100"})
+    found = History().look([*racks, *(gpu_node(f"x{i}", {"rack": None, GPU_PRODUCT: product}) for i in range(4))])
+    assert condition(found, "LevelsCovered").status == status
+
+
+def test_a_level_that_nearly_all_carry_stays_however_few_are_left() -> None:
+    history = History()
+    for labelled, path in ((94, NO_RACK), (95, FULL), (94, FULL), (1, FULL), (95, FULL), (0, FULL)):
+        bare = [gpu_node(f"bare-{i}", {"rack": None}) for i in range(100 - labelled)]
+        assert history.look([*nodes(labelled), *bare], after=1).effective.path == path
+    assert history.look(bare, after=601).effective.path == NO_RACK
 
 
 def test_a_level_stays_while_any_node_carries_it_and_the_others_are_named() -> None:

@@ -53,8 +53,9 @@ def gpus_of(node: NodeFacts) -> int:
     return int(counted) if counted.isascii() and counted.isdigit() else node.gpus
 
 
-def carried_by_all(nodes: Sequence[NodeFacts]) -> set[str]:
-    return {key for key in BUILT_IN.level_keys if all(level_value(node, key) is not None for node in nodes)}
+def nearly_all_carry(nodes: Sequence[NodeFacts]) -> dict[str, int]:
+    counts = {key: sum(level_value(node, key) is not None for node in nodes) for key in BUILT_IN.level_keys}
+    return {key: count for key, count in counts.items() if count * 20 >= len(nodes) * 19}
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -76,7 +77,7 @@ def test_counts_levels_and_messages_are_those_of_the_nodes(seed: int) -> None:
             assert found.publishable is None
             continue
         assert found.gpus == sum(map(gpus_of, selected))
-        assert found.effective.levels == BUILT_IN.infer(carried_by_all(selected))
+        assert found.effective.levels == BUILT_IN.infer(nearly_all_carry(selected))
         assert found.coverage == cover(found.effective.levels, selected)
         crossing = crossings(found.effective.levels, selected)
         assert messages["HierarchyConsistent"] == (

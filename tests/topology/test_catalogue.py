@@ -23,7 +23,7 @@ class Platform(msgspec.Struct, forbid_unknown_fields=True):
 
 @each_row("platforms.yaml", Platform, ids=lambda row: row.platform)
 def test_each_platform_is_inferred_whole_and_in_its_order(row: Platform) -> None:
-    assert [level.key for level in BUILT_IN.infer(set(row.keys))] == row.keys
+    assert [level.key for level in BUILT_IN.infer(dict.fromkeys(row.keys, 1))] == row.keys
 
 
 def test_a_retired_key_comes_after_its_successor() -> None:

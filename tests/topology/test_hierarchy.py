@@ -1,6 +1,6 @@
 from typing import Any
 
-from toposcope.topology.hierarchy import cover, crossings, fully_covered, tree
+from toposcope.topology.hierarchy import cover, crossings, tree, widely_carried
 from toposcope.topology.levels import Level
 from toposcope.topology.node import NodeFacts, node_facts
 
@@ -23,7 +23,7 @@ def test_dotted_values_do_not_run_together() -> None:
 def test_a_placeholder_is_no_domain() -> None:
     nodes = [node("n1", rack="no-topology"), node("n2", rack="")]
     assert cover([RACK], nodes)[0].missing == 2
-    assert fully_covered(["x/rack"], nodes) == frozenset()
+    assert widely_carried(["x/rack"], nodes, 1) == {}
 
 
 def test_the_tree_counts_nodes_and_gpus_at_every_level() -> None:

@@ -46,12 +46,18 @@ def test_inference_takes_one_key_a_domain_broadest_first() -> None:
         Level("nvlink-domain", "gpu.topology/nvlink-domain"),
         Level("host", "kubernetes.io/hostname"),
     )
-    assert BUILT_IN.infer({"nvidia.com/gpu.clique", *(level.key for level in expected)}) == expected
+    assert BUILT_IN.infer({"nvidia.com/gpu.clique": 1} | {level.key: 1 for level in expected}) == expected
+
+
+def test_the_key_that_most_nodes_carry_is_the_level() -> None:
+    old, new = "failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"
+    assert BUILT_IN.infer({old: 100, new: 100}) == (Level("zone", new),)
+    assert BUILT_IN.infer({old: 100, new: 97}) == (Level("zone", old),)
 
 
 def test_numbers_in_keys_do_not_decide_the_order() -> None:
     """AWS counts from the farthest, Topograph from the nearest."""
-    fabric = BUILT_IN.infer({f"fabric.topograph.run/tier-{i}" for i in range(4)})
+    fabric = BUILT_IN.infer({f"fabric.topograph.run/tier-{i}": 1 for i in range(4)})
     assert [level.key[-1] for level in fabric] == ["3", "2", "1", "0"]
-    aws = BUILT_IN.infer({f"topology.k8s.aws/network-node-layer-{i}" for i in range(1, 5)})
+    aws = BUILT_IN.infer({f"topology.k8s.aws/network-node-layer-{i}": 1 for i in range(1, 5)})
     assert [level.key[-1] for level in aws] == ["1", "2", "3", "4"]

@@ -6,6 +6,7 @@ import pytest
 
 from toposcope.api.label_keys import GPUS, HOSTNAME, NVLINK_DOMAIN
 from toposcope.topology.catalogue import BUILT_IN
+from toposcope.topology.hierarchy import widely_carried
 from toposcope.topology.levels import Level
 from toposcope.topology.node import Hardware, NodeFacts, node_facts
 from toposcope.topology.segments import Segment, divide, whole
@@ -40,8 +41,8 @@ def paths(segments: tuple[Segment, ...]) -> list[tuple[str, int, int]]:
 
 def test_nodes_that_are_alike_are_not_divided() -> None:
     nodes = Table([rack(i) for i in range(4)])
-    assert divide(nodes, BUILT_IN) is None
-    (only,) = whole(nodes, BUILT_IN).segments
+    assert divide(nodes, BUILT_IN, 95) is None
+    (only,) = whole(nodes, BUILT_IN, 95).segments
     assert paths((only,)) == [("zone > block > rack > nvlink-domain > host", 4, 32)]
     assert (only.own, only.has, only.lacks) == ((), (), ())
 
@@ -49,7 +50,7 @@ def test_nodes_that_are_alike_are_not_divided() -> None:
 def test_two_kinds_of_racks_are_two_segments_with_a_selector_each() -> None:
     """Grove's TAS17: half of the nodes lose the rack level and gain two others."""
     other = [node(f"gb200-{i}", "4", **{TIER: "t", "oci.oraclecloud.com/host.rack_id": f"r{i}"}) for i in range(2)]
-    found = divide(Table([rack(i) for i in range(3)] + other), BUILT_IN)
+    found = divide(Table([rack(i) for i in range(3)] + other), BUILT_IN, 95)
     assert found is not None
     assert paths(found.segments) == [
         ("zone > block > rack > nvlink-domain > host", 3, 24),
@@ -62,24 +63,55 @@ def test_two_kinds_of_racks_are_two_segments_with_a_selector_each() -> None:
 
 
 def test_nodes_without_what_others_have_are_a_segment_by_what_they_lack() -> None:
-    found = divide(Table([rack(0), rack(1), node("plain-1")]), BUILT_IN)
+    found = divide(Table([rack(0), rack(1), node("plain-1")]), BUILT_IN, 95)
     assert found is not None
     plain = found.segments[1]
     assert (plain.nodes, plain.own, plain.has) == (1, (), ())
     assert plain.lacks == (BLOCK,)  # one key is enough
 
 
+@pytest.mark.parametrize(("lacking", "percent", "segments"), [(5, 95, 1), (5, 96, 2), (6, 95, 2), (6, 94, 1)])
+def test_few_nodes_without_a_label_are_no_segment(lacking: int, percent: int, segments: int) -> None:
+    nodes = Table([rack(i) if i >= lacking else node(f"bare-{i}", **{BLOCK: "b"}) for i in range(100)])
+    found = divide(nodes, BUILT_IN, percent) or whole(nodes, BUILT_IN, percent)
+    assert len(found.segments) == segments
+    first = found.segments[0]
+    assert paths((first,))[0][0] == "zone > block > rack > nvlink-domain > host"
+    assert first.nodes == (100 if segments == 1 else 100 - lacking)
+
+
+def test_few_nodes_with_a_label_of_their_own_are_a_segment() -> None:
+    """Three racks of another platform in a cluster of hundreds: another kind of machine, however few."""
+    other = [node(f"gb200-{i}", "4", **{TIER: "t", "oci.oraclecloud.com/host.rack_id": "r"}) for i in range(3)]
+    found = divide(Table([*map(rack, range(97)), *other]), BUILT_IN, 95)
+    assert found is not None
+    assert paths(found.segments) == [
+        ("zone > block > rack > nvlink-domain > host", 97, 776),
+        ("zone > leaf > rack > nvlink-domain > host", 3, 12),
+    ]
+
+
+def test_a_node_without_a_label_is_in_no_segment_of_those_that_have_it() -> None:
+    """Beside another kind that lacks it too, no selector could take it."""
+    other = node("gb200", "4", **{TIER: "t"})
+    found = divide(Table([*map(rack, range(98)), other, node("bare", **{RACK: "r"})]), BUILT_IN, 95)
+    assert found is not None
+    assert [each.nodes for each in found.segments] == [98, 1, 1]
+    assert selects(found.segments[0], rack(0))
+    assert not selects(found.segments[0], node("bare", **{RACK: "r"}))
+
+
 def test_a_second_key_of_a_level_divides_nothing() -> None:
     """Labels that an older Topograph left behind on some nodes."""
     both = [node(f"a{i}", **{TIER: "t", OLD_LEAF: "l"}) for i in range(2)]
-    assert divide(Table([*both, node("b", **{TIER: "t"})]), BUILT_IN) is None
+    assert divide(Table([*both, node("b", **{TIER: "t"})]), BUILT_IN, 95) is None
     # All have the old one, which is the only one in common.
-    assert divide(Table([*both, node("b", **{OLD_LEAF: "l"})]), BUILT_IN) is None
+    assert divide(Table([*both, node("b", **{OLD_LEAF: "l"})]), BUILT_IN, 95) is None
 
 
 def test_the_key_in_effect_stays_the_key() -> None:
     both = [node(f"a{i}", **{TIER: "t", OLD_LEAF: "l"}) for i in range(2)]
-    found = divide(Table([*both, node("b", **{OLD_LEAF: "l"})]), BUILT_IN, [Level("leaf", TIER)])
+    found = divide(Table([*both, node("b", **{OLD_LEAF: "l"})]), BUILT_IN, 95, [Level("leaf", TIER)])
     assert found is not None
     first, second = found.segments
     assert (first.has, first.lacks) == ((TIER,), ())
@@ -88,7 +120,7 @@ def test_the_key_in_effect_stays_the_key() -> None:
 
 def test_a_node_that_says_unknown_is_in_no_segment_and_no_selector_takes_it() -> None:
     nodes = [node(f"a{i}", **{TIER: "t"}) for i in range(3)] + [node("b"), node("c", **{TIER: "no-topology"})]
-    found = divide(Table(nodes), BUILT_IN)
+    found = divide(Table(nodes), BUILT_IN, 95)
     assert found is not None
     assert found.doubtful == ("c",)
     assert [(segment.nodes, dict(segment.unlike)) for segment in found.segments] == [
@@ -118,7 +150,9 @@ def test_every_node_is_selected_by_its_own_segment_and_by_no_other(seed: int) ->
         gpus = rng.choice(({GPUS: "4"}, {GPUS: "4"}, {}))
         nodes.append(facts(f"n{i}", labels | gpus))
     table = Table(nodes)
-    found = divide(table, BUILT_IN) or whole(table, BUILT_IN)
+    percent = rng.choice((50, 95, 100))
+    usual = widely_carried(BUILT_IN.level_keys, table, percent).keys()
+    found = divide(table, BUILT_IN, percent) or whole(table, BUILT_IN, percent)
     assert sum(each.nodes for each in found.segments) + len(found.doubtful) == len(nodes)
     if len(found.segments) < 2:
         return
@@ -128,7 +162,7 @@ def test_every_node_is_selected_by_its_own_segment_and_by_no_other(seed: int) ->
         assert len(mine) == segment.nodes
         assert sum(each.traits.hardware.gpus for each in mine) == segment.gpus
         assert segment.examples == tuple(sorted(each.name for each in mine)[:3])
-        assert all({level.key for level in segment.levels} <= set(each.keys) for each in mine)
+        assert all({level.key for level in segment.levels} <= {*each.keys, *usual} for each in mine)
     telling = {level.key for segment in found.segments for level in segment.own}
     for each in nodes:
         if each.name in doubtful:

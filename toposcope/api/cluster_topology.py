@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from toposcope.api.label_keys import GPUS
+from toposcope.topology.hierarchy import USUAL_COVERAGE
 from toposcope.topology.levels import Level, domain_problem, level_problems
 from toposcope.topology.node import Labelled
 from toposcope.topology.text import printable, type_words
@@ -37,6 +38,7 @@ _SPEC: Final[dict[str, Any]] = {
     "nodeSelector": _Selector,
     "levels": list[_Level],
     "required": list[str],
+    "minCoveragePercent": int,
     "gracePeriod": str,
     "removalPolicy": str,
     "segments": str,
@@ -179,6 +181,8 @@ class Topology:
     levels: tuple[Level, ...] | None
     """None: to be inferred."""
     required: tuple[str, ...]
+    min_coverage: int
+    """Percentage of the nodes that must carry an inferred level, 1 to 100."""
     grace: float
     """Seconds."""
     retain: bool
@@ -238,6 +242,13 @@ def read(document: Mapping[str, Any]) -> Topology:
             )
     required = tuple(dict.fromkeys(spec.get("required") or ()))
     problems += [f"spec.required[{i}]: {why}" for i, name in enumerate(required) if (why := domain_problem(name))]
+    coverage = spec.get("minCoveragePercent")
+    coverage = USUAL_COVERAGE if coverage is None else coverage
+    if not 1 <= coverage <= 100:  # noqa: PLR2004 - a percentage
+        problems.append(
+            f"spec.minCoveragePercent: {coverage} is not a percentage from 1 to 100; {USUAL_COVERAGE} is used"
+        )
+        coverage = USUAL_COVERAGE
     grace = DEFAULT_GRACE
     try:
         grace = seconds(spec.get("gracePeriod") or "10m")
@@ -250,6 +261,7 @@ def read(document: Mapping[str, Any]) -> Topology:
         selector=_selector(spec.get("nodeSelector")),
         levels=levels,
         required=required,
+        min_coverage=int(coverage),
         grace=grace,
         retain=spec.get("removalPolicy") == "Retain",
         publish=dict(spec.get("publish") or {}),

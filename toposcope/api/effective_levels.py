@@ -1,9 +1,9 @@
 """The effective levels of a topology: slow to lose one, quick to name what is missing.
 
-An inferred topology gains a level when every selected node carries it, and keeps it as long as any node does: a node
-that joined a minute before its labels must not take the rack level from every running workload. It loses the level when
-no node has carried it, or the catalogue has not known it, for the grace period. No nodes, or nodes not yet listed, are
-no evidence.
+An inferred topology gains a level when nearly all selected nodes carry it (`spec.minCoveragePercent`), and keeps it as
+long as any node does: a node that joined a minute before its labels must not take the rack level from every running
+workload. It loses the level when no node has carried it, or the catalogue has not known it, for the grace period. No
+nodes, or nodes not yet listed, are no evidence.
 
 Grove drops the hard constraints of existing PodGangs as soon as its binding lacks their level (operator, main of August
 2026): their pods land anywhere and stay there. So its binding keeps an expired level for as long as workloads bound to
@@ -17,7 +17,7 @@ from typing import Final
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
-from toposcope.topology.hierarchy import fully_covered
+from toposcope.topology.hierarchy import USUAL_COVERAGE, widely_carried
 from toposcope.topology.levels import MAX_LEVELS, Level
 from toposcope.topology.table import Table
 
@@ -87,6 +87,12 @@ def reported(topology: Topology) -> EffectiveLevels:
     return EffectiveLevels(topology.last_levels, frozenset(levels["expired"]), frozenset(levels["retained"]))
 
 
+def inferred_levels(topology: Topology | None, nodes: Table, catalogue: Catalogue) -> tuple[Level, ...]:
+    """The levels that nearly all `nodes` carry; without a topology by the default share."""
+    percent = topology.min_coverage if topology else USUAL_COVERAGE
+    return catalogue.infer(widely_carried(catalogue.level_keys, nodes, percent))
+
+
 def effective_levels(
     topology: Topology,
     nodes: Table,
@@ -125,7 +131,7 @@ def effective_levels(
     absences.keep_only(topology.uid, _UNNEEDED, [level.key for level in over])
     if topology.levels is not None:
         return EffectiveLevels(topology.levels, frozenset(over), frozenset(filter(retained, over)))
-    inferred = {level.domain: level for level in catalogue.infer(fully_covered(catalogue.level_keys, nodes))}
+    inferred = {level.domain: level for level in inferred_levels(topology, nodes, catalogue)}
     # A domain that nodes carry by another key now needs no retention: Grove's workloads name the domain.
     held = {level for level in over if level.domain not in inferred and retained(level)}
     kept = {level.domain: level for level in before if topology.retain or level not in over or level in held}

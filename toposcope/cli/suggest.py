@@ -72,7 +72,15 @@ def _why(suggestion: Suggestion, total: int, *, wide: bool) -> Iterator[str]:
     nodes = "1 node" if count == 1 else f"{count} nodes"
     yield f"{nodes}, {suggestion.gpus} {plural(suggestion.gpus, 'GPU')}: {first_few(names, count if wide else _NAMES)}"
     path = " > ".join(level.domain for level in suggestion.levels)
-    yield f"All of them have {path}, and each level is nested in the one before."
+    lacking = sorted(suggestion.lacking, key=natural)
+    everybody = f"{count - len(lacking)} of {count}" if lacking else "All of them"
+    yield f"{everybody} have {path}, and each level is nested in the one before."
+    if lacking:
+        yield (
+            f"A level is missing on {first_few(lacking, len(lacking) if wide else _NAMES)}: Kueue and KAI leave "
+            f"{plural(len(lacking), 'it', 'them')} out. Label {plural(len(lacking), 'it', 'them')} "
+            "(toposcope nodes --state left-out), or take the level out of spec.levels, which takes it from all."
+        )
     if suggestion.own:
         own = ", ".join(level.key for level in suggestion.own)
         yield f"Other nodes lack {own}: in one topology with these, schedulers would ignore them."
@@ -87,6 +95,10 @@ def _why(suggestion: Suggestion, total: int, *, wide: bool) -> Iterator[str]:
 
 def _notes(snapshot: Snapshot, found: tuple[Suggestion, ...]) -> Iterator[str]:
     names = {suggestion.name for suggestion in found}
+    for suggestion in found:
+        if lacking := sorted(suggestion.lacking, key=natural):
+            lack = plural(len(lacking), "1 node lacks", f"{len(lacking)} nodes lack")
+            yield f"{lack} a level of {suggestion.name}, and Kueue and KAI leave such a node out: {first_few(lacking)}"
     for topology in snapshot.topologies:
         if topology.name in names:
             yield f"ClusterTopology {topology.name} already exists; applying this changes it"

@@ -14,7 +14,7 @@ import msgspec
 
 from toposcope.api import cluster_topology
 from toposcope.api.cluster_topology import Topology
-from toposcope.api.label_keys import GPU_PRESENT, GPUS
+from toposcope.api.label_keys import GPU_PRESENT, GPU_PRODUCT, GPUS
 from toposcope.controller.config_file import ConfigFile
 from toposcope.controller.fence import Fence, NoElection, NotLeaderError
 from toposcope.controller.informer import Cache, InformerFactory
@@ -49,7 +49,7 @@ over the nodes, whose lists would be traversed again and again: a fifth of its t
 """
 _OLDER_GENERATIONS: Final = 10
 
-_TRACKED: Final = BUILT_IN.tracked | {GPUS, GPU_PRESENT}
+_TRACKED: Final = BUILT_IN.tracked | {GPUS, GPU_PRESENT, GPU_PRODUCT}
 
 
 def collect_rarely() -> None:

@@ -106,7 +106,9 @@ def observe(
         return None  # the admin decides; what is missing is a matter of coverage
     if not len(nodes):
         return Segments(before) if before else None
-    division = divide(nodes, catalogue, levels) or (whole(nodes, catalogue, levels) if before else None)
+    division = divide(nodes, catalogue, topology.min_coverage, levels) or (
+        whole(nodes, catalogue, topology.min_coverage, levels) if before else None
+    )
     if division is None:
         absences.keep_only(topology.uid, _NEW, ())
         return None
@@ -359,9 +361,8 @@ def child_spec(parent: Topology, segment: ListedSegment) -> dict[str, Any]:
         "required": [domain for domain in parent.required if domain in domains],
         "segments": "Off",
     }
-    return wanted | {
-        name: parent.spec[name] for name in ("gracePeriod", "removalPolicy", "publish") if name in parent.spec
-    }
+    inherited = ("minCoveragePercent", "gracePeriod", "removalPolicy", "publish")
+    return wanted | {name: parent.spec[name] for name in inherited if name in parent.spec}
 
 
 class SegmentTopologies:

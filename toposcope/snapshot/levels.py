@@ -7,7 +7,7 @@ from statistics import median_low
 from typing import Any
 
 from toposcope.snapshot.scope import Origin, Scope
-from toposcope.topology.hierarchy import cover, crossings
+from toposcope.topology.hierarchy import USUAL_COVERAGE, cover, crossings, nodes_needed, partly_carried
 from toposcope.topology.levels import Level
 
 
@@ -35,6 +35,8 @@ class LevelView:
     missing: int
     missing_nodes: tuple[str, ...]
     """The first names."""
+    needed: int
+    """Nodes that must carry a label to make it a level."""
     usable: int
     """Nodes that carry it and can take pods."""
     by_spec: bool
@@ -59,8 +61,9 @@ class LevelView:
         if not self.nodes:
             return "on no node"
         if not self.in_topology:
-            lack = "1 node lacks" if self.missing == 1 else f"{self.missing} nodes lack"
-            return f"not a level of the topology, because {lack} it"
+            lack = "1 node lacks" if self.missing == 1 else f"{self.missing:,} nodes lack"
+            everybody = "all" if self.needed == self.nodes + self.missing else "at least"
+            return f"not a level of the topology, because {lack} it and {everybody} {self.needed:,} must carry it"
         if self.missing:
             lack = "1 node lacks it and falls" if self.missing == 1 else f"{self.missing} nodes lack it and fall"
             return f"{lack} out of the topology"
@@ -75,8 +78,11 @@ def level_views(scope: Scope, *, sized: bool = True) -> tuple[LevelView, ...]:
     spec = scope.topology.required if scope.topology else ()
     status = scope.topology.status if scope.topology else {}
     workloads, preferring = _workloads(status, "requiredBy"), _workloads(status, "preferredBy")
-    partial = _partly_covered(scope)
+    partial: tuple[Level, ...] = ()
+    if scope.origin is not Origin.SPEC:
+        partial = partly_carried(scope.levels, scope.table_with(scope.catalogue.level_keys), scope.catalogue)
     table = scope.table_with(level.key for level in (*scope.levels, *partial))
+    needed = nodes_needed(len(scope.nodes), scope.topology.min_coverage if scope.topology else USUAL_COVERAGE)
     coverage = (*cover(scope.levels, table), *(cover([level], table)[0] for level in partial))
     views = []
     for place, covered in enumerate(coverage):
@@ -93,6 +99,7 @@ def level_views(scope: Scope, *, sized: bool = True) -> tuple[LevelView, ...]:
                 nodes=covered.nodes,
                 missing=covered.missing,
                 missing_nodes=covered.missing_nodes,
+                needed=needed,
                 usable=covered.usable,
                 by_spec=name in spec or key in spec,
                 workloads=workloads.get(name, 0),
@@ -103,23 +110,8 @@ def level_views(scope: Scope, *, sized: bool = True) -> tuple[LevelView, ...]:
     for name in dict.fromkeys((*spec, *workloads, *preferring)):
         if name not in known:
             requested = name in spec, workloads.get(name, 0), preferring.get(name, 0)
-            views.append(LevelView(name, "", False, 0, None, 0, len(scope.nodes), (), 0, *requested))
+            views.append(LevelView(name, "", False, 0, None, 0, len(scope.nodes), (), needed, 0, *requested))
     return tuple(views)
-
-
-def _partly_covered(scope: Scope) -> tuple[Level, ...]:
-    """What inference would choose if all nodes carried it: the best covered key of each domain without a level."""
-    if scope.origin is Origin.SPEC:
-        return ()
-    taken = {level.domain for level in scope.levels}
-    table = scope.table_with(scope.catalogue.level_keys)
-    found = []
-    for domain, keys in scope.catalogue.keys.items():
-        counts = {key: len(table) - table.column(key).missing for key in keys}
-        key = max(counts, key=counts.__getitem__, default="")
-        if domain not in taken and counts.get(key):
-            found.append(Level(domain, key))
-    return tuple(found)
 
 
 def crossings_of(scope: Scope) -> list[str]:

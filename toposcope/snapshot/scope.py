@@ -8,12 +8,11 @@ from operator import itemgetter
 from typing import Final
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.api.effective_levels import Absences, effective_levels
+from toposcope.api.effective_levels import Absences, effective_levels, inferred_levels
 from toposcope.api.label_keys import GPUS
 from toposcope.errors import ToposcopeError
 from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
-from toposcope.topology.hierarchy import fully_covered
 from toposcope.topology.levels import Level
 from toposcope.topology.node import OWN_NAME, NodeFacts, Traits
 from toposcope.topology.table import Table
@@ -94,7 +93,7 @@ def select_scope(snapshot: Snapshot, name: str | None = None) -> Scope:
     if topology is None:
         nodes = with_gpus(snapshot.nodes)
         table = table_of(nodes, catalogue.level_keys, catalogue)
-        levels = catalogue.infer(fully_covered(catalogue.level_keys, table))
+        levels = inferred_levels(None, table, catalogue)
         return Scope(None, Origin.INFERRED, levels, nodes, catalogue, {catalogue.level_keys: table})
     return _under(topology, tuple(filter(topology.selects, snapshot.nodes)), catalogue, {})
 

@@ -1,7 +1,8 @@
 """Suggests ClusterTopologies for the nodes: one for each group of nodes with the same level keys.
 
 Schedulers ignore nodes that lack a level of a topology, so groups of nodes with different keys need topologies of their
-own. A suggestion is only made if its selector matches exactly its nodes and its levels nest.
+own. A suggestion is only made if its selector matches exactly its nodes and its levels nest. A level that nearly all of
+its nodes carry is suggested, with the names of the few that lack it: what becomes of these is the admin's decision.
 """
 
 from collections import Counter
@@ -15,6 +16,7 @@ from toposcope.api.label_keys import GPU_PRODUCT, GPUS, NVLINK_DOMAIN
 from toposcope.snapshot.model import NodeView
 from toposcope.snapshot.scope import MAIN, table_of
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
+from toposcope.topology.hierarchy import USUAL_COVERAGE
 from toposcope.topology.levels import Level
 from toposcope.topology.segments import Segment, divide, whole
 from toposcope.topology.table import Table
@@ -46,6 +48,8 @@ class Suggestion:
     own: tuple[Level, ...]
     """Levels that other nodes lack."""
     crossings: tuple[Crossing, ...]
+    lacking: tuple[str, ...] = ()
+    """Names of the few nodes that lack one of its levels."""
 
     @property
     def gpus(self) -> int:
@@ -90,7 +94,7 @@ def suggest(nodes: Sequence[NodeView], catalogue: Catalogue = BUILT_IN) -> Sugge
     found = []
     if clear:
         table = table_of(clear, catalogue.level_keys | {GPUS}, catalogue)
-        for segment in (divide(table, catalogue) or whole(table, catalogue)).segments:
+        for segment in (divide(table, catalogue, USUAL_COVERAGE) or whole(table, catalogue, USUAL_COVERAGE)).segments:
             suggestion = _suggestion(segment, labelled, catalogue)
             if isinstance(suggestion, str):
                 reasons.append(suggestion)
@@ -121,10 +125,12 @@ def _suggestion(segment: Segment, labelled: Sequence[NodeView], catalogue: Catal
     nodes = tuple(node for node in labelled if all(requirement.holds(node) for requirement in selector))
     if len(nodes) != segment.nodes:
         return f"{_some(segment.examples)} levels that no selector can separate from those of other nodes"
-    table = table_of(nodes, {level.key for level in segment.levels}, catalogue)
-    levels, crossings = _nested(segment.levels, table)
+    keys = {level.key for level in segment.levels}
+    lacking = [node.name for node in nodes if not keys <= node.places.keys()]
+    complete = [node for node in nodes if keys <= node.places.keys()]
+    levels, crossings = _nested(segment.levels, table_of(complete or nodes, keys, catalogue))
     needed = selector if len(nodes) < len(labelled) else ()
-    return Suggestion("", levels, needed, nodes, segment.own, crossings)
+    return Suggestion("", levels, needed, nodes, segment.own, crossings, tuple(lacking))
 
 
 def _selector(segment: Segment, labelled: Sequence[NodeView], catalogue: Catalogue) -> tuple[Requirement, ...]:

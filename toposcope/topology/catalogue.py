@@ -1,7 +1,7 @@
 """Which node label is which level: the catalogue as a value, so that an admin can have one of his own."""
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -72,12 +72,15 @@ class Catalogue:
         """Every label to be kept of a node."""
         return self.level_keys | self.suspects
 
-    def infer(self, full: Container[str]) -> tuple[Level, ...]:
-        """The levels of nodes that all carry the keys in `full`: one key per domain, broadest first."""
+    def infer(self, carried: Mapping[str, int]) -> tuple[Level, ...]:
+        """The levels of nodes by the keys that so many carry: one key per domain, broadest first.
+
+        The key that most nodes carry; of equals the preferred one.
+        """
         return tuple(
-            Level(domain, key)
+            Level(domain, max(found, key=carried.__getitem__))
             for domain, keys in self.keys.items()
-            if (key := next((key for key in keys if key in full), None)) is not None
+            if (found := [key for key in keys if key in carried])
         )
 
     def advise(self, key: str) -> Advice | None:

@@ -3,19 +3,22 @@
 The identity of a domain is the tuple of values from the broadest level down: rack names are reused across blocks.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
-from itertools import compress, pairwise
+from itertools import chain, compress, pairwise
 from operator import mul, not_
 from typing import Any, Final
 
+from toposcope.topology.catalogue import Catalogue
 from toposcope.topology.levels import Level
 from toposcope.topology.node import OWN_VALUES, Labelled, NodeFacts
 from toposcope.topology.platforms import PLACEHOLDERS
 from toposcope.topology.table import Table, table_of
 from toposcope.topology.text import listing
 
+USUAL_COVERAGE: Final = 95
+"""Percentage of nodes that make a label a level: in a large cluster some node always lacks it."""
 MOST_NAMES: Final = 10
 """How many node names a message or status carries: a list of all of them would outgrow etcd's object limit."""
 
@@ -77,11 +80,35 @@ def _coverage(level: Level, domains: int, table: Table) -> Coverage:
     )
 
 
-def fully_covered(keys: Iterable[str], nodes: Iterable[NodeFacts]) -> frozenset[str]:
-    """Those of `keys` that every node carries with a real value; none when there are no nodes."""
+def nodes_needed(total: int, percent: int) -> int:
+    """How many of `total` nodes must carry a key that makes a level."""
+    return -(-total * percent // 100)
+
+
+def widely_carried(keys: Collection[str], nodes: Iterable[NodeFacts], percent: int) -> dict[str, int]:
+    """Those of `keys` that at least `percent` of the nodes carry with a real value, and how many do."""
     table = table_of(nodes)
-    everywhere = frozenset(keys).intersection(*table.key_sets) if table.key_sets else ()
-    return frozenset(key for key in everywhere if not table.column(key).missing)
+    needed = max(nodes_needed(len(table), percent), 1)
+    labelled: dict[str, int] = {}
+    for key_set, count in table.key_sets.items():
+        for key in key_set:
+            labelled[key] = labelled.get(key, 0) + count
+    carrying = {key: len(table) - table.column(key).missing for key in keys if labelled.get(key, 0) >= needed}
+    return {key: count for key, count in carrying.items() if count >= needed}
+
+
+def partly_carried(levels: Iterable[Level], nodes: Iterable[NodeFacts], catalogue: Catalogue) -> tuple[Level, ...]:
+    """What could be further levels if more nodes carried it: the best covered key of each domain that has no level."""
+    table = table_of(nodes)
+    taken = {level.domain for level in levels}
+    present = catalogue.level_keys.intersection(chain.from_iterable(table.key_sets))
+    found = []
+    for domain, keys in catalogue.keys.items():
+        if domain not in taken and not present.isdisjoint(keys):
+            counts = {key: len(table) - table.column(key).missing for key in keys if key in present}
+            key = max(counts, key=counts.__getitem__)
+            found += [Level(domain, key)] if counts[key] else []
+    return tuple(found)
 
 
 def tree(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> Domain:

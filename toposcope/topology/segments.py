@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Final
 
 from toposcope.topology.catalogue import Catalogue
+from toposcope.topology.hierarchy import widely_carried
 from toposcope.topology.levels import Level
 from toposcope.topology.table import Table
 
@@ -57,18 +58,24 @@ class Segmentation:
     """Nodes whose value of a telling key is a placeholder, sorted: they neither have nor lack that level."""
 
 
-def divide(nodes: Table, catalogue: Catalogue, used: Iterable[Level] = ()) -> Segmentation | None:
+def divide(nodes: Table, catalogue: Catalogue, percent: int, used: Iterable[Level] = ()) -> Segmentation | None:
     """The segments of the nodes; None when all nodes carry the same levels.
 
-    `used` are levels in effect: where a node has several keys for a domain, the one in effect counts.
+    A node that lacks what at least `percent` of them carry makes no segment, unless it has a key that none of those
+    has: then it is of another kind. `used` are levels in effect: where a node has several keys for a domain, the one in
+    effect counts.
     """
     carried = {keys: catalogue.level_keys.intersection(keys) for keys in nodes.key_sets}
     if len(set(carried.values())) < 2:  # noqa: PLR2004 - one kind of nodes, the usual case
         return None
-    everywhere = frozenset.intersection(*carried.values())
+    usual = widely_carried(catalogue.level_keys, nodes, percent)
+    beside = {key: frozenset[str]().union(*(keys for keys in carried.values() if key in keys)) for key in usual}
     standing = {level.domain: level.key for level in used}
-    paths = {keys: _path(keys, everywhere, standing, catalogue) for keys in set(carried.values())}
+    paths = {keys: _path(keys, usual, standing, catalogue, beside) for keys in set(carried.values())}
     shared = frozenset.intersection(*map(frozenset, paths.values()))
+    # Where another kind lacks the level too, it tells nodes apart, and a selector cannot take those that lack it.
+    usual = {level.key: usual[level.key] for level in shared if level.key in usual}
+    paths = {keys: _path(keys, usual, standing, catalogue, beside) for keys in paths}
     telling = frozenset(chain.from_iterable(paths.values())) - shared
     if not telling:
         return None
@@ -89,23 +96,36 @@ def divide(nodes: Table, catalogue: Catalogue, used: Iterable[Level] = ()) -> Se
     return Segmentation(tuple(segments), kinds.counts, kinds.doubtful)
 
 
-def whole(nodes: Table, catalogue: Catalogue, used: Iterable[Level] = ()) -> Segmentation:
-    """Nodes that all carry the same levels, as the one segment that they are."""
+def whole(nodes: Table, catalogue: Catalogue, percent: int, used: Iterable[Level] = ()) -> Segmentation:
+    """Nodes that (nearly) all carry the same levels, as the one segment that they are."""
     carried = {keys: catalogue.level_keys.intersection(keys) for keys in nodes.key_sets}
-    everywhere = frozenset.intersection(*carried.values())
-    path = _path(everywhere, everywhere, {level.domain: level.key for level in used}, catalogue)
+    usual = widely_carried(catalogue.level_keys, nodes, percent)
+    path = _path(frozenset(usual), usual, {level.domain: level.key for level in used}, catalogue, {})
     kinds = _Kinds(nodes, carried, frozenset())
     return Segmentation((Segment(path, (), *kinds.of(kinds.counts), (), (), {}),), kinds.counts, ())
 
 
-def _path(carried: _Carried, everywhere: _Carried, standing: Mapping[str, str], catalogue: Catalogue) -> Path:
-    """The levels of a node: one key a domain, the one in effect before one that all nodes carry before others."""
+def _path(
+    carried: _Carried,
+    usual: Mapping[str, int],
+    standing: Mapping[str, str],
+    catalogue: Catalogue,
+    beside: Mapping[str, _Carried],
+) -> Path:
+    """The levels of a node: one key a domain, the one in effect before the one that most nodes carry before others.
+
+    A `usual` key is a level also of a node that lacks it, if it has no keys but those that are somewhere `beside` it.
+    """
     path = []
+    common = {level.domain: level.key for level in catalogue.infer(usual)}
     for domain, keys in catalogue.keys.items():
         mine = [key for key in keys if key in carried]
-        if mine:
-            common = [key for key in mine if key in everywhere]
-            path.append(Level(domain, standing[domain] if standing.get(domain) in mine else (common or mine)[0]))
+        if standing.get(domain) in mine:
+            path.append(Level(domain, standing[domain]))
+        elif domain in common and (common[domain] in mine or carried <= beside[common[domain]]):
+            path.append(Level(domain, standing[domain] if standing.get(domain) in usual else common[domain]))
+        elif mine:
+            path.append(Level(domain, mine[0]))
     return tuple(path)
 
 

@@ -9,6 +9,7 @@ from toposcope.api.conditions import AGENTS_REPORTING, FABRIC_HEALTHY, HIERARCHY
 from toposcope.api.effective_levels import Absences, EffectiveLevels, effective_levels, reported
 from toposcope.api.label_keys import GPU_PRESENT, GPUS
 from toposcope.controller.assess import availability
+from toposcope.controller.assess.covered import covered_condition
 from toposcope.controller.assess.diagnostics import Diagnostic, diagnostics
 from toposcope.controller.assess.health import Health, fabric_condition, health
 from toposcope.controller.assess.selection import selected
@@ -101,7 +102,7 @@ def assess(
         coverage=coverage,
         conditions=(
             verdict.condition,
-            _covered(coverage, len(chosen)),
+            covered_condition(topology, chosen, coverage, catalogue, segment_keys if topology.divided else ()),
             reporting,
             _consistent(effective.levels, chosen),
             fabric_condition(report),
@@ -124,24 +125,6 @@ def _required(topology: Topology, effective: EffectiveLevels, segments: Segments
     elsewhere = {level.domain for segment in segments.listed for level in segment.levels}
     elsewhere -= {level.domain for level in effective.levels}
     return [domain for domain in topology.required if domain not in elsewhere]
-
-
-def _covered(coverage: Sequence[Coverage], nodes: int) -> Condition:
-    gaps = [
-        f"{c.missing} of {nodes} nodes {'lacks' if c.missing == 1 else 'lack'} level '{c.level.domain}' "
-        f"({c.level.key}): {some_names(c.missing_nodes, c.missing)}"
-        for c in coverage
-        if c.missing
-    ]
-    if gaps:
-        text = "; ".join(gaps) + "; schedulers leave these nodes out of the topology"
-        return Condition(LEVELS_COVERED, "False", "NodesMissingLevels", text)
-    return Condition(
-        LEVELS_COVERED,
-        "True",
-        "AllNodesCovered",
-        "The only node carries every level" if nodes == 1 else f"All {nodes} nodes carry every level",
-    )
 
 
 def _agents_reporting(nodes: Table) -> Condition:

@@ -1,0 +1,88 @@
+"""Whether nodes carry the levels: the condition `LevelsCovered`. Pure."""
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from toposcope.api.cluster_topology import Topology
+from toposcope.api.conditions import LEVELS_COVERED, Condition
+from toposcope.api.label_keys import GPU_PRODUCT
+from toposcope.topology.catalogue import Catalogue
+from toposcope.topology.hierarchy import MOST_NAMES, Coverage, nodes_needed, partly_carried, some_names
+from toposcope.topology.levels import Level
+from toposcope.topology.node import Traits
+from toposcope.topology.table import Table
+from toposcope.topology.text import plural
+
+_LEFT_OUT: Final = (
+    "Kueue and KAI leave a node without one of the levels out of the whole topology, kube-scheduler leaves it out of "
+    "gangs that ask for that level; label it, or select other nodes (spec.nodeSelector)"
+)
+
+
+def covered_condition(
+    topology: Topology, nodes: Table, coverage: Sequence[Coverage], catalogue: Catalogue, elsewhere: Collection[str]
+) -> Condition:
+    """The condition over at least one node; `elsewhere` are keys of levels that segments have."""
+    total = len(nodes)
+    gaps = [
+        f"{c.missing} of {total} nodes {plural(c.missing, 'lacks', 'lack')} level '{c.level.domain}' "
+        f"({c.level.key}): {some_names(c.missing_nodes, c.missing)}"
+        for c in coverage
+        if c.missing
+    ]
+    covered = "The only node carries every level" if total == 1 else f"All {total} nodes carry every level"
+    usual, odd = [], []
+    if topology.levels is None:
+        for level in partly_carried([c.level for c in coverage], nodes, catalogue):
+            if level.key in elsewhere:
+                continue
+            carrying, lacking = _lacking(nodes, level, catalogue)
+            if len(lacking) > carrying:
+                odd.append(_odd(nodes, level, carrying))
+            elif lacking:
+                usual.append(_below(topology, level, carrying, total, lacking))
+    if not gaps and not usual:
+        return Condition(LEVELS_COVERED, "True", "AllNodesCovered", "; ".join([covered, *odd]))
+    text = "; ".join([*gaps, *([_LEFT_OUT] if gaps else []), *usual, *odd])
+    return Condition(LEVELS_COVERED, "False", "NodesMissingLevels", text)
+
+
+def _below(topology: Topology, level: Level, carrying: int, total: int, lacking: Sequence[str]) -> str:
+    """About a key that too few nodes carry."""
+    needed = nodes_needed(total, topology.min_coverage)
+    enough = f"all {total}" if needed == total else f"at least {needed}"
+    who = plural(len(lacking), "it", "them")
+    return (
+        f"'{level.domain}' ({level.key}) is on {carrying} of {total} nodes and no level, because {enough} must carry "
+        f"it (spec.minCoveragePercent {topology.min_coverage}); lacking: {some_names(lacking)}; label {who}, or lower "
+        f"the percentage, and schedulers leave {who} out"
+    )
+
+
+def _odd(nodes: Table, level: Level, carrying: int) -> str:
+    """About a key that only a minority carries, which makes nobody wait."""
+    column = nodes.column(level.key)
+    names = nodes.first_names([value is not None for value in column.values], MOST_NAMES)
+    return f"only {carrying} of {len(nodes)} carry '{level.domain}' ({level.key}), which is no level: " + some_names(
+        names, carrying
+    )
+
+
+def _lacking(nodes: Table, level: Level, catalogue: Catalogue) -> tuple[int, list[str]]:
+    """How many nodes carry the level, and the names of those that lack it though they are of the same kind, sorted.
+
+    Nodes are of another kind if no node with the level is of their product, or carries all their level keys.
+    """
+    there = [value is not None for value in nodes.column(level.key).values]
+    carrying = [group for group, carries in zip(nodes.groups, there, strict=True) if carries]
+    products = {product for group in carrying if (product := group.label(GPU_PRODUCT))}
+    known = frozenset().union(*{group.keys for group in carrying})
+
+    def alike(group: Traits) -> bool:
+        product = group.label(GPU_PRODUCT)
+        return (not product or not products or product in products) and known.issuperset(
+            catalogue.level_keys.intersection(group.keys)
+        )
+
+    lacking = [not carries and alike(group) for group, carries in zip(nodes.groups, there, strict=True)]
+    return sum(nodes.weights[i] for i, carries in enumerate(there) if carries), sorted(nodes.names(lacking))
