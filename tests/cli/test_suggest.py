@@ -40,6 +40,9 @@ def test_two_kinds_are_two_documents_that_say_why(suggest: Suggest) -> None:
 
 def test_few_nodes_are_suspected_to_wait_for_a_label(suggest: Suggest) -> None:
     nodes = without_racks("l40s-1")
+    for node in nodes:
+        if node["metadata"]["name"].startswith("l40s-1"):
+            node["metadata"]["labels"]["crusoe.ai/pod.id"] = "p"  # else it would be one of the others, without a label
     more = [{**node, "metadata": {**node["metadata"], "name": f"m{i}"}} for i in range(40) for node in nodes[:1]]
     assert "# So few nodes may just be missing a label." in suggest([*nodes, *more]).out.split("---")[1]
 

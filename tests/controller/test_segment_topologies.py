@@ -101,6 +101,7 @@ def test_each_segment_gets_a_topology_with_all_of_its_levels(api: ApiUnderTest, 
             ]
         },
         "required": ["rack"],
+        "minCoveragePercent": 95,
         "gracePeriod": "10m",
         "removalPolicy": "Remove",
         "segments": "Off",

@@ -50,6 +50,7 @@ def test_an_empty_spec_is_filled_in(served: ApiUnderTest) -> None:
     status, body = create(served, {})
     assert status == 201
     assert body["spec"] == {
+        "minCoveragePercent": 95,
         "gracePeriod": "10m",
         "removalPolicy": "Remove",
         "segments": "Off",
