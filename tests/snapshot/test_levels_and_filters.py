@@ -28,7 +28,7 @@ def test_levels_tell_coverage_sizes_and_who_needs_them() -> None:
 def test_a_level_that_some_nodes_lack_is_listed_outside_the_topology() -> None:
     found = level_views(scoped(view("a"), view("b", rack=None)))
     assert [level.domain for level in found if not level.in_topology] == ["rack"]
-    assert found[-1].problem == "not a level of the topology, because 1 node lacks it"
+    assert found[-1].problem == "not a level of the topology, because 1 node lacks it and all 2 must carry it"
     assert found[-1].missing_nodes == ("b",)
 
 
