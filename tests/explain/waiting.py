@@ -17,14 +17,15 @@ NOW = "2026-01-01T00:00:00Z"
 NOT_ENOUGH = "0/8 nodes are available: 8 Insufficient nvidia.com/gpu."
 
 
-def nodes(*, unlabelled: Iterable[str] = (), label: str = RACK, cordoned: Iterable[str] = ()) -> list[Object]:
-    """The demo's H200 nodes: rack-3 holds h200-1 to h200-4, rack-4 the others. Some may lack a label."""
+def nodes(*, unlabelled: Iterable[str] = (), cordoned: Iterable[str] = (), tainted: Iterable[str] = ()) -> list[Object]:
+    """The demo's H200 nodes: rack-3 holds h200-1 to h200-4, rack-4 the others. Some may lack their rack."""
     nodes = []
     for node in demo_nodes()[22:]:
         metadata = node["metadata"]
         name = metadata["name"]
-        labels = {k: v for k, v in metadata["labels"].items() if k != label or name not in set(unlabelled)}
+        labels = {k: v for k, v in metadata["labels"].items() if k != RACK or name not in set(unlabelled)}
         spec = {**node["spec"], **({"unschedulable": True} if name in set(cordoned) else {})}
+        spec |= {"taints": [{"key": "team", "value": "vision", "effect": "NoSchedule"}]} if name in set(tainted) else {}
         nodes.append({**node, "metadata": {**metadata, "labels": labels}, "spec": spec})
     return nodes
 
@@ -59,12 +60,6 @@ def kai_topology(*keys: str, name: str = "cluster") -> Object:
     levels = [{"nodeLabel": key} for key in keys or (ZONE, RACK, HOST)]
     version = "kai.scheduler/v1alpha1"
     return {"apiVersion": version, "kind": "Topology", "metadata": {"name": name}, "spec": {"levels": levels}}
-
-
-def kueue(kind: str, name: str, spec: Object, namespace: str = "", status: Object | None = None) -> Object:
-    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
-    body = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": metadata, "spec": spec}
-    return {**body, **({"status": status} if status else {})}
 
 
 def scheduler_resources() -> list[Object]:
@@ -113,20 +108,10 @@ ALL_LEVELS_AVAILABLE = condition(
 )
 
 
-def pod_clique_set(
-    required: str = "rack",
-    topology: str = "cluster",
-    inner: str = "",
-    reported: Object | None = ALL_LEVELS_AVAILABLE,
-    replicas: int = 4,
-) -> Object:
+def pod_clique_set(reported: Object | None = ALL_LEVELS_AVAILABLE, replicas: int = 4) -> Object:
     """Four pods of eight GPUs that need one rack: all of it."""
-    pack = {"topologyName": topology, "pack": {"required": required}}
-    clique = {
-        "name": "worker",
-        "spec": {"roleName": "worker", "replicas": replicas, "podSpec": pod_spec()},
-        **({"topologyConstraint": {"pack": {"required": inner}}} if inner else {}),
-    }
+    pack = {"topologyName": "cluster", "pack": {"required": "rack"}}
+    clique = {"name": "worker", "spec": {"roleName": "worker", "replicas": replicas, "podSpec": pod_spec()}}
     spec = {"replicas": 1, "template": {"topologyConstraint": pack, "cliques": [clique]}}
     status = {"conditions": [reported]} if reported else {}
     return {**named("grove.io/v1alpha1", "PodCliqueSet", "llm", spec), "status": status}
@@ -147,8 +132,7 @@ def created_by_grove(root: Object, on: Iterable[str] = (), *, constrained: bool 
     return [root, clique, gang, *pods]
 
 
-def job(name: str, annotations: Object, on_pods: Object | None = None, **labels: str) -> Object:
+def job(name: str, annotations: Object) -> Object:
     """Four pods of eight GPUs."""
-    template = {"metadata": {"annotations": on_pods or {}}, "spec": {**pod_spec(), "restartPolicy": "Never"}}
-    spec = {"parallelism": 4, "completions": 4, "template": template}
-    return named("batch/v1", "Job", name, spec, annotations=annotations, labels=labels)
+    spec = {"parallelism": 4, "completions": 4, "template": {"spec": {**pod_spec(), "restartPolicy": "Never"}}}
+    return named("batch/v1", "Job", name, spec, annotations=annotations)
