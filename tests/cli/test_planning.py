@@ -45,13 +45,56 @@ def test_slots(demo: str, toposcope: Command) -> None:
     assert "No domain holds 4,096 GPUs" in toposcope(f"slots --from {demo} --gpus 4096,4").out
 
 
+@pytest.mark.parametrize("flags", ["--drain rack=rack-3", "--free 72", "--add 8 --like h200-1 --in rack=rack-9"])
+def test_what_if(demo: str, flags: str, toposcope: Command) -> None:
+    name = flags.split(maxsplit=1)[0].strip("-")
+    assert toposcope(f"whatif {flags} --from {demo}", code=int(name == "free")).out == page(f"whatif-{name}.txt")
+
+
+def test_what_if_for_programs(demo: str, tmp_path: Path, toposcope: Command) -> None:
+    found = toposcope(f"whatif --drain h200-1 --finish left --from {demo} -o json").json
+    assert [(gang["name"], gang["outcome"], gang["level"]) for gang in found["gangs"]] == [("apart", "stays", "block")]
+    assert {"gpus": 152, "domain": "zone", "before": None, "after": None} not in found["slots"]
+    freed = toposcope(f"whatif --free 16 --level rack --gpus-per-pod 8 --from {demo} -o yaml").yaml
+    assert (freed["level"], freed["pods"]) == ("rack", [])
+    wanted = write_cluster(tmp_path / "job.json", job("new", "")[0])
+    assert "+ pod/new-0" in toposcope(f"whatif --admit {wanted} --from {demo}", code=None).out
+
+
+def budget(allowed: int) -> Object:
+    return {
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "keep", "namespace": "train"},
+        "spec": {"selector": {"matchLabels": {"app": "a"}}}, "status": {"disruptionsAllowed": allowed},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("allowed", "flags", "code"),
+    [(1, "", 0), (0, "", 2), (1, "--priority-below 5", 2), (1, "--priority-below 6", 0)],
+)
+def test_what_must_not_move(tmp_path: Path, allowed: int, flags: str, code: int, toposcope: Command) -> None:
+    (running,) = job("one", "gb200-01", gpus=4)
+    running["metadata"]["labels"] = {"app": "a"}
+    running["spec"]["priority"] = 5
+    nodes = [one for one in demo_nodes(most=3) if one["metadata"]["name"].startswith("gb200")]
+    file = write_cluster(tmp_path / "cluster.json", *nodes, running, budget(allowed))
+    ran = toposcope(f"whatif --free {len(nodes) * 4} --level rack {flags} --from {file}", code=None)
+    assert (ran.code == 2) == (code == 2), ran
+    assert ("pods that a PodDisruptionBudget" in ran.err) == (code == 2)
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
         ("score nobody", "no gang with GPUs is called 'nobody'; toposcope score -o name lists those that run"),
         ("score --below 2", "argument --below: '2' is not a score; give a number from 0 to 1, such as 0.8"),
-        ("slots --gpus 8,x", "argument --gpus: 'x' is not a number of GPUs; give 1 or more"),
-        ("slots --gpus-per-pod 0", "'0' is not a number of GPUs; give 1 or more"),
+        ("slots --gpus 8,x", "argument --gpus: 'x' is not a number; give 1 or more"),
+        ("slots --gpus-per-pod 0", "'0' is not a number; give 1 or more"),
+        ("whatif", "give what changes (--drain, --add, --finish, --admit), or --free GPUS"),
+        ("whatif --add 2", "--add N, --like NODE and --in LEVEL=VALUE belong together; --in may be left out"),
+        ("whatif --drain h200-99", "there is no node 'h200-99'; did you mean 'h200-"),
+        ("whatif --drain rack=rack-99", "no node is in rack 'rack-99'; toposcope tree shows the domains"),
+        ("whatif --free 4000", "no domain of any level holds 4,000 GPUs, even on an empty cluster"),
     ],
 )
 def test_wrong_flags(demo: str, words: str, complaint: str, toposcope: Command) -> None:

@@ -32,6 +32,7 @@ QUESTIONS = {
     "explain": ("explain", "pod/a"),
     "score": ("score",),
     "slots": ("slots",),
+    "whatif": ("whatif", "--drain", "gb200-01"),
     "suggest": ("suggest",),
     "export": ("export", "--format", "slurm"),
 }

@@ -13,6 +13,7 @@ COMMANDS: Final = {
     "ui": "show the cluster in a browser: live, from files, or as one HTML file to send",
     "explain": "explain why a workload in the cluster waits, and what to do next",
     "score": "show how well running gangs are placed, the worst first",
+    "whatif": "show what a drain, more nodes or another workload would change, and what to move for a gang",
     "slots": "show how many gangs of each size still fit, level by level",
     "suggest": "suggest ClusterTopologies for the kinds of nodes in the cluster",
     "export": "write the topology in the format of Grove, KAI, Kueue, Run:ai, OSMO, Slurm or NCCL",

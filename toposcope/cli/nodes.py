@@ -8,6 +8,7 @@ from toposcope.api import label_keys
 from toposcope.api.matrix_annotation import reasons
 from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, add_source_arguments, load_snapshot, no_nodes, on_screen
 from toposcope.cli.output import show_document
+from toposcope.cli.planning import pair
 from toposcope.cli.terminal import Screen, columns
 from toposcope.kube.pod_resources import is_gpu, is_gpu_part
 from toposcope.snapshot.filters import (
@@ -44,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="LEVEL=VALUE",
-        type=_domain,
+        type=pair,
         help="those in a domain, such as rack=rack-7; repeated: in all of them",
     )
     which.add_argument(
@@ -58,13 +59,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-pods", action="store_true", help="do not read pods: faster, but free GPUs are unknown")
     add_source_arguments(parser)
-
-
-def _domain(text: str) -> tuple[str, str]:
-    level, equals, value = text.partition("=")
-    if not (level and equals and value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not LEVEL=VALUE, such as rack=rack-7")
-    return level, value
 
 
 @on_screen("nodes")

@@ -2,13 +2,24 @@
 
 import argparse
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
+from typing import Final
+from urllib.parse import quote
 
-from toposcope.cli.command import CommandError, load_snapshot, no_nodes
+from toposcope.cli.command import CommandError, api_client, load_snapshot, no_nodes
+from toposcope.cli.terminal import complain
+from toposcope.kube.errors import ApiError
+from toposcope.planning.budgets import BUDGET, Budgets, budget_of
 from toposcope.planning.capacity import Capacity
 from toposcope.planning.gangs import Gang, gangs_of, named
-from toposcope.snapshot.model import Snapshot
+from toposcope.snapshot.filters import value_at
+from toposcope.snapshot.live import FORBIDDEN, forbidden
+from toposcope.snapshot.model import Collector, NodeView, Snapshot
 from toposcope.snapshot.scope import Scope, select_scope
+from toposcope.topology.levels import Level
+
+_DIGITS: Final = 8
 
 
 @dataclass(frozen=True)
@@ -28,20 +39,82 @@ class Plan:
         """What its domains could take."""
         return Capacity(self.snapshot, self.scope, self.gangs)
 
+    def level(self, name: str) -> Level:
+        """The level of this name. Raises LevelNotFoundError."""
+        return self.scope.levels[self.scope.level(name)]
+
+    def node(self, name: str) -> NodeView:
+        """The node of this name. Raises CommandError."""
+        node = self.snapshot.by_name.get(name)
+        if node is None:
+            close = get_close_matches(name, self.snapshot.by_name, 1)
+            raise CommandError(f"there is no node {name!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
+        return node
+
+    def nodes(self, wanted: str) -> tuple[str, ...]:
+        """The nodes of `NODE` or `LEVEL=VALUE`. Raises CommandError where there is none."""
+        if "=" not in wanted:
+            return (self.node(wanted).name,)
+        name, value = pair(wanted)
+        level = self.level(name)
+        found = tuple(node.name for node in self.scope.nodes if value_at(self.scope, node, level.key) == value)
+        if not found:
+            raise CommandError(f"no node is in {level.domain} {value!r}; toposcope tree shows the domains")
+        return found
+
     def only(self, name: str) -> tuple[Gang, ...]:
         """The gangs called `NAME` or `NAMESPACE/NAME`. Raises CommandError where there is none."""
         return named_gangs(self.gangs, name)
 
 
-def read(arguments: argparse.Namespace) -> Plan:
+def number(text: str) -> int:
+    """A number of nodes or GPUs in a flag."""
+    if not (text.isascii() and text.isdigit() and len(text) < _DIGITS and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number; give 1 or more")
+    return int(text)
+
+
+def pair(text: str) -> tuple[str, str]:
+    """`rack=rack-7` in a flag."""
+    level, equals, value = text.partition("=")
+    if not (level and equals and value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not LEVEL=VALUE, such as rack=rack-7")
+    return level, value
+
+
+def read(arguments: argparse.Namespace, *, published: bool = False, others: Collector | None = None) -> Plan:
     """The cluster that the flags name. Raises CommandError where it has no nodes, or its pods are not known."""
-    snapshot = load_snapshot(arguments)
+    snapshot = load_snapshot(arguments, published=published, others=others)
     scope = select_scope(snapshot, arguments.topology)
     if not scope.nodes:
         raise no_nodes(snapshot, scope)
     if snapshot.pods is None:
         raise CommandError("what runs is not known, so nor is what is free: the pods could not be read")
     return Plan(snapshot, scope)
+
+
+def read_budgets(arguments: argparse.Namespace, plan: Plan, collected: Budgets) -> Budgets:
+    """The PodDisruptionBudgets: `collected` from files, or of the cluster, with a warning where they cannot be read."""
+    if arguments.files:
+        if not collected.budgets:
+            complain("warning: there are no PodDisruptionBudgets in the files, so none is respected")
+        return collected
+    from toposcope.kube.listing import everything  # noqa: PLC0415 - not for files
+
+    with api_client(arguments) as client:
+        try:
+            collected.budgets += map(budget_of, everything(client, f"/apis/policy/v1/{BUDGET.plural}"))
+            running = {pod.namespace for pod in plan.snapshot.pods or ()}
+            for namespace in sorted({budget.namespace for budget in collected.budgets} & running):
+                path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
+                for pod in everything(client, path, metadata_only=True):
+                    metadata = pod["metadata"]
+                    collected.labelled(f"{namespace}/{metadata['name']}", metadata.get("labels") or {})
+        except ApiError as error:
+            if error.status != FORBIDDEN:
+                raise
+            complain(f"warning: {forbidden(BUDGET.name, 'none is respected', error)}")
+    return collected
 
 
 def named_gangs(gangs: tuple[Gang, ...], name: str) -> tuple[Gang, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from toposcope.cli.command import EXIT_OK, CommandError, add_source_arguments, on_screen
 from toposcope.cli.output import counted, first_few, show_document
-from toposcope.cli.planning import Plan, read
+from toposcope.cli.planning import Plan, number, read
 from toposcope.cli.terminal import Screen, columns
 from toposcope.planning.capacity import View
 from toposcope.planning.slots import Slots, gpus_per_pod, sizes_of, slots
@@ -29,18 +29,12 @@ def add_size_arguments(parser: argparse.ArgumentParser) -> None:
         help="sizes of gangs; default: a pod and its multiples by two, and what a domain of each level holds",
     )
     parser.add_argument(
-        "--gpus-per-pod", type=_number, metavar="N", help="default: as many as most nodes have, so pods fill nodes"
+        "--gpus-per-pod", type=number, metavar="N", help="default: as many as most nodes have, so pods fill nodes"
     )
 
 
-def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 8 and int(text)):  # noqa: PLR2004 - more GPUs than there are
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of GPUs; give 1 or more")
-    return int(text)
-
-
 def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(sorted({_number(part.strip()) for part in text.split(",")}))
+    return tuple(sorted({number(part.strip()) for part in text.split(",")}))
 
 
 @on_screen("slots")

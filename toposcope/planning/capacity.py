@@ -9,6 +9,7 @@ from heapq import merge
 from itertools import accumulate, islice
 from typing import Final
 
+from toposcope.api.label_keys import GPU_PRODUCT, GPUS
 from toposcope.integrations.framework.constraints import Pods
 from toposcope.placement.check import nodes_of
 from toposcope.placement.room import PODS, Node, Path, path_of
@@ -28,6 +29,7 @@ class View(StrEnum):
     """All of it, as if every node were Ready and not cordoned."""
 
 
+Labels = tuple[tuple[str, str], ...]
 _USUAL: Final = ("nvidia.com/gpu", "amd.com/gpu")
 """Keys of taints that keep pods without GPUs away: pods with GPUs tolerate them."""
 
@@ -58,6 +60,7 @@ class Capacity:
             if gang.ends:
                 for pod in gang.placed:
                     add(self._ending.setdefault(pod.node, {}), pod.requests)
+        self._domain_of: dict[int, list[Path]] = {}
         self._slots: dict[tuple[View, Pods], list[int]] = {}
         self._sums: dict[tuple[View, Pods, int], dict[Path, int]] = {}
         self._ranked: dict[tuple[View, Pods, int], list[tuple[int, Path]]] = {}
@@ -71,6 +74,12 @@ class Capacity:
         if not ending:
             return node.free
         return {name: amount + ending.get(name, 0) for name, amount in node.free.items()}
+
+    def alike(self, gang: Gang) -> Labels:
+        """What the nodes of a gang have in common of product and number of GPUs."""
+        nodes = [self.nodes[self.number[name]] for name in {pod.node for pod in gang.placed} if name in self.number]
+        values = ((key, {node.labels.get(key) for node in nodes}) for key in (GPU_PRODUCT, GPUS))
+        return tuple((key, value) for key, found in values if len(found) == 1 and (value := found.pop()) is not None)
 
     def slots(self, view: View, pods: Pods) -> list[int]:
         """By node: how many such pods fit, were they alone."""
@@ -90,10 +99,25 @@ class Capacity:
         """By domain of the level with this depth (1: the broadest): how many such pods fit."""
         made = self._sums.get((view, pods, depth))
         if made is None:
-            made = self._sums[view, pods, depth] = {}
-            for path, count in zip(self.paths, self.slots(view, pods), strict=True):
-                domain = path[:depth]
-                made[domain] = made.get(domain, 0) + count
+            made = self._sums[view, pods, depth] = dict.fromkeys(self._domains(depth), 0)
+            for domain, count in zip(self._domains(depth), self.slots(view, pods), strict=True):
+                if count:
+                    made[domain] += count
+        return made
+
+    def _domains(self, depth: int) -> Sequence[Path]:
+        """By node: its domain of a level."""
+        made = self._domain_of.get(depth)
+        if made is None:
+            made = self._domain_of[depth] = [path[:depth] for path in self.paths]
+        return made
+
+    def ranked(self, view: View, pods: Pods, depth: int) -> Sequence[tuple[int, Path]]:
+        """The domains of a level that take such pods, with the negative number of pods: the roomiest first."""
+        made = self._ranked.get((view, pods, depth))
+        if made is None:
+            counts = ((-count, domain) for domain, count in self.sums(view, pods, depth).items() if count)
+            made = self._ranked[view, pods, depth] = sorted(counts)
         return made
 
     def fewest(
@@ -103,10 +127,7 @@ class Capacity:
 
         `instead` are domains with another capacity than counted here.
         """
-        ranked = self._ranked.get((view, pods, depth))
-        if ranked is None:
-            counts = ((-count, domain) for domain, count in self.sums(view, pods, depth).items() if count)
-            ranked = self._ranked[view, pods, depth] = sorted(counts)
+        ranked = self.ranked(view, pods, depth)
         if instead:
             others = sorted((-count, domain) for domain, count in instead.items() if count)
             ranked_now: Iterable[tuple[int, Path]] = merge((one for one in ranked if one[1] not in instead), others)
@@ -133,9 +154,10 @@ def _may_use(node: Node, pods: Pods, known: dict[tuple[object, ...], bool]) -> b
     wants = pods.node_filter
     if not (wants.selector or wants.terms or node.taints):
         return True
-    asked = tuple([node.labels.get(key) for key, _ in wants.selector])
+    asked = tuple([node.labels.get(key) for key, _ in wants.selector]) if wants.selector else ()
     key = (node.name if wants.terms else "", asked, node.taints)
-    if key not in known:
+    may = known.get(key)
+    if may is None:
         taints = [taint for taint in node.taints if taint.key not in _USUAL]
-        known[key] = not wants.rejection(node.name, node.labels, taints)
-    return known[key]
+        may = known[key] = not wants.rejection(node.name, node.labels, taints)
+    return may

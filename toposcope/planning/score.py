@@ -12,13 +12,12 @@ from functools import cached_property
 from itertools import combinations, islice
 from typing import Final
 
-from toposcope.api.label_keys import GPU_PRODUCT, GPUS
 from toposcope.integrations.framework.constraints import Pods
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.pods import node_filter_of
 from toposcope.placement.pack import Bin, pack
 from toposcope.placement.room import PODS, Path
-from toposcope.planning.capacity import Capacity, View, add, fits
+from toposcope.planning.capacity import Capacity, Labels, View, add, fits
 from toposcope.planning.gangs import Gang
 from toposcope.snapshot.model import PodView
 from toposcope.topology.levels import Level
@@ -74,9 +73,6 @@ def scores(capacity: Capacity, gangs: Iterable[Gang]) -> tuple[Score, ...]:
     return tuple(sorted(filter(None, made), key=lambda one: (one.value, -one.gang.gpus, one.gang.handle)))
 
 
-Labels = tuple[tuple[str, str], ...]
-
-
 class Kinds:
     """What pods request and which nodes they may use; equal pods share both, so each is read once."""
 
@@ -111,14 +107,14 @@ class _Scorer:
         if None in numbers:
             return None
         paths = {capacity.paths[number] for number in numbers if number is not None}
-        kinds = self._kinds.of(gang.placed, self._alike(gang))
+        kinds = self._kinds.of(gang.placed, capacity.alike(gang))
         freed: dict[int, dict[str, int]] = {}
         for pod in gang.placed:
             add(freed.setdefault(capacity.number[pod.node], {}), pod.requests)
         spreads = []
         for depth, level in enumerate(capacity.levels, 1):
             spans = len({path[:depth] for path in paths})
-            domains = max(sum(map(bool, capacity.sums(View.EMPTY, pods, depth).values())) for pods in kinds)
+            domains = max(len(capacity.ranked(View.EMPTY, pods, depth)) for pods in kinds)
             worst = min(len(gang.placed), domains)
             if spans == 1:
                 spreads.append(Spread(level, 1, 1, 1, worst))
@@ -127,12 +123,6 @@ class _Scorer:
             now = self._fewest(View.NOW, kinds, depth, freed)
             spreads.append(Spread(level, spans, now, min(empty or spans, spans), worst))
         return Score(gang, tuple(spreads))
-
-    def _alike(self, gang: Gang) -> Labels:
-        """What the nodes of a gang have in common of product and number of GPUs."""
-        nodes = [self._capacity.nodes[self._capacity.number[name]] for name in {pod.node for pod in gang.placed}]
-        values = ((key, {node.labels.get(key) for node in nodes}) for key in (GPU_PRODUCT, GPUS))
-        return tuple((key, value) for key, found in values if len(found) == 1 and (value := found.pop()) is not None)
 
     def _fewest(
         self, view: View, kinds: Mapping[Pods, int], depth: int, freed: Mapping[int, Mapping[str, int]]

@@ -131,6 +131,7 @@ class _PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     node_selector: dict[str, Any] | None = None
     affinity: dict[str, Any] | None = None
     tolerations: list[Any] | None = None
+    priority: int | None = None
 
 
 class _PodStatus(msgspec.Struct, frozen=True, gc=False):
@@ -325,6 +326,7 @@ class Decoder:
             scheduler=share(scheduler, scheduler),
             waiting="" if spec.node_name else _waiting(status.conditions or ()),
             wants=self._wanted(spec) if GROUP_OF in annotations or gpu_count(requests) else NOTHING,
+            priority=spec.priority or 0,
         )
 
     def _values(self, name: str, values: list[str]) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ GROVE_KINDS: Final = (BINDINGS, OLDER_TOPOLOGIES)
 _UNFINISHED: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 _PAGE: Final = 500
 _TRIES: Final = 3
-_FORBIDDEN: Final = 403
+FORBIDDEN: Final = 403
 
 _T = TypeVar("_T")
 
@@ -135,7 +135,7 @@ class _Reader:
         try:
             return self._list("nodes", NODES, query, lambda raw: self._decode.node(_reader(raw)))
         except ApiError as error:
-            if error.status != _FORBIDDEN:
+            if error.status != FORBIDDEN:
                 raise
             raise ForbiddenError(forbidden("nodes", "there is nothing to show", error), topologies) from error
 
@@ -146,7 +146,7 @@ class _Reader:
         try:
             pods = self._list("pods", PODS, query, lambda raw: self._decode.pod(_reader(raw)))
         except ApiError as error:
-            if error.status != _FORBIDDEN:
+            if error.status != FORBIDDEN:
                 raise
             self.warnings.append(forbidden("pods", "free GPUs are unknown", error, " in all namespaces"))
             return None
@@ -159,7 +159,7 @@ class _Reader:
         except ApiError as error:
             if error.not_found:
                 return ()
-            if error.status != _FORBIDDEN:
+            if error.status != FORBIDDEN:
                 raise
             resource = f"clustertopologies.{API_VERSION.partition('/')[0]}"
             self.warnings.append(forbidden(resource, "levels come from node labels alone", error))
@@ -201,7 +201,7 @@ class _Reader:
                 self.served[kind.name] = True
                 break
             except ApiError as error:
-                if error.status == _FORBIDDEN:
+                if error.status == FORBIDDEN:
                     self.served.pop(kind.name, None)
                     refused[kind.name] = error
                     break
@@ -216,7 +216,7 @@ class _Reader:
         try:
             maps = self._list("ConfigMaps", CONFIG_MAPS, OPERATOR, lambda raw: configuration(_reader(raw)))
         except ApiError as error:
-            if error.status != _FORBIDDEN and not error.not_found:
+            if error.status != FORBIDDEN and not error.not_found:
                 raise
             return None
         return only(maps)

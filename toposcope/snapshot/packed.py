@@ -111,6 +111,7 @@ class _Pods(msgspec.Struct, frozen=True, array_like=True):
     scheduler: Column[str]
     waiting: Column[str]
     wants: Column[dict[str, Any]]
+    priority: Column[int] = Column([0], [])
 
 
 class _File(msgspec.Struct, frozen=True, array_like=True):

@@ -1,0 +1,194 @@
+"""What a change does to gangs and slots: by hand, and against brute force on random small clusters."""
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import pytest
+
+from tests.planning.clusters import HOST, RACK, at_random, capacity, cluster, node, pods
+from tests.support.workloads import job
+from toposcope.planning.capacity import View
+from toposcope.planning.freeing import freeings
+from toposcope.planning.gangs import gangs_of, named
+from toposcope.planning.rehoming import Outcome
+from toposcope.planning.slots import slots
+from toposcope.planning.whatif import Changes, WhatIf, vacated, whatif
+from toposcope.snapshot.model import PodView, Snapshot
+
+RACKS = [node(f"n{i}", f"b{i // 4}", f"r{i // 2}") for i in range(8)]
+"""Two blocks of two racks of two nodes."""
+
+
+def drain(snapshot: Snapshot, *names: str) -> WhatIf:
+    return changed(snapshot, Changes(drain=frozenset(names)))
+
+
+def changed(snapshot: Snapshot, changes: Changes) -> WhatIf:
+    return whatif(snapshot, None, *capacity(snapshot), changes)
+
+
+def outcomes(result: WhatIf) -> dict[str, tuple[str, str]]:
+    return {one.gang.name: (one.outcome.value, "/".join(one.domain[-1:])) for one in result.rehomed}
+
+
+def room(result: WhatIf, gpus: int, domain: str) -> tuple[int, int]:
+    found = []
+    for side in (result.before, result.after):
+        rows = {row.level.domain: row.fitting[View.NOW] for row in slots(side, (gpus,), 8)}
+        found.append(rows.get(domain, 0))
+    return found[0], found[1]
+
+
+def busy(*free: str) -> list[PodView]:
+    return pods("busy", *(one.name for one in RACKS if one.name not in free), kind="StatefulSet")
+
+
+@pytest.mark.parametrize(
+    ("free", "gang", "gone", "outcome"),
+    [
+        (("n0", "n1", "n2"), ("n0", "n1"), "n0", ("spreads", "b0")),
+        (("n0", "n1", "n4", "n5"), ("n0", "n1"), "n0", ("moves", "r2")),
+        (("n0", "n2", "n3"), ("n0", "n2"), "n0", ("stays", "r1")),
+        (("n0", "n1"), ("n0", "n1"), "n0", ("waits", "n1")),
+    ],
+)
+def test_what_becomes_of_a_gang(free: Sequence[str], gang: Sequence[str], gone: str, outcome: tuple[str, str]) -> None:
+    taken = [one.name for one in RACKS if one.name not in free]
+    snapshot = cluster(RACKS, [*pods("g", *gang), *pods("busy", *taken, kind="StatefulSet")])
+    result = drain(snapshot, gone)
+    assert outcomes(result) == {"g": outcome}
+    assert result.well == (outcome[0] in ("stays", "moves"))
+
+
+def test_a_gang_waits_that_requires_its_rack() -> None:
+    asks = {"kueue.x-k8s.io/podset-required-topology": RACK}
+    gang = [
+        PodView(
+            "ml",
+            f"g-{i}",
+            f"n{i}",
+            "Running",
+            {"nvidia.com/gpu": 8},
+            None,
+            {"kueue.x-k8s.io/pod-group-name": "g"},
+            asks,
+            "",
+            "",
+        )
+        for i in (0, 1)
+    ]
+    result = drain(cluster(RACKS, [*gang, *busy("n0", "n1", "n2")]), "n0")
+    ((name, outcome),) = outcomes(result).items()
+    assert (name, outcome[0]) == ("g", "waits")
+    assert result.rehomed[0].required is not None
+
+
+def test_the_largest_gang_is_placed_first_and_takes_the_room() -> None:
+    running = [*pods("small", "n0"), *pods("large", "n1", "n2"), *busy("n0", "n1", "n2", "n3")]
+    assert outcomes(drain(cluster(RACKS, running), "n0", "n1")) == {"large": ("stays", "r1"), "small": ("waits", "")}
+
+
+def test_slots_before_and_after_a_drain() -> None:
+    result = drain(cluster(RACKS, pods("g", "n0")), "n0", "n1")
+    assert outcomes(result) == {"g": ("moves", "n2")}
+    assert room(result, 16, "rack") == (3, 2)
+
+
+def test_more_nodes_and_the_end_of_a_gang() -> None:
+    snapshot = cluster(RACKS, [*pods("g", "n0"), *busy("n0")])
+    changes = Changes(named(gangs_of(snapshot), "g"), (2, RACKS[7], {RACK: "r9"}))
+    result = changed(snapshot, changes)
+    assert room(result, 8, "host") == (0, 3)
+    new = [one for one in result.snapshot.nodes if "-new-" in one.name]
+    assert [(one.label(RACK), one.label(HOST), one.label("example.com/block")) for one in new] == [
+        ("r9", "n7-new-1", "b1"),
+        ("r9", "n7-new-2", "b1"),
+    ]
+
+
+def test_admitted_workloads_take_their_room_one_after_the_other() -> None:
+    first, second = (
+        {**one, "metadata": {**one["metadata"], "name": name}}
+        for name in ("one", "two")
+        for one in [job(3, None, {"kueue.x-k8s.io/podset-required-topology": "example.com/block"})]
+    )
+    result = changed(cluster(RACKS, busy("n0", "n1", "n2")), Changes(admit=(first, second)))
+    assert [(one.subject.split()[0], one.fits) for one in result.admitted] == [("job/one", True), ("job/two", False)]
+    assert room(result, 8, "host") == (3, 0)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_drain_at_random(seed: int) -> None:
+    """No node is overfull afterwards, and nobody waits for whom there was room alone."""
+    rng = random.Random(seed)
+    snapshot = at_random(rng)
+    usable = [one.name for one in snapshot.nodes if one.usable]
+    if not usable:
+        return
+    gone = frozenset(rng.sample(usable, 1))
+    result = drain(snapshot, *gone)
+    for one in result.snapshot.nodes:
+        taken = result.snapshot.requested.get(one.name, {})
+        assert all(taken.get(name, 0) <= amount for name, amount in one.allocatable.items())
+        assert one.name not in gone or not taken
+    waiting = [one for one in result.rehomed if one.outcome is Outcome.WAITS]
+    assert len(result.snapshot.pods or ()) + sum(one.lost for one in waiting) == len(snapshot.pods or ())
+    if len(waiting) == len(result.rehomed) == 1:
+        lost = [one for one in waiting[0].gang.placed if one.node in gone]
+        free = {one.name: result.snapshot.free(one) or {} for one in result.snapshot.nodes if one.usable}
+        assert not fits(lost, {name: dict(amounts) for name, amounts in free.items()})
+
+
+def fits(members: Sequence[PodView], free: Mapping[str, dict[str, int]]) -> bool:
+    if not members:
+        return True
+    for amounts in free.values():
+        if all(amounts.get(name, 0) >= amount for name, amount in members[0].requests.items()):
+            for name, amount in members[0].requests.items():
+                amounts[name] -= amount
+            if fits(members[1:], free):
+                return True
+            for name, amount in members[0].requests.items():
+                amounts[name] += amount
+    return False
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_fewest_pods_are_moved(seed: int) -> None:
+    rng = random.Random(seed)
+    snapshot = at_random(rng)
+    gpus, per_pod, depth = rng.randint(2, 6), rng.randint(1, 3), rng.randint(1, 2)
+    table, _ = capacity(snapshot)
+    best = next(freeings(table, snapshot.pods or (), gpus, per_pod, depth, lambda _: True), None)
+    assert (len(best.pods) if best else None) == fewest(snapshot, gpus, min(gpus, per_pod), depth)
+
+
+def fewest(snapshot: Snapshot, gpus: int, each: int, depth: int) -> int | None:
+    """Tries every set of pods."""
+    wanted = -(-gpus // each)
+    running = snapshot.pods or ()
+    for count in range(len(running) + 1):
+        for moved in combinations(running, count):
+            freed = Counter[str]()
+            for one in moved:
+                freed[one.node] += one.requests["nvidia.com/gpu"]
+            domains: Counter[tuple[str, ...]] = Counter()
+            for one_node in snapshot.nodes:
+                if one_node.usable:
+                    free = (snapshot.free(one_node) or {})["nvidia.com/gpu"] + freed[one_node.name]
+                    domains[one_node.values[:depth]] += free // each
+            if any(slots >= wanted for slots in domains.values()):
+                return count
+    return None
+
+
+def test_moving_pods_to_free_a_rack() -> None:
+    snapshot = cluster(RACKS, [*busy("n0", "n1", "n4"), *pods("g", "n0")])
+    table, gangs = capacity(snapshot)
+    freeing = next(freeings(table, snapshot.pods or (), 16, 8, 2, lambda _: True))
+    assert [one.name for one in freeing.pods] == ["g-0"]
+    (moved,) = vacated(snapshot, None, table, freeing, 16, 8)
+    assert (moved.outcome, [one.node for one in moved.placed]) == (Outcome.MOVES, ["n4"])
+    assert len(gangs) == 2

@@ -1,0 +1,76 @@
+"""Which pods a PodDisruptionBudget keeps where they are for the moment."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.features import Kind
+from toposcope.integrations.framework.node_affinity import OPERATORS, Expression
+
+BUDGET: Final = Kind("policy", "PodDisruptionBudget", "poddisruptionbudgets", ("v1",), ("pdb",))
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """One PodDisruptionBudget."""
+
+    namespace: str
+    name: str
+    selector: tuple[Expression, ...]
+    allowed: int
+    """How many of its pods may be evicted now."""
+
+    def covers(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether a pod counts to it. An empty selector selects every pod of the namespace."""
+        return namespace == self.namespace and all(one.holds("", labels) for one in self.selector)
+
+
+def budget_of(document: Mapping[str, Any]) -> Budget:
+    """A PodDisruptionBudget as it stands in the cluster; without a status it lets nothing go."""
+    root = Field(document)
+    metadata, selector = root / "metadata", root / "spec" / "selector"
+    expressions = [Expression(key, "In", (value,)) for key, value in (selector / "matchLabels").texts().items()]
+    for one in (selector / "matchExpressions").items():
+        operator = next((known for known in OPERATORS if known == (one / "operator").text()), None)
+        if operator is not None:
+            values = tuple(text for value in (one / "values").items() if (text := value.text()) is not None)
+            expressions.append(Expression((one / "key").text() or "", operator, values))
+    return Budget(
+        (metadata / "namespace").text() or "default",
+        (metadata / "name").text() or "",
+        tuple(expressions),
+        (root / "status" / "disruptionsAllowed").number(0),
+    )
+
+
+class Budgets:
+    """All PodDisruptionBudgets of a cluster and the labels of its pods, for whole objects that are read from files."""
+
+    def __init__(self) -> None:
+        self.budgets: list[Budget] = []
+        self._labels: dict[str, Mapping[str, str]] = {}
+
+    def wants(self, group: str, kind: str) -> bool:
+        """Budgets, and pods for their labels."""
+        return (group, kind) in (BUDGET.key, ("", "Pod"))
+
+    def put(self, document: Mapping[str, Any]) -> None:
+        """A budget or a pod."""
+        metadata = document.get("metadata") or {}
+        if document.get("kind") == BUDGET.kind:
+            self.budgets.append(budget_of(document))
+        else:
+            self.labelled(
+                f"{metadata.get('namespace') or 'default'}/{metadata.get('name')}", metadata.get("labels") or {}
+            )
+
+    def labelled(self, pod: str, labels: Mapping[str, str]) -> None:
+        """A pod `NAMESPACE/NAME` and its labels."""
+        self._labels[pod] = labels
+
+    def of(self, pod: str) -> Iterable[Budget]:
+        """The budgets that a pod `NAMESPACE/NAME` counts to."""
+        namespace = pod.partition("/")[0]
+        labels = self._labels.get(pod)
+        return () if labels is None else [one for one in self.budgets if one.covers(namespace, labels)]
