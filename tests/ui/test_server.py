@@ -235,26 +235,10 @@ def test_a_failing_api_server_is_not_asked_for_a_node(tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize(
-    ("query", "kinds", "first"),
-    [
-        ("gb200-07", {"node"}, "gb200-07"),
-        ("RACK-1", {"domain"}, "rack-1"),
-        ("gb200-0", {"node"}, "gb200-01"),
-        ("no such thing", set(), None),
-        ("", set(), None),
-    ],
-)
-def test_a_search_finds_nodes_and_domains(server: Served, query: str, kinds: set[str], first: str | None) -> None:
-    found = server.ask(f"/api/search?q={query.replace(' ', '%20')}")[2]
-    assert {match["kind"] for match in found["found"]} == kinds
-    assert (found["found"][0]["text"] if found["found"] else None) == first
-
-
 def test_a_search_finds_the_node_of_a_gpu(server: Served) -> None:
     uuid = next(device["name"] for device in server.ask("/api/node/gb200-11")[2]["devices"] if device["kind"] == "gpu")
-    found = server.ask(f"/api/search?q={uuid[:16]}")[2]["found"]
-    assert [(match["kind"], match["text"], match["node"]) for match in found] == [("gpu", uuid, "gb200-11")]
+    for query, expected in ((uuid[:16].upper(), [{"uuid": uuid, "node": "gb200-11"}]), ("GPU", []), ("no-such", [])):
+        assert server.ask(f"/api/search?q={query}")[2] == {"gpus": expected, "more": False}
 
 
 def test_before_the_cluster_has_been_read(tmp_path: Path) -> None:

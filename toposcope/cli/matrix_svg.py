@@ -19,6 +19,9 @@ _GAP: Final = 10
 _LETTER: Final = 7.4
 """Width of a character of the small text, generously."""
 
+_NOT_XML: Final = dict.fromkeys({*range(32), 0xFFFE, 0xFFFF} - {*b"\t\n\r"}, "\ufffd")
+"""Characters that no XML document may hold; an annotation may."""
+
 _CLASSES: Final = {SELF: "self", PIX: "pix", PXB: "pxb", PHB: "phb", NODE: "node", SYS: "sys"}
 
 _STYLE: Final = """\
@@ -75,7 +78,7 @@ def matrix_svg(node: str, found: NodeMatrix, links: LinkMatrix, legend: Mapping[
         ),
         "</svg>",
     ]
-    return "\n".join(body) + "\n"
+    return ("\n".join(body) + "\n").translate(_NOT_XML)
 
 
 def _at(number: int, gpus: int, step: int) -> int:

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, TypeVar
 
+import msgspec
+
 from toposcope.errors import ToposcopeError
 from toposcope.integrations.framework.constraints import Group, Workload, simplified
 from toposcope.placement.check import Checked, Checker
 from toposcope.placement.document import findings_of
 from toposcope.placement.sentences import advice, amount, answer, reasoning
-from toposcope.placement.verdict import Verdict
 from toposcope.snapshot.documents import Document, all_documents, kindless
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.problems import InputError, Problem
@@ -31,7 +32,6 @@ _MAX_OBJECTS: Final = 50
 _MAX_VALUES: Final = 100_000
 """Values of one object with every alias expanded."""
 _MAX_FITS: Final = 500
-_MAX_NODES: Final = 2_000
 _NAMED: Final = 20
 _PASTED: Final = "pasted"
 
@@ -184,14 +184,12 @@ def _check_of(checker: Checker, document: Document, checked: Checked, view_ids: 
         advice=list(advice(verdict)) if verdict else [],
         reasoning=list(reasoning(verdict)) if verdict else [],
         demands=list(demands(workload)) if workload else [],
-        findings=findings_of(document, checked),
+        findings=msgspec.convert(findings_of(document, checked), list[protocol.Finding]),
         notes=list(workload.notes) if workload else [],
-        level=fittings.level.domain if fittings else "",
         group=fittings.group.name if fittings else "",
         fits=[protocol.Fit(list(fit.domain), fit.nodes, fit.free) for fit in fits[:_MAX_FITS]],
         fits_exact=fittings.exact if fittings else True,
         more_fits=len(fits) > _MAX_FITS,
-        placement=_placement(verdict) if verdict else {},
         left_out={reason: list(names[:_NAMED]) for reason, names in verdict.excluded} if verdict else {},
     )
 
@@ -207,16 +205,6 @@ def _verdict(checked: Checked) -> Verdicts:
     if checked.errors:
         return "refused"
     return checked.verdict.kind if checked.verdict else "nothing"
-
-
-def _placement(verdict: Verdict) -> dict[str, int]:
-    """Pods by node, for as many nodes as the page takes."""
-    counts: dict[str, int] = {}
-    for placed in verdict.placed:
-        for name, count in placed.nodes:
-            if name in counts or len(counts) < _MAX_NODES:
-                counts[name] = counts.get(name, 0) + count
-    return counts
 
 
 def demands(workload: Workload) -> Iterator[str]:

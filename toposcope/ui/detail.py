@@ -108,7 +108,7 @@ def _lacking(node: NodeView, view: View) -> Iterator[protocol.Lacking]:
         if level.domain in missing:
             value = node.label(level.key)
             why = f"it has no label {level.key}" if value is None else f"its label {level.key} says {value!r}"
-            yield protocol.Lacking(view.id, level.domain, level.key, why)
+            yield protocol.Lacking(view.id, level.domain, why)
 
 
 def _devices(devices: Sequence[Device]) -> list[protocol.Device]:

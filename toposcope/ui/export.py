@@ -29,8 +29,13 @@ _ESCAPES: Final = (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e"), ("\u202
 
 def export(snapshot: Snapshot, kind: str, bundle: Bundle, max_bytes: int = _MAX_DETAILS) -> str:
     """The whole file. `snapshot` has the matrices of all nodes. Raises PageNotBuiltError."""
+    return written(document(snapshot, kind, max_bytes), bundle)
+
+
+def written(exported: protocol.Export, bundle: Bundle) -> str:
+    """The file that holds this. Raises PageNotBuiltError."""
     page, style, script = bundle.parts()
-    data = escaped(msgspec.json.encode(document(snapshot, kind, max_bytes)).decode())
+    data = escaped(msgspec.json.encode(exported).decode())
     style_tag = f"<style>{_inside(style, 'style')}</style>"
     script_text = _inside(script, "script")
     policy = (

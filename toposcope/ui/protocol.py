@@ -4,7 +4,7 @@ Any text in here may come from a label, an annotation, a file or a status that a
 and never as markup.
 """
 
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -255,7 +255,6 @@ class Lacking(_Struct):
 
     view: str
     level: str
-    key: str
     why: str
 
 
@@ -301,27 +300,17 @@ class Node(_Struct):
     """Why there is no matrix, with what to do; empty when there is one."""
 
 
-class Found(_Struct):
-    """One result of a search."""
+class Gpu(_Struct):
+    """A GPU that a search has found."""
 
-    kind: Literal["node", "domain", "gpu"]
-    text: str
-    """A node's name, a domain's value, a GPU's UUID."""
-    view: str | None
-    """Of a domain: the view that has it."""
-    path: list[str]
-    """Of a domain: its values from the broadest level of the view down, itself last."""
-    level: str
-    """Of a domain: the name of its level."""
+    uuid: str
     node: str
-    """Of a node or a GPU: the node's name."""
 
 
 class Search(_Struct):
-    """`GET api/search?q=TEXT`: the best first, at most 50."""
+    """`GET api/search?q=TEXT`: GPUs, which a page knows nothing of; the best first, at most 50."""
 
-    query: str
-    found: list[Found]
+    gpus: list[Gpu]
     more: bool
 
 
@@ -333,6 +322,18 @@ class Fit(_Struct):
     nodes: int
     free: int
     """Of the scarce resource."""
+
+
+class Finding(_Struct):
+    """What a system says about one field of a workload."""
+
+    rule: str
+    severity: Literal["error", "warning", "advice"]
+    field: str
+    line: int | None
+    """None: the field is not in the text."""
+    message: str
+    fix: str | None
 
 
 class Check(_Struct):
@@ -353,11 +354,8 @@ class Check(_Struct):
     reasoning: list[str]
     demands: list[str]
     """What it requests, one line per group, indented by two spaces per level."""
-    findings: list[dict[str, Any]]
-    """{rule, severity (error, warning, advice), field, line, message, fix}"""
+    findings: list[Finding]
     notes: list[str]
-    level: str
-    """The level that the domains of `fits` are of; empty: no level is required."""
     group: str
     """The part of the workload that has to stay in one of them."""
     fits: list[Fit]
@@ -365,8 +363,6 @@ class Check(_Struct):
     fits_exact: bool
     """False: these have enough room in total; whether every pod finds a node was not tried."""
     more_fits: bool
-    placement: dict[str, int]
-    """Node name to number of pods: one way to place it."""
     left_out: dict[str, list[str]]
     """Reason to the first names of nodes that were skipped."""
 

@@ -22,7 +22,7 @@ from toposcope.ui.bundle import Bundle
 from toposcope.ui.checking import MAX_BYTES, BusyError, Checks, CheckTimeoutError
 from toposcope.ui.detail import detail
 from toposcope.ui.guard import problem
-from toposcope.ui.search import MAX_QUERY, Searcher
+from toposcope.ui.search import MAX_QUERY, search
 from toposcope.ui.source import FullNode, Source
 from toposcope.ui.stream import Stream
 
@@ -49,7 +49,6 @@ class Routes:
         self._bundle = bundle
         self._stream = stream
         self._checks = Checks(broadcaster.facts.snapshot, source.published)
-        self._searcher = Searcher(broadcaster.facts)
         # Requests that wait for an API server that does not answer must not use up all threads.
         self._node_reads = CapacityLimiter(_NODE_READS)
 
@@ -137,7 +136,7 @@ class Routes:
         query = request.query_params.get("q", "")
         if len(query) > MAX_QUERY:
             raise HTTPException(HTTPStatus.BAD_REQUEST, f"q is longer than {MAX_QUERY} characters")
-        return _json(await run_in_threadpool(self._searcher.search, self._broadcaster.views, query))
+        return _json(await run_in_threadpool(search, self._broadcaster.facts, query))
 
     async def _check(self, request: Request) -> Response:
         self._require_ready()

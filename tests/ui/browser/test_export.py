@@ -8,7 +8,6 @@ from playwright.sync_api import Page, expect
 
 from tests.support.saved import Object, saved
 from tests.ui.browser.shown import FAULTY, demo_objects
-from tests.ui.browser.test_hostile import objects, visit_everything
 from tests.ui.browser.test_map import click_head, domain
 from toposcope.snapshot.files import load_files
 from toposcope.ui.bundle import Bundle
@@ -54,7 +53,3 @@ def test_a_report_finds_gpus(page: Page, tmp_path: Path) -> None:
     page.get_by_role("combobox", name=re.compile("^Search")).fill(uuid)
     page.get_by_role("listbox").get_by_role("option", name=re.compile(uuid)).click()
     expect(page.get_by_role("heading", name="gb200-03", level=2)).to_be_visible()
-
-
-def test_nothing_runs_from_what_a_report_carries(page: Page, tmp_path: Path) -> None:
-    visit_everything(page, _exported(tmp_path, objects()))

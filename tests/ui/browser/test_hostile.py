@@ -1,112 +1,220 @@
-"""Whatever stands in labels, annotations and messages is shown as text: no script ever runs from it.
+"""Whatever a cluster says is shown as text: Chromium, under the page's own Content-Security-Policy, is the judge.
 
-Names of nodes are refused when they are read: no API server has such ones.
+Names of nodes are refused when they are read: no API server has such ones. The page takes them all the same.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import msgspec
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.support.saved import cluster_topology, demo_nodes
-from tests.ui.browser.shown import RACK, Shown, condition, shown
+from tests.support.saved import demo_nodes
+from tests.ui.browser.hostile import BREAKOUT, hostile
+from tests.ui.browser.shown import Shown, shown
+from toposcope.api.matrix_annotation import LEGEND, parse
+from toposcope.cli.matrix_svg import matrix_svg
+from toposcope.ui import protocol
+from toposcope.ui.bundle import Bundle
+from toposcope.ui.export import written
 
-SCRIPT = "</script><script>window.hacked=1</script>"
-IMAGE = "<img src=x onerror=window.hacked=2>"
-LINK = "javascript:window.hacked=3"
-STYLE = '" style="background:url(\'https://evil.example\')" onmouseover="window.hacked=4'
+UNSEEN = {
+    **dict.fromkeys(("Change.subject", "Change.before", "Change.after"), "Change.text says it"),
+    **dict.fromkeys(("ConditionView.since", "Since.at", "Status.as_of"), "a time: anything else is dropped"),
+    **dict.fromkeys(("Node.as_of", "CheckAnswer.as_of"), "a time that only other readers use"),
+    **dict.fromkeys(("Finding.rule", "Lacking.level"), "tells entries of a list apart"),
+    **dict.fromkeys(("Snapshot.id", "Snapshot.placeholders", "View.parent", "Delta.gone"), "only compared"),
+    "Node.marks": "the page has its own word for each that it knows, and `unknown` for others",
+}
+"""Texts that the page receives and shows nowhere, each with the reason."""
+
+_JUDGE = """
+addEventListener('securitypolicyviolation', (event) =>
+  judge(`refused ${event.violatedDirective}: ${event.blockedURI}`));
+window.hacked = () => judge('a script ran');
+window.written = '';
+const write = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
+  window.written += text;
+  return write.call(this, text, ...where);
+};
+"""
+_FOREIGN = """() => {
+  const own = new Set(`html head body meta title link script style noscript div span header main aside nav section
+    article search label select option input textarea button form fieldset legend canvas svg g path rect circle text
+    tspan h1 h2 h3 h4 p ul ol li dl dt dd pre table caption thead tbody tr th td details summary strong small b i time
+    output kbd dialog`.split(/\\s+/));
+  return [...document.querySelectorAll('*')].filter((element) =>
+    !own.has(element.localName) ||
+    [...element.attributes].some(({ name, value }) => /^on/.test(name) || (name === 'style' && /url|\\[/.test(value)) ||
+      (/^(href|src|srcdoc|action|formaction)$/.test(name) && element.parentElement !== document.head)) ||
+    (element.localName === 'script' && /hacked/.test(element.textContent) && element.type !== 'application/json')
+  ).map((element) => element.outerHTML.slice(0, 200));
+}"""
+"""Elements and attributes that the page does not make itself."""
+
+
+class Judged:
+    """A page, what its browser refused or ran, and which fields it has shown."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.verdicts: list[str] = []
+        self.seen: set[str] = set()
+        page.expose_function("judge", lambda verdict: self.verdicts.append(verdict))  # noqa: PLW0108 - Playwright marks it
+        page.add_init_script(_JUDGE)
+        page.on("dialog", lambda dialog: self.verdicts.append(dialog.message))
+        page.on("request", lambda request: self._asked(request.url))
+
+    def _asked(self, url: str) -> None:
+        if not url.startswith(("http://127.0.0.1:", "file:", "data:")):
+            self.verdicts.append(f"asked for {url}")
+
+    def look(self) -> None:
+        """Note what is shown now."""
+        text = self.page.content() + self.page.evaluate("window.written")
+        self.seen |= set(re.findall(r"\[([A-Z]\w+\.\w+(?: key)?)\]", text))
+        self.verdicts += self.page.evaluate(_FOREIGN)
+
+
+@pytest.fixture
+def judged(page: Page) -> Judged:
+    return Judged(page)
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
-    with shown(tmp_path_factory.mktemp("hostile"), objects()) as found:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    """The page with its policy, for answers that a test puts in its place, or for its own."""
+    with shown(tmp_path_factory.mktemp("hostile"), demo_nodes(most=1)) as found:
         yield found
 
 
-def objects() -> list[dict[str, Any]]:
-    nodes = json.loads(json.dumps(demo_nodes(most=4)))
-    for node in nodes:
-        node["metadata"]["labels"] |= {
-            RACK: IMAGE,
-            "cloud.google.com/gce-topology-block": SCRIPT,
-            "gpu.topology/gpu-product": STYLE,
-            "gpu.topology/shape": SCRIPT,
-            "gpu.topology/state": "degraded",
-            "example.com/note": LINK,
-            "__proto__": IMAGE,
-        }
-        node["spec"]["taints"] = [{"key": IMAGE, "value": SCRIPT, "effect": "NoSchedule"}]
-    first = nodes[0]["metadata"]
-    annotation = json.loads(first["annotations"]["gpu.topology/matrix"])
-    annotation["reasons"] = [f"GPU 0: {IMAGE}", SCRIPT]
-    annotation["gpus"][0]["uuid"] = IMAGE
-    annotation["nics"][0]["name"] = SCRIPT
-    first["annotations"]["gpu.topology/matrix"] = json.dumps(annotation)
-    nodes[2]["metadata"]["labels"].pop(RACK)
-    message = condition("LevelsCovered", "False", IMAGE, f"{SCRIPT} {IMAGE}")
-    levels = [
-        {"domain": "block", "key": "cloud.google.com/gce-topology-block"},
-        {"domain": "rack", "key": RACK},
-        {"domain": "host", "key": "kubernetes.io/hostname"},
-    ]
-    return [*nodes, cluster_topology({"conditions": [message]}, levels=levels)]
+def _answer(route: Route) -> None:
+    """What the server would: events are one delta and one status."""
+    address = route.request.url.partition("/api/")[2]
+    answers = {
+        "snapshot": protocol.Snapshot,
+        "node/missing": protocol.Problem,
+        "node": protocol.Node,
+        "search": protocol.Search,
+        "check": protocol.CheckAnswer,
+    }
+    if address.startswith("events"):
+        events = [f"event: {name}\nid: next-{at}\ndata: {_json(kind)}\n\n" for at, (name, kind) in enumerate(_EVENTS)]
+        route.fulfill(body="".join(events), content_type="text/event-stream")
+        return
+    kind = next(kind for start, kind in answers.items() if address.startswith(start))
+    body = _json(kind, matrix=None) if address == "node/bare" else _json(kind)
+    route.fulfill(body=body, content_type="application/json", status=404 if kind is protocol.Problem else 200)
 
 
-def assert_harmless(page: Page) -> None:
-    assert page.evaluate("window.hacked") is None
-    assert page.locator("img, iframe, object, embed, [style*=url], [onerror], [onmouseover]").count() == 0
-    assert page.locator("a[href^='javascript']").count() == 0
+_EVENTS = [("delta", protocol.Delta), ("status", protocol.Status)]
 
 
-def visit_everything(page: Page, address: str) -> None:
+def _json(kind: type, **changed: Any) -> str:
+    return msgspec.json.encode(msgspec.structs.replace(hostile(kind), **changed)).decode()
+
+
+def _walk(judged: Judged, address: str, *, live: bool) -> None:
+    """Everywhere on the page."""
+    page = judged.page
     page.goto(address)
-    expect(page.get_by_role("region", name="Conditions that are not True")).to_contain_text(IMAGE)
-    expect(page.get_by_role("tabpanel")).to_contain_text(f"GPU 0: {IMAGE}")
-    assert_harmless(page)
+    expect(page.get_by_role("region", name="Conditions that are not True")).to_contain_text("[ConditionView.message]")
+    judged.look()
     frame = page.locator(".map").bounding_box()
     assert frame
-    for step in range(1, 8):
-        page.mouse.move(frame["x"] + frame["width"] * step / 8, frame["y"] + frame["height"] / 2)
+    for across in range(1, 12):
+        for down in range(1, 8):
+            page.mouse.move(frame["x"] + frame["width"] * across / 12, frame["y"] + frame["height"] * down / 8)
+        judged.look()
     for lens in ("product", "shape", "coverage"):
         page.get_by_role("combobox", name="Colour by").select_option(lens)
-    assert_harmless(page)
-    page.get_by_role("combobox", name="Search").fill("<img")
-    expect(page.get_by_role("listbox").get_by_role("option").first).to_contain_text(IMAGE)
-    assert_harmless(page)
-    page.get_by_role("listbox").get_by_role("option").first.click()
-    page.get_by_role("combobox", name="Search").fill("gb200-01")
+        judged.look()
+    page.get_by_role("combobox", name="Search").fill("img")
+    expect(page.get_by_role("listbox").get_by_role("option").first).to_contain_text("<img")
+    expect(page.get_by_role("option").filter(has_text="[Gpu.uuid]" if live else "[Device.name]")).to_be_visible()
+    judged.look()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("main")).to_contain_text(f"GPU 0: {IMAGE}")
-    page.get_by_text("other labels").click()
-    expect(page.get_by_role("main")).to_contain_text(LINK)
-    assert_harmless(page)
-    page.get_by_role("tab", name="Changes").click()
-    assert_harmless(page)
+    for tab in ("Changes", "Check"):
+        page.get_by_role("tab", name=tab).click()
+        judged.look()
+    if live:
+        page.get_by_label("Would it fit?").fill("kind: Pod")
+        page.get_by_role("tabpanel").get_by_role("button", name="Check", exact=True).click()
+        expect(page.get_by_role("tabpanel")).to_contain_text("[Check.answer]")
+        judged.look()
+    nodes = {hostile(str, "Nodes.name"): "[Node.reasons]", "bare": "[Node.problem]", "missing": "[Problem.error]"}
+    for name, text in nodes.items() if live else [*nodes.items()][:1]:
+        page.goto(f"{address}#node={quote(name)}")
+        expect(page.get_by_role("main")).to_contain_text(text)
+        judged.look()
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{address}#")
+    judged.look()
+    page.get_by_role("region", name="Conditions that are not True").locator("summary").click()
+    judged.look()
 
 
-def test_nothing_runs_from_what_a_server_tells(page: Page, hostile: Shown) -> None:
-    visit_everything(page, hostile.address)
+def _texts() -> set[str]:
+    """The fields of the protocol that hold text."""
+    kinds = (*(kind for _, kind in _EVENTS), protocol.Snapshot, protocol.Node, protocol.Search, protocol.CheckAnswer)
+    return set(re.findall(r"\[([A-Z]\w+\.\w+(?: key)?)\]", "".join(map(_json, (*kinds, protocol.Problem)))))
 
 
-def test_nothing_runs_from_a_change(page: Page, tmp_path: Path) -> None:
-    with shown(tmp_path, objects()) as served:
-        page.goto(served.address)
-        expect(page.get_by_role("tabpanel")).to_contain_text(IMAGE)
-        changed = objects()
-        for node in changed[:4]:
-            node["metadata"]["labels"][RACK] = f"{SCRIPT}2"
-        served.write(changed)
-        page.get_by_role("tab", name="Changes").click()
-
-        expect(page.get_by_role("tabpanel")).to_contain_text("2")
-        expect(page.get_by_role("tabpanel").get_by_role("listitem").first).to_contain_text(SCRIPT)
-        assert_harmless(page)
+def test_every_text_that_a_server_sends_is_shown_as_text(judged: Judged, server: Shown) -> None:
+    judged.page.route("**/api/**", _answer)
+    _walk(judged, server.address, live=True)
+    assert judged.verdicts == []
+    assert _texts() - judged.seen == UNSEEN.keys(), "show a new field, or say why it is not shown"
 
 
-def test_nothing_runs_from_a_link(page: Page, hostile: Shown) -> None:
-    page.goto(f"{hostile.address}#view={IMAGE}&in={IMAGE}/{SCRIPT}&node={IMAGE}&by={IMAGE}&only={SCRIPT}")
-    expect(page.get_by_role("heading", level=2)).to_contain_text(IMAGE)
-    assert_harmless(page)
+def test_every_text_in_an_exported_file_is_shown_as_text(judged: Judged, tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    report.write_text(written(hostile(protocol.Export), Bundle()), encoding="utf-8")
+    _walk(judged, report.as_uri(), live=False)
+    assert judged.verdicts == []
+
+
+@pytest.mark.parametrize("address", ["api/node/{}", "api/search?q={}", "{}", "assets/{}"])
+def test_an_answer_that_is_opened_by_itself_is_no_page(judged: Judged, server: Shown, address: str) -> None:
+    judged.page.goto(server.address + address.format(quote(BREAKOUT, safe="")))
+    assert judged.page.locator("img, svg, a").count() == 0
+    assert judged.verdicts == []
+
+
+def test_nothing_runs_from_the_picture_of_a_matrix(judged: Judged, tmp_path: Path) -> None:
+    annotation = json.loads(demo_nodes(most=1)[0]["metadata"]["annotations"]["gpu.topology/matrix"])
+    annotation["reasons"] = [f"\x01{BREAKOUT}"]
+    annotation["nics"][0]["name"] = annotation["gpus"][0]["uuid"] = BREAKOUT
+    found = parse(json.dumps(annotation))
+    assert found.links
+    picture = tmp_path / "matrix.svg"
+    picture.write_text(matrix_svg(BREAKOUT, found, found.links, LEGEND), encoding="utf-8")
+    judged.page.goto(picture.as_uri())
+    assert "<img" in (judged.page.locator("text.alarm").text_content() or "")
+    assert judged.page.locator("img, script, a, svg svg, [onload], [onerror]").count() == 0
+    assert judged.verdicts == []
+
+
+def test_nothing_runs_from_a_link(judged: Judged, server: Shown) -> None:
+    text = quote(BREAKOUT, safe="")
+    judged.page.goto(f"{server.address}#view={text}&in={text}/{text}&node={text}&by={text}&only={text}")
+    expect(judged.page.get_by_role("heading", level=2)).to_contain_text("<img")
+    judged.look()
+    assert judged.verdicts == []
+
+
+def test_the_judge_sees_what_a_page_lets_in(browser: Browser, server: Shown) -> None:
+    with browser.new_context() as context:
+        judged = Judged(context.new_page())
+        judged.page.goto(server.address)
+        judged.page.evaluate("text => document.body.insertAdjacentHTML('beforeend', text)", f"<p>{BREAKOUT}")
+        judged.look()
+        judged.page.wait_for_timeout(0)
+        assert any("<img" in verdict for verdict in judged.verdicts)
+        assert any("refused script-src-attr" in verdict for verdict in judged.verdicts)

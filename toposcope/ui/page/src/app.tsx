@@ -15,8 +15,8 @@ import { Conditions, Staleness } from "./parts/banners.tsx";
 import { Header } from "./parts/header.tsx";
 import { Next } from "./parts/next.tsx";
 import { useTheme } from "./parts/theme.tsx";
-import { type Check, type CheckAnswer, type Found, VERSION, type View } from "./protocol.ts";
-import { matching } from "./search.ts";
+import { type Check, type CheckAnswer, VERSION, type View } from "./protocol.ts";
+import { type Match, matching } from "./search.ts";
 import type { Source } from "./source.ts";
 import { useCluster, useNow, usePlace, type Watched } from "./state.ts";
 
@@ -110,10 +110,10 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
     while (here?.parent && here.children.length === 1 && !here.nodes.length) here = here.parent;
     if (here) zoom(here);
   }, [focus, zoom]);
-  const choose = (found: Found): void => {
-    if (found.kind === "domain")
-      go({ path: found.path, node: null, ...(found.view === null ? {} : { view: found.view }) });
-    else openName(found.node);
+  const choose = (match: Match): void => {
+    if (match.kind === "domain")
+      go({ path: match.path, node: null, ...(match.view === null ? {} : { view: match.view }) });
+    else openName(match.node);
   };
   const tabs = [
     { key: "overview", label: "Overview" },

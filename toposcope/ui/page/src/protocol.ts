@@ -155,7 +155,7 @@ export interface NodeDetail {
   taints: string[];
   conditions: Record<string, string>;
   domains: Record<string, string[]>;
-  lacking: { view: string; level: string; key: string; why: string }[];
+  lacking: { view: string; level: string; why: string }[];
   devices: Device[];
   matrix: string[][] | null;
   classes: CellClass[];
@@ -167,28 +167,18 @@ export interface NodeDetail {
   problem: string;
 }
 
-export interface Found {
-  kind: "node" | "domain" | "gpu";
-  text: string;
-  view: string | null;
-  path: string[];
-  level: string;
-  node: string;
-}
-
 export interface SearchAnswer {
-  query: string;
-  found: Found[];
+  gpus: { uuid: string; node: string }[];
   more: boolean;
 }
 
 export interface Finding {
-  rule?: string;
-  severity?: string;
-  field?: string;
-  line?: number | null;
-  message?: string;
-  fix?: string;
+  rule: string;
+  severity: "error" | "warning" | "advice";
+  field: string;
+  line: number | null;
+  message: string;
+  fix: string | null;
 }
 
 export interface Fit {
@@ -210,12 +200,10 @@ export interface Check {
   demands: string[];
   findings: Finding[];
   notes: string[];
-  level: string;
   group: string;
   fits: Fit[];
   fitsExact: boolean;
   moreFits: boolean;
-  placement: Record<string, number>;
   leftOut: Record<string, string[]>;
 }
 

@@ -1,21 +1,36 @@
 // Search in the page's own data while the user types; only the server (or an exported file) knows GPUs.
 import { type Forest, levelName, pathOf } from "./model/domains.ts";
 import type { Table } from "./model/table.ts";
-import type { Found, NodeDetail } from "./protocol.ts";
+import type { NodeDetail } from "./protocol.ts";
+
+/** One result. */
+export interface Match {
+  readonly kind: "node" | "domain" | "gpu";
+  /** A node's name, a domain's value, a GPU's UUID. */
+  readonly text: string;
+  /** Of a domain: the view that has it. */
+  readonly view: string | null;
+  /** Of a domain: its values from the broadest level down, itself last. */
+  readonly path: readonly string[];
+  /** Of a domain: the name of its level. */
+  readonly level: string;
+  /** Of a node or a GPU: the node's name. */
+  readonly node: string;
+}
 
 export const LIMIT = 30;
 
 /** Domains of the view and nodes whose name holds the text, those that begin with it first. */
-export function lookUp(text: string, table: Table, forest: Forest, limit: number = LIMIT): Found[] {
+export function lookUp(text: string, table: Table, forest: Forest, limit: number = LIMIT): Match[] {
   const wanted = text.trim().toLowerCase();
   if (!wanted) return [];
-  const domains: Found[] = [];
+  const domains: Match[] = [];
   for (const domain of forest.all) {
     if (!domain.parent || !domain.value.toLowerCase().includes(wanted)) continue;
     const level = levelName(forest, domain);
     domains.push({ kind: "domain", text: domain.value, view: forest.view.id, path: pathOf(domain), level, node: "" });
   }
-  const nodes: Found[] = [];
+  const nodes: Match[] = [];
   for (const name of table.names) {
     if (!name.toLowerCase().includes(wanted)) continue;
     nodes.push({ kind: "node", text: name, view: null, path: [], level: "", node: name });
@@ -23,7 +38,7 @@ export function lookUp(text: string, table: Table, forest: Forest, limit: number
     if (nodes.length >= limit * 20) break;
   }
   const matches = [...domains, ...nodes];
-  const rank = (match: Found): number => {
+  const rank = (match: Match): number => {
     const at = match.text.toLowerCase();
     return at === wanted ? 0 : at.startsWith(wanted) ? 1 : 2;
   };
@@ -34,15 +49,19 @@ export function lookUp(text: string, table: Table, forest: Forest, limit: number
     .map(({ match }) => match);
 }
 
+export function gpuMatch(uuid: string, node: string): Match {
+  return { kind: "gpu", text: uuid, view: null, path: [], level: "", node };
+}
+
 /** GPUs of the nodes in an exported file. */
-export function gpusIn(text: string, nodes: Readonly<Record<string, NodeDetail>>, limit: number = LIMIT): Found[] {
+export function gpusIn(text: string, nodes: Readonly<Record<string, NodeDetail>>, limit: number = LIMIT): Match[] {
   const wanted = text.trim().toLowerCase();
-  const gpus: Found[] = [];
+  const gpus: Match[] = [];
   if (wanted.length < 3) return gpus;
   for (const [name, node] of Object.entries(nodes)) {
     for (const device of node.devices) {
       if (device.kind !== "gpu" || !device.name.toLowerCase().includes(wanted)) continue;
-      gpus.push({ kind: "gpu", text: device.name, view: null, path: [], level: "", node: name });
+      gpus.push(gpuMatch(device.name, name));
       if (gpus.length >= limit) return gpus;
     }
   }

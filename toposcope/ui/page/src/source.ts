@@ -1,7 +1,7 @@
 // Where the page's data comes from: a server that keeps sending, or the file that the page itself was saved into.
 
-import type { CheckAnswer, Delta, Export, Found, NodeDetail, SearchAnswer, Snapshot, Status } from "./protocol.ts";
-import { gpusIn } from "./search.ts";
+import type { CheckAnswer, Delta, Export, NodeDetail, SearchAnswer, Snapshot, Status } from "./protocol.ts";
+import { gpuMatch, gpusIn, type Match } from "./search.ts";
 
 /** A failed request, with the server's message. */
 export class RequestError extends Error {}
@@ -21,7 +21,7 @@ export interface Source {
   readonly note: string;
   start(listener: Listener): void;
   node(name: string, signal: AbortSignal): Promise<NodeDetail>;
-  gpus(text: string, signal: AbortSignal): Promise<Found[]>;
+  gpus(text: string, signal: AbortSignal): Promise<Match[]>;
   check(workload: string): Promise<CheckAnswer>;
 }
 
@@ -85,9 +85,9 @@ export class Server implements Source {
     return ask<NodeDetail>(`api/node/${encodeURIComponent(name)}`, { signal });
   }
 
-  async gpus(text: string, signal: AbortSignal): Promise<Found[]> {
+  async gpus(text: string, signal: AbortSignal): Promise<Match[]> {
     const answer = await ask<SearchAnswer>(`api/search?q=${encodeURIComponent(text)}`, { signal });
-    return answer.found.filter((found) => found.kind === "gpu");
+    return answer.gpus.map(({ uuid, node }) => gpuMatch(uuid, node));
   }
 
   check(workload: string): Promise<CheckAnswer> {
@@ -120,7 +120,7 @@ export class SavedFile implements Source {
     return node;
   }
 
-  async gpus(text: string): Promise<Found[]> {
+  async gpus(text: string): Promise<Match[]> {
     return gpusIn(text, this.saved.nodes);
   }
 

@@ -3,19 +3,18 @@ import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Forest } from "../model/domains.ts";
 import type { Table } from "../model/table.ts";
-import type { Found } from "../protocol.ts";
-import { lookUp } from "../search.ts";
+import { lookUp, type Match } from "../search.ts";
 import type { Source } from "../source.ts";
 
 /** GPUs whose UUID holds the query, once the source has answered; made apart, as `useSlash` is. */
-function useGpus(query: string, source: Source): { query: string; found: Found[] } {
-  const [gpus, setGpus] = useState<{ query: string; found: Found[] }>({ query: "", found: [] });
+function useGpus(query: string, source: Source): { query: string; matches: Match[] } {
+  const [gpus, setGpus] = useState<{ query: string; matches: Match[] }>({ query: "", matches: [] });
   useEffect(() => {
     if (query.trim().length < 3) return;
     const stop = new AbortController();
     const asking = setTimeout(() => {
       source.gpus(query, stop.signal).then(
-        (found) => setGpus({ query, found }),
+        (matches) => setGpus({ query, matches }),
         () => undefined, // what the page knows itself is shown all the same
       );
     }, 120);
@@ -48,7 +47,7 @@ interface Props {
   forest: Forest;
   query: string;
   setQuery(query: string): void;
-  choose(found: Found): void;
+  choose(match: Match): void;
 }
 
 export function Search({ source, table, forest, query, setQuery, choose }: Props) {
@@ -58,8 +57,8 @@ export function Search({ source, table, forest, query, setQuery, choose }: Props
   const box = useRef<HTMLInputElement>(null);
   useSlash(box);
 
-  const found = open ? [...lookUp(query, table, forest), ...(gpus.query === query ? gpus.found : [])] : [];
-  const take = (match: Found | undefined): void => {
+  const matches = open ? [...lookUp(query, table, forest), ...(gpus.query === query ? gpus.matches : [])] : [];
+  const take = (match: Match | undefined): void => {
     if (!match) return;
     setOpen(false);
     setQuery("");
@@ -69,9 +68,9 @@ export function Search({ source, table, forest, query, setQuery, choose }: Props
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
-      setActive((at) => Math.max(0, Math.min(found.length - 1, at + (event.key === "ArrowDown" ? 1 : -1))));
+      setActive((at) => Math.max(0, Math.min(matches.length - 1, at + (event.key === "ArrowDown" ? 1 : -1))));
     } else if (event.key === "Enter") {
-      take(found[active]);
+      take(matches[active]);
     } else if (event.key === "Escape") {
       setQuery("");
       setOpen(false);
@@ -90,7 +89,7 @@ export function Search({ source, table, forest, query, setQuery, choose }: Props
         aria-expanded={shown}
         aria-controls="search-found"
         aria-autocomplete="list"
-        aria-activedescendant={shown && found[active] ? `found-${active}` : undefined}
+        aria-activedescendant={shown && matches[active] ? `found-${active}` : undefined}
         placeholder="Search node, domain, GPU UUID"
         autocomplete="off"
         spellcheck={false}
@@ -106,7 +105,7 @@ export function Search({ source, table, forest, query, setQuery, choose }: Props
       />
       <kbd aria-hidden="true">/</kbd>
       <div id="search-found" class="found" role="listbox" aria-label="What was found" hidden={!shown}>
-        {found.map((match, at) => (
+        {matches.map((match, at) => (
           <div
             key={`${match.kind} ${match.path.join("/")} ${match.text}`}
             id={`found-${at}`}
@@ -126,9 +125,9 @@ export function Search({ source, table, forest, query, setQuery, choose }: Props
             </span>
           </div>
         ))}
-        {shown && !found.length && <p class="nothing">Nothing in this cluster has that name.</p>}
+        {shown && !matches.length && <p class="nothing">Nothing in this cluster has that name.</p>}
       </div>
-      <output class="sr-only">{shown ? `${found.length} found` : ""}</output>
+      <output class="sr-only">{shown ? `${matches.length} found` : ""}</output>
     </search>
   );
 }

@@ -1,0 +1,94 @@
+"""Answers of the page's server in which every text is hostile, made from the types in `toposcope.ui.protocol`.
+
+Each text begins with the name of its field, so that a test can tell which ones a page has shown. Where a page follows
+a text from one field to another (a node's name, a view's id), both hold the same.
+"""
+
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from toposcope.ui import protocol
+
+BREAKOUT: Final = (
+    "\"'><img src=x onerror=hacked()></title></style></textarea></script><script>hacked()</script>"
+    '<svg onload=hacked()><a href="javascript:hacked()">x</a>\u2028'
+)
+_SAME: Final = {
+    "Nodes.labels key": "LevelView.key",
+    "Row.labels key": "LevelView.key",
+    "Nodes.views": "View.id",
+    "Row.views": "View.id",
+    "Node.domains key": "View.id",
+    "Lacking.view": "View.id",
+    "Check.view": "View.id",
+    "Change.view": "View.id",
+    "Node.name": "Nodes.name",
+    "Export.nodes key": "Nodes.name",
+    "Change.nodes": "Nodes.name",
+    "Gpu.node": "Nodes.name",
+    "Fit.path": "Nodes.labels",
+    "Device.rails": "Device.label",
+    "Numa.devices": "Device.label",
+    "Node.nvlink_domains": "Device.label",
+    "CellClass.cell": "Node.matrix",
+}
+_ROWS: Final = 3
+"""Nodes of a snapshot: one is in the map, one lacks a level, one is in no view."""
+_FACTS: Final = ("product", "shape")
+"""Those by which the page colors nodes."""
+_VALUES: Final[dict[str, Any]] = {
+    "Nodes.gpus": [8] * _ROWS,
+    "Nodes.free": [4] * _ROWS,
+    "Snapshot.version": protocol.VERSION,
+    "Export.version": protocol.VERSION,
+    "Device.numa": 1,
+}
+
+
+def hostile(wanted: Any, path: str = "") -> Any:  # noqa: PLR0911 - one for each kind of type
+    """A value of a type of the protocol; a list holds one struct for each value of the struct's first Literal."""
+    if path in _VALUES:
+        return _VALUES[path]
+    if wanted is str:
+        return f"[{_SAME.get(path, path)}]{BREAKOUT}"
+    if wanted in (int, float, bool):
+        return wanted(1)
+    origin, of = get_origin(wanted), get_args(wanted)
+    if origin is Literal:
+        return of[0]
+    if type(None) in of:
+        return hostile(of[0], path)
+    if origin is list:
+        return _listed(of[0], path)
+    if origin is dict:
+        return {hostile(of[0], f"{path} key"): hostile(of[1], path)}
+    made = wanted(**{name: hostile(kind, f"{wanted.__name__}.{name}") for name, kind in get_type_hints(wanted).items()})
+    return _arranged(made, path)
+
+
+def _listed(of: Any, path: str) -> list[Any]:
+    fields = get_type_hints(of) if isinstance(of, type) and issubclass(of, msgspec.Struct) else {}
+    field = next((name for name, kind in fields.items() if get_origin(kind) is Literal), None)
+    if field is None:
+        return [hostile(of, path)]
+    return [msgspec.structs.replace(hostile(of, path), **{field: value}) for value in get_args(fields[field])]
+
+
+def _arranged(made: Any, path: str) -> Any:
+    """The same with the codes and indices that hold a table of nodes together."""
+    if isinstance(made, protocol.Column | protocol.ListColumn):
+        text = hostile(str, path)
+        made.values = [text] if isinstance(made, protocol.Column) else [[text], []]
+        made.codes = [0] * _ROWS
+    if isinstance(made, protocol.Delta):
+        made.put[0].facts = dict.fromkeys(_FACTS, next(iter(made.put[0].facts.values())))
+        made.put.append(msgspec.structs.replace(made.put[0], name=f"{made.put[0].name}2", views=[]))
+    if isinstance(made, protocol.Nodes):
+        made.name = [made.name[0], *(f"{made.name[0]}{number}" for number in range(1, _ROWS))]
+        made.views.codes = [0, 0, 1]
+        made.facts = dict.fromkeys(_FACTS, next(iter(made.facts.values())))
+        next(iter(made.labels.values())).codes = [0, protocol.ABSENT, 0]
+        made.reasons = {"0": next(iter(made.reasons.values()))}
+        made.apart = {"2": next(iter(made.apart.values()))}
+    return made
