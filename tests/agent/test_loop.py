@@ -297,3 +297,40 @@ def test_a_clock_that_jumps_moves_no_timer(tmp_path: Path) -> None:
         assert len(node.cluster.writes) == before[1]
         assert 9 <= node.probes - before[2] <= 11
         assert node.agent.healthy() == ""
+
+
+def test_what_others_change_is_repaired_within_five_seconds_whenever_it_happens(node: Node) -> None:
+    node.live(95)
+    for _ in range(3):
+        writes = len(node.cluster.writes)
+        node.cluster.tamper()
+        node.agent.node_changed()
+        node.live(5)
+        assert len(node.cluster.writes) == writes + 1
+
+
+def test_two_writers_that_fight_over_a_label_calm_down_and_a_later_change_is_repaired_at_once(node: Node) -> None:
+    node.live(95)
+    node.cluster.opponent = node.agent.node_changed
+    node.cluster.tamper()
+    node.agent.node_changed()
+    node.live(3600)
+    assert 8 <= len(node.cluster.writes) <= 25
+    before = len(node.cluster.writes)
+    node.live(24 * 3600)
+    assert len(node.cluster.writes) - before <= 24 * 20
+    node.cluster.opponent = None
+    node.live(3600)
+    test_what_others_change_is_repaired_within_five_seconds_whenever_it_happens(node)
+
+
+def test_a_change_while_the_api_server_refuses_is_no_reason_to_ask_it_again(node: Node) -> None:
+    node.live(95)
+    node.cluster.fails = ApiError(403, "Forbidden", "no")
+    node.faults = Faults(links_down={1: frozenset({2})})
+    node.live(1800)
+    before = node.metric("publishes_total", outcome="forbidden") or 0
+    for _ in range(100):
+        node.agent.node_changed()
+        node.live(6)
+    assert (node.metric("publishes_total", outcome="forbidden") or 0) - before <= 2

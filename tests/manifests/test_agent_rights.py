@@ -15,6 +15,7 @@ from tests.manifests.rights import (
     Attempt,
     apply_node,
     event,
+    granted,
     json_patch,
     kubeconfig_with,
     make_node,
@@ -132,7 +133,6 @@ MAY_NOT = (
     merge("remove another agent's annotation", OTHER, {"metadata": {"annotations": {MATRIX: None}}}, ONLY_OWN_NODE),
     merge("taint another Node", OTHER, TAINT, ONLY_OWN_NODE),
     Attempt("list", "GET", NODES, says=rbac("list", "nodes")),
-    Attempt("watch", "GET", f"{NODES}?watch=true", says=rbac("watch", "nodes")),
     Attempt("delete all", "DELETE", NODES, says=rbac("deletecollection", "nodes")),
     Attempt("create", "POST", NODES, node("ghost"), says=rbac("create", "nodes")),
     apply_node("apply to a Node that is gone", f"{NODES}/ghost", rbac("create", "nodes")),
@@ -216,6 +216,11 @@ def test_the_program_needs_no_more_than_its_token_allows(
     assert [record for record in caplog.records if record.levelname not in {"DEBUG", "INFO"}] == []
     assert untouched(cluster.api) == before
     assert cluster.api.get(OWN)["metadata"]["labels"]["gpu.topology/gpu-product"] == "NVIDIA-H200"
+
+
+def test_its_role_lets_it_watch_nodes_and_not_list_them(cluster: Cluster) -> None:
+    assert granted(cluster.api, cluster.agent, "", "nodes") == {"get", "watch", "patch"}
+    assert granted(cluster.api, cluster.agent, "events.k8s.io", "events") == {"create", "patch"}
 
 
 def test_a_token_that_names_no_node_writes_nothing(cluster: Cluster) -> None:

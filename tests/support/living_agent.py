@@ -51,14 +51,23 @@ class Cluster:
         self.labels: dict[str, str] = {}
         """What the Node carries."""
         self._carried: Description | None = None
+        self._tampered = False
+        self.opponent: Callable[[], None] | None = None
+        """Called after each write that was undone at once."""
 
     def _answer(self) -> None:
         if self.fails:
             raise self.fails
 
+    def tamper(self) -> None:
+        """Somebody else changes a label of ours."""
+        self._tampered = True
+
     def refresh(self) -> None:
         self._answer()
         self.reads += 1
+        if self._tampered:
+            self._tampered, self._carried = False, None
 
     def pending(self, description: Description) -> bool:
         return self._carried is None or description.labels != self._carried.labels
@@ -70,6 +79,9 @@ class Cluster:
         kept = {key: value for key, value in self.labels.items() if key in description.labels.unknown}
         self.labels = {**kept, **description.labels.known}
         self.writes.append(description)
+        if self.opponent:
+            self.tamper()
+            self.opponent()
         self.baseline = description.annotations.get(label_keys.REFERENCE, self.baseline)
         reasons = description.topology.reasons if description.topology else (description.problem,)
         return node_events(before, description.labels.known, reasons)

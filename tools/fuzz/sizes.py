@@ -161,7 +161,7 @@ def _spec() -> str:
 def _line() -> str:
     import http.client  # noqa: PLC0415
 
-    from toposcope.kube.client import _lines  # noqa: PLC0415
+    from toposcope.kube.client import _LARGEST_LINE, _lines  # noqa: PLC0415
     from toposcope.kube.errors import UnreachableError  # noqa: PLC0415
 
     class Endless:
@@ -170,7 +170,7 @@ def _line() -> str:
 
     answer: http.client.HTTPResponse = Endless()  # type: ignore[assignment]  # the one method that is used
     try:
-        for _ in _lines(answer):
+        for _ in _lines(answer, _LARGEST_LINE):
             pass
     except UnreachableError as error:
         refusal(error)

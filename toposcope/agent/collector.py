@@ -83,6 +83,9 @@ def _activity(metrics: AgentMetrics) -> Iterator[Metric]:
         metrics.publishes,
     )
     yield _number(
+        "watching", "1 while a watch tells of changes that others make to the Node, else 0.", metrics.watching
+    )
+    yield _number(
         "confined",
         "1 while the admission policies refuse what they must, 0 while they do not.",
         metrics.confined,

@@ -35,6 +35,14 @@ _FIRST_RETRY: Final = 5.0
 _FORBIDDEN_RETRY: Final = 600.0
 """The longest back-off after a 401 or 403. Asking again grants no rights, but an expired token is renewed within
 seconds, and an API server that has just started denies everything until it has read its roles."""
+_REPAIR_SECONDS: Final = 4.0
+"""Within which the agent repairs what others changed."""
+_REPAIR_FACTOR: Final = (0.1, 1.0)
+"""The jitter on it, so that thousands of agents whose labels are removed together do not write together."""
+_QUICK_REPAIRS: Final = 3
+"""So many repairs come at once; another writer may want something else for ever, and each further one waits longer."""
+_CALM_SECONDS: Final = 1200.0
+"""After so long without a repair the next one is quick again."""
 _SILENT_SYNCS: Final = 3
 _LONGEST_PROBE: Final = 600.0
 
@@ -69,6 +77,9 @@ class Agent:
         first = 0.0 if options.once else self._rng.uniform(0.0, options.spread)
         self._write_at = monotonic() + first
         self._nvidia_labels_at = monotonic()
+        self._repair_at: float | None = None
+        self._repaired_at = -_CALM_SECONDS
+        self._repairs = 0
         self._failures = 0
         self._last_sentence = ""
         self._last_error = ""
@@ -77,6 +88,12 @@ class Agent:
 
     def sync(self) -> bool:
         """Probe once and publish if a write is allowed by now; whether both hardware and API server answered."""
+        repairing = self._repair_at is not None and self._monotonic() >= self._repair_at
+        if repairing:
+            self._repair_at = None
+            if not self._failures:  # else the Node is read as soon as the server may be asked again
+                self._refresh_at = self._write_at = self._monotonic()
+        writes = self._metrics.publishes["written"]
         readable = self._refresh()
         description = self._probe_once()
         published = readable and self._publish(description)
@@ -85,13 +102,25 @@ class Agent:
         if self._published and self._confinement:
             self._check(self._confinement)
         self._synced = self._monotonic()
+        if repairing and self._metrics.publishes["written"] > writes:
+            self._repairs, self._repaired_at = self._repairs + 1, self._synced
         return published and not description.problem
+
+    def node_changed(self) -> None:
+        """Others changed keys of ours: repair them within seconds, and ever later if that goes on."""
+        if self._repair_at is None and self._published:
+            if self._monotonic() - self._repaired_at > _CALM_SECONDS:
+                self._repairs = 0
+            longest = _REPAIR_SECONDS * 2 ** min(max(0, self._repairs - _QUICK_REPAIRS), 10)
+            self._repair_at = self._monotonic() + min(longest, RESYNC_SECONDS) * self._rng.uniform(*_REPAIR_FACTOR)
 
     def seconds_until_sync(self) -> float:
         """Seconds until the next sync is due, if nothing happens before."""
         due = self._synced + self._options.interval
         if self._write_at > self._synced:  # a write is due as soon as it is allowed
             due = min(due, self._write_at)
+        if self._repair_at is not None:
+            due = min(due, self._repair_at)
         return max(due - self._monotonic(), self.min_pause())
 
     def min_pause(self) -> float:

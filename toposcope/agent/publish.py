@@ -69,6 +69,15 @@ class OwnedKeys(NamedTuple):
     annotations: Mapping[str, str]
 
 
+def owned_keys(metadata: Mapping[str, Any]) -> OwnedKeys:
+    """The labels and annotations of ours in a Node's metadata."""
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    return OwnedKeys(
+        {key: value for key, value in labels.items() if key in ALL},
+        {key: value for key, value in annotations.items() if key in _ANNOTATIONS},
+    )
+
+
 def desired(description: Description, node: OwnedKeys) -> OwnedKeys:
     """What the Node should carry: the labels that are known, and the values that it has of those that are not."""
     kept = {key: value for key, value in node.labels.items() if key in description.labels.unknown}
@@ -97,14 +106,14 @@ class Publisher:
         self._cache(self._client.call(get(self._path, metadata_only=True)))
 
     def _cache(self, node: Any) -> OwnedKeys:
-        self.metadata = metadata = node["metadata"]
-        labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-        self._node = OwnedKeys(
-            {key: value for key, value in labels.items() if key in ALL},
-            {key: value for key, value in annotations.items() if key in _ANNOTATIONS},
-        )
+        self.metadata = node["metadata"]
+        self._node = owned_keys(self.metadata)
         self.baseline = self._node.annotations.get(REFERENCE)
         return self._node
+
+    def differs(self, keys: OwnedKeys) -> bool:
+        """Whether the Node should carry something else, as far as is known; for another thread."""
+        return keys != self._node
 
     def pending(self, description: Description) -> bool:
         """Whether the Node needs a write, as far as is known."""

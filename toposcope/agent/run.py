@@ -8,11 +8,13 @@ import select
 import signal
 import socket
 import time
+from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from toposcope.agent.loop import Agent, explain
 from toposcope.agent.metrics import AgentMetrics
+from toposcope.agent.node_watch import NodeWatch
 from toposcope.agent.nvml.supervisor import ProbeProcess
 from toposcope.agent.options import Options
 from toposcope.agent.publish import Publisher
@@ -29,13 +31,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("agent")
 
+_LARGEST_ANSWER: Final = 4 << 20
+"""Bytes; a Node has less than the 1.5 MB that etcd takes; a broken server must not fill the container's memory."""
+_SIGNS: Final = 4096
+
 
 def run(options: Options, probe: ProbeProcess) -> int:
     """Run until a signal (or once); the exit code. `probe` was made before threads start and most modules load."""
     set_up(options.log_format)
     try:
         cluster = load(options.kubeconfig)
-        client = ApiClient(cluster, "toposcope-agent")
+        client = ApiClient(cluster, "toposcope-agent", largest=_LARGEST_ANSWER)
     except ConfigError as error:
         log.error("%s", error)  # noqa: TRY400 - the message is enough, a traceback would hide it
         return 1
@@ -61,7 +67,7 @@ def run(options: Options, probe: ProbeProcess) -> int:
             stack.callback(server.close)
         if options.once:
             return 0 if agent.sync() else 1
-        _run_forever(agent, probe)
+        _run_forever(agent, probe, functools.partial(NodeWatch, client, options.node_name, publisher.differs, metrics))
     # The labels stay: they describe the node, not this process.
     return 0
 
@@ -81,24 +87,42 @@ def _scrape(metrics: AgentMetrics, probe: ProbeProcess, *, pairs: bool) -> "Page
     return page(AgentCollector(metrics, lambda: probe.worker, pairs=pairs))
 
 
-def _run_forever(agent: Agent, probe: ProbeProcess) -> None:
-    """Sync and wait until a SIGTERM or SIGINT."""
+def _run_forever(agent: Agent, probe: ProbeProcess, watch: Callable[[Callable[[], object]], NodeWatch]) -> None:
+    """Sync and wait until a SIGTERM or SIGINT; `watch` makes a watch of the Node that calls its argument."""
     wake, waker = socket.socketpair()
-    stopping = False
+    stopping: list[int] = []
 
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        nonlocal stopping
-        stopping = True
+    def stop(number: int, _frame: FrameType | None) -> None:
+        stopping.append(number)
         waker.send(b"x")
+
+    def changed() -> None:
+        with contextlib.suppress(OSError):  # the agent ends
+            waker.send(b"x")
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
+
+    def woken(seconds: float = 0.0) -> bool:
+        """Whether there is something to do within so many seconds: to stop, or to look at the Node."""
+        if not select.select([wake], [], [], seconds)[0]:
+            return False
+        wake.recv(_SIGNS)
+        agent.node_changed()
+        return True
+
     with wake, waker:
+        watch(changed).start()
         while not stopping:
             agent.sync()
-            if event := probe.wait(agent.seconds_until_sync(), wake):
+            event = ""
+            while not (stopping or event) and (left := agent.seconds_until_sync()) > 0:
+                event = probe.wait(left, wake)
+                woken()
+            if event:
                 log.info("probing at once: %s", event)
-                select.select([wake], [], [], agent.min_pause())
+                while not stopping and (left := agent.min_pause()) > 0 and woken(left):
+                    pass
 
 
 def _clean_up(publisher: Publisher, node_name: str) -> int:

@@ -43,7 +43,7 @@ _LONGEST_RETRY: Final = 300.0
 _TRANSPORT: Final = (OSError, http.client.HTTPException)
 _CLOSED: Final = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 """Signs that the server closed a kept connection while it was idle."""
-_UNREADABLE: Final = (ValueError, RecursionError)
+UNREADABLE: Final = (ValueError, RecursionError)
 """What `parse` raises. Lists of objects that are kept do not come here: they are typed (see `kube.listing`)."""
 
 
@@ -85,7 +85,10 @@ class ApiClient:
         user_agent: str = "toposcope",
         timeout: float | None = _TIMEOUT,
         observe: Observe = unobserved,
+        largest: int | None = None,
     ) -> None:
+        """No answer, and no line of a watch, may have more than `largest` bytes, if given."""
+        self._largest = largest
         self._observe = observe
         self._cluster = cluster
         self._user_agent = f"{user_agent}/{__version__}"
@@ -112,7 +115,7 @@ class ApiClient:
         body = self.read(request)
         try:
             answer = parse(body)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             why = "it is not text" if isinstance(error, UnicodeError) else error
             raise UnreachableError(
                 f"the answer to {request.method} {request.path} is not JSON ({why}): {body[:80]!r}"
@@ -149,7 +152,7 @@ class ApiClient:
         response: http.client.HTTPResponse | None = None
         try:
             response = self._send(connection, request)
-            body = _body(response)
+            body = _body(response, self._largest or _LARGEST_ANSWER)
         except BaseException as error:
             # Half an answer may be left in it. The response holds the socket too, if the server ends the connection.
             self._drop()
@@ -189,6 +192,7 @@ class ApiClient:
             lambda connection: self._send(connection, request),
             self._cluster.server,
             lambda: self._observe(request),
+            self._largest or _LARGEST_LINE,
         )
 
     def close(self) -> None:
@@ -297,7 +301,9 @@ class Stream:
         send: Callable[[http.client.HTTPConnection], http.client.HTTPResponse],
         server: str,
         observe: Callable[[], Callable[[int], None]],
+        largest: int,
     ) -> None:
+        self._largest = largest
         self._connection = connection
         self._send = send
         self._observe = observe
@@ -310,8 +316,8 @@ class Stream:
         try:
             response = self._begin()
             if response.status != http.HTTPStatus.OK:
-                _check(self._server, response, _body(response))
-            yield from _lines(response)
+                _check(self._server, response, _body(response, self._largest))
+            yield from _lines(response, self._largest)
         except _TRANSPORT as error:
             raise _unreachable(self._server, error) from error
         finally:
@@ -350,11 +356,11 @@ def _unreachable(server: str, error: BaseException) -> UnreachableError:
     return UnreachableError(f"{server} does not answer: {words}")
 
 
-def _body(response: http.client.HTTPResponse) -> bytes:
+def _body(response: http.client.HTTPResponse, largest: int) -> bytes:
     """The whole answer. Raises IncompleteRead, which `read(n)` alone does not, and Unreachable for one without end."""
-    body = response.read(_LARGEST_ANSWER + 1)
-    if len(body) > _LARGEST_ANSWER:
-        raise UnreachableError(f"an answer of more than {_LARGEST_ANSWER >> 20} MiB: not a Kubernetes API server")
+    body = response.read(largest + 1)
+    if len(body) > largest:
+        raise UnreachableError(f"an answer of more than {largest >> 20} MiB: not a Kubernetes API server")
     if response.length:
         raise http.client.IncompleteRead(body, response.length)
     return body
@@ -373,7 +379,7 @@ def _check(server: str, response: http.client.HTTPResponse, body: bytes) -> None
         )
     try:
         document = parse(body)
-    except _UNREADABLE:
+    except UNREADABLE:
         document = None  # a proxy's error page
     status = document if isinstance(document, dict) else {}
     kind = ResourceExpiredError if response.status == http.HTTPStatus.GONE else ApiError
@@ -400,7 +406,7 @@ def _seconds(header: str | None) -> float | None:
     return min(float(header), _LONGEST_RETRY) if header and header.isascii() and header.isdigit() else None
 
 
-def _lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
+def _lines(response: http.client.HTTPResponse, largest: int) -> Iterator[bytes]:
     """Split a chunked body into lines as they arrive.
 
     `read1` returns what is there; `read(n)` would wait until n bytes have come, which on a quiet watch is minutes.
@@ -416,9 +422,7 @@ def _lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
             start = end + 1
         parts.append(chunk[start:])
         size += len(chunk) - start
-        if size > _LARGEST_LINE:
-            raise UnreachableError(
-                f"a line of more than {_LARGEST_LINE >> 20} MiB in a watch: not a Kubernetes API server"
-            )
+        if size > largest:
+            raise UnreachableError(f"a line of more than {largest >> 20} MiB in a watch: not a Kubernetes API server")
     if any(parts):
         raise UnreachableError("the watch was cut in the middle of an event")
