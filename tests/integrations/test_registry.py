@@ -19,7 +19,6 @@ from tests.support.workloads import (
     jobset,
     leader_worker_set,
     replicated,
-    template,
     understood,
     workload,
 )
@@ -88,49 +87,7 @@ def test_plain_workloads_ask_for_room_and_nothing_else() -> None:
 
 
 MALFORMED: tuple[Any, ...] = (None, 7, -3, 1.5, True, "", "text", [], [7], {}, {"a": 1}, {1: 2}, [[]], [{}], "9" * 5000)
-SEGMENTED = {"kai.scheduler/segment-size": "2", "kai.scheduler/segment-topology-required-placement": RACK.key}
-SLICED = {"kueue.x-k8s.io/podset-slice-required-topology": RACK.key, "kueue.x-k8s.io/podset-slice-size": "2"}
-LAYERED = {"kueue.x-k8s.io/podset-slice-required-topology-constraints": '[{"topology": "example.com/rack", "size": 2}]'}
-SUBGROUPS = [{"name": "a", "minSubGroup": 1}, {"name": "b", "parent": "a", "minMember": 2}]
-REQUEST = {
-    "required": ZONE.key,
-    "podSetSliceRequiredTopology": RACK.key,
-    "podSetSliceSize": 2,
-    "podsetSliceRequiredTopologyConstraints": [{"topology": RACK.key, "size": 2}],
-    "podSetGroupName": "g",
-}
-RUNAI = workload(
-    "kubeflow.org/v1", "PyTorchJob", {"pytorchReplicaSpecs": {"Worker": {"replicas": 2, "template": template()}}}
-)
-RUNAI["metadata"]["namespace"] = "runai-team"
-VALID = (
-    RUNAI,
-    job(4, KAI, {**KUEUE, **SLICED}),
-    jobset(replicated("a", 2, 2, {**KAI, **EXCLUSIVE}, {**KUEUE, **LAYERED}), annotations=EXCLUSIVE),
-    leader_worker_set(2, 5, KAI, {**SEGMENTED, **KUEUE}, subGroupPolicy={"subGroupSize": 2}),
-    workload("v1", "Pod", template()["spec"], {**KUEUE, "kueue.x-k8s.io/pod-group-total-count": "3"}),
-    workload(
-        "kubeflow.org/v1", "PyTorchJob", {"pytorchReplicaSpecs": {"Worker": {"template": template(8, SEGMENTED)}}}
-    ),
-    workload("ray.io/v1", "RayCluster", {"workerGroupSpecs": [{"replicas": 2, "template": template(8, KAI)}]}),
-    workload("scheduling.run.ai/v2alpha2", "PodGroup", {"minSubGroup": 1, "subGroups": SUBGROUPS}),
-    workload("kai.scheduler/v1alpha1", "Topology", {"levels": [{"nodeLabel": RACK.key, "alias": "shelf"}]}),
-    workload("kueue.x-k8s.io/v1beta2", "Workload", {"podSets": [{"count": 2, "topologyRequest": REQUEST}]}),
-    workload("kueue.x-k8s.io/v1beta1", "Topology", {"levels": [{"nodeLabel": RACK.key}]}),
-    workload("kueue.x-k8s.io/v1beta2", "ResourceFlavor", {"topologyName": "t", "nodeLabels": {"a": "b"}}),
-    workload(
-        "leaderworkerset.x-k8s.io/v1",
-        "LeaderWorkerSet",
-        {
-            "leaderWorkerTemplate": {
-                "size": 4,
-                "workerTemplate": template(8, SEGMENTED, schedulerName="runai-scheduler"),
-            }
-        },
-        KAI,
-    ),
-    *yaml.safe_load_all((FIXTURES / "documents.yaml").read_bytes()),
-)
+VALID = [*yaml.safe_load_all((FIXTURES / "documents.yaml").read_bytes())]
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
