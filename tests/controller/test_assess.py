@@ -308,11 +308,44 @@ def test_a_node_without_gpus_is_ignored() -> None:
     assert condition(found, "LevelsCovered").status == "True"
 
 
-def test_levels_that_do_not_nest_are_reported_with_both_parents() -> None:
-    found = History().look([gpu_node("n1", {"block": "b1"}), gpu_node("n2", {"block": "b2"})])
+GANGS = {"": "kube-scheduler's gangs (podgroups.scheduling.k8s.io/v1alpha2)"}
+REUSED = [("b1", "r1"), ("b2", "r1"), ("b1", "r2"), ("b2", "r2"), ("b2", "r3")]
+ODD = [("b1", "r1"), ("b2", "r1"), ("b1", "r2"), ("b2", "r3"), ("b2", "r4")]
+
+
+@pytest.mark.parametrize(
+    ("places", "by_value", "status", "reason", "text"),
+    [
+        (REUSED, {}, "True", "NamesReused", "(2 of 3 values do so)"),
+        (REUSED, {BLOCK: "the pod affinity of Job ml/a"}, "True", "NamesReused", "ordinary where each block"),
+        (
+            REUSED,
+            {RACK: "the pod affinity of Job ml/a"},
+            "False",
+            "NamesMixed",
+            "but the pod affinity of Job ml/a would",
+        ),
+        (
+            REUSED,
+            GANGS,
+            "False",
+            "NamesMixed",
+            "but kube-scheduler's gangs (podgroups.scheduling.k8s.io/v1alpha2) would",
+        ),
+        (ODD, {}, "False", "LevelsDoNotNest", "or a wrong cable"),
+        (ODD, GANGS, "False", "LevelsDoNotNest", "would mix them, going by the value alone"),
+    ],
+)
+def test_reused_names_are_ordinary_unless_somebody_here_goes_by_the_value_alone(
+    places: list[tuple[str, str]], by_value: dict[str, str], status: str, reason: str, text: str
+) -> None:
+    history = History()
+    history.by_value = by_value
+    found = history.look([gpu_node(f"n{i}", {"block": b, "rack": r}) for i, (b, r) in enumerate(places)])
     consistent = condition(found, "HierarchyConsistent")
-    assert (consistent.status, consistent.reason) == ("False", "LevelsDoNotNest")
-    assert "rack 'r' lies under block 'b1' and 'b2'" in consistent.message
+    assert (consistent.status, consistent.reason) == (status, reason)
+    assert "rack 'r1' lies under block 'b1' and 'b2'" in consistent.message
+    assert text in consistent.message
     assert found.effective.path == FULL  # reported, not enforced
 
 

@@ -1,6 +1,6 @@
 """Fabric facts and shared nodes as API servers take them: valid, published side by side, written once."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.cluster import BLOCK, RACK, ZONE, fabric
-from tests.support.controller import condition, make_topology, share_crd, status_of
+from tests.support.controller import NoWorkloads, condition, make_topology, share_crd, status_of
 from tests.support.publishing import BINDINGS, KAI, Time, install, node_labels
 from tools.apiserver.grove_operator import start_grove
 from toposcope.api import cluster_topology
@@ -18,23 +18,12 @@ from toposcope.controller.publishers.grove import GrovePublisher
 from toposcope.controller.publishers.kai import KaiPublisher
 from toposcope.controller.publishers.kueue import KueuePublisher
 from toposcope.controller.reconcile import Reconciler
-from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
 from toposcope.kube.client import ApiClient
 from toposcope.topology.catalogue import BUILT_IN
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2/topologies"
 TRACKED = BUILT_IN.tracked | {GPUS, GPU_PRODUCT}
 LEVELS = (ZONE, BLOCK, RACK, NVLINK_DOMAIN, HOSTNAME)
-
-
-class NoWorkloads:
-    synced = True
-
-    def level_requests(self) -> Mapping[WorkloadRef, Sequence[LevelRequest]]:
-        return {}
-
-    def bound_requests(self) -> Mapping[WorkloadRef, Sequence[LevelRequest]]:
-        return {}
 
 
 class Cluster:

@@ -1,14 +1,13 @@
 """More ClusterTopologies than anybody needs: which are kept up to date, in which order, and what the others say."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from tests.support.api import ApiUnderTest
 from tests.support.cluster import gpu_node
-from tests.support.controller import condition, make_topology, share_crd, status_of
+from tests.support.controller import NoWorkloads, condition, make_topology, share_crd, status_of
 from tests.support.publishing import Time
 from toposcope.api.cluster_topology import PATH, Topology, read
 from toposcope.api.label_keys import GPUS
@@ -22,17 +21,6 @@ SLOW = 1.5
 """Seconds that each write takes."""
 NAMES = [f"t{i}" for i in range(6)]
 OTHER_RACK = "cloud.provider.com/topology-rack"
-
-
-class Nothing:
-    """No workloads."""
-
-    synced = True
-
-    def level_requests(self) -> Mapping[Any, Any]:
-        return {}
-
-    bound_requests = level_requests
 
 
 class Slow(ApiClient):
@@ -80,11 +68,11 @@ def test_the_oldest_are_kept_up_to_date_and_the_others_say_why_they_are_not(
         make_topology(api, name)
     nodes = [gpu_node("n1")]
     kept, out = ("True", "NothingServed"), ("False", "TooManyTopologies")
-    assert reconciler.reconcile(topologies(api), nodes, Nothing())
+    assert reconciler.reconcile(topologies(api), nodes, NoWorkloads())
     assert summaries(api) == [kept] * 6
     monkeypatch.setattr(reconcile, "MOST_TOPOLOGIES", MOST)
     before = status_of(api, "t0")
-    assert reconciler.reconcile(topologies(api), nodes, Nothing())
+    assert reconciler.reconcile(topologies(api), nodes, NoWorkloads())
     assert summaries(api) == [out] * 3 + [kept] * 3
     assert (sorted(reconciler.reports), reconciler.left_out) == (["t3", "t4", "t5"], 3)
     after = status_of(api, "t0")
@@ -96,10 +84,10 @@ def test_the_oldest_are_kept_up_to_date_and_the_others_say_why_they_are_not(
     }
     assert "the 3 oldest ClusterTopologies" in condition(api, "Ready", "t0")["message"]
     client.written.clear()
-    assert reconciler.reconcile(topologies(api), nodes, Nothing())
+    assert reconciler.reconcile(topologies(api), nodes, NoWorkloads())
     assert client.written == []
     api.request("DELETE", f"{PATH}/t5")
-    assert reconciler.reconcile(topologies(api), nodes, Nothing())
+    assert reconciler.reconcile(topologies(api), nodes, NoWorkloads())
     assert summaries(api) == [out] * 2 + [kept] * 3
 
 
@@ -119,7 +107,9 @@ def test_a_lost_level_comes_before_other_work_and_news_end_a_long_pass(
 
     def look(racks: Sequence[str | None], gpus: str, *, news: bool) -> tuple[bool, list[str]]:
         client.written.clear()
-        return reconciler.reconcile(topologies(api), nodes_of(racks, gpus), Nothing(), lambda: news), [*client.written]
+        return reconciler.reconcile(topologies(api), nodes_of(racks, gpus), NoWorkloads(), lambda: news), [
+            *client.written
+        ]
 
     assert look("rrrrrr", "1", news=False) == (True, NAMES[::-1])
     assert look(["r", "r", None, "r", "r", "r"], "2", news=True) == (False, ["t2", "t5"])
@@ -135,6 +125,6 @@ def test_a_hint_is_logged_once_for_all_topologies(
     share_crd(api)
     for name in NAMES:
         make_topology(api, name)
-    reconciler.reconcile(topologies(api), [gpu_node("n1", {"kubernetes.io/rack": "r"})], Nothing())
+    reconciler.reconcile(topologies(api), [gpu_node("n1", {"kubernetes.io/rack": "r"})], NoWorkloads())
     assert caplog.text.count("kubernetes.io/rack is on 1 of 1 node and is not a level") == 1
     assert all(status_of(api, name)["hints"] for name in NAMES)

@@ -81,5 +81,5 @@ def test_counts_levels_and_messages_are_those_of_the_nodes(seed: int) -> None:
         assert found.coverage == cover(found.effective.levels, selected)
         crossing = crossings(found.effective.levels, selected)
         assert messages["HierarchyConsistent"] == (
-            "; ".join(crossing) or "Every domain lies within one domain of the level above"
+            "; ".join(one.sentence for one in crossing) or "Every domain lies within one domain of the level above"
         )

@@ -23,6 +23,7 @@ from toposcope.integrations.framework.level_requests import LevelRequest, Worklo
 from toposcope.integrations.watched import WATCHED
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
+from toposcope.kube.discovery import Served
 from toposcope.kube.errors import KubeError
 from toposcope.simulator.apiserver import EmbeddedApiServer
 from toposcope.topology.levels import Level
@@ -143,6 +144,26 @@ def test_a_cluster_without_any_source(requirements: Requirements) -> None:
     requirements.refresh()
     assert (requirements.synced, requirements.level_requests(), requirements.failing()) == (True, {}, {})
     assert not requirements.outdated
+
+
+def test_who_goes_by_the_value_of_a_label_alone(
+    api: ApiUnderTest, requirements: Requirements, changes: Changes
+) -> None:
+    api.install_crd(stand_in("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets"))
+    exclusive = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "example.com/rack"}
+    for name in ("b", "a"):
+        make(api, "/apis/jobset.x-k8s.io/v1alpha2/jobsets", "JobSet", "default", name, annotations=exclusive)
+    served = {"jobset.x-k8s.io/v1alpha2": frozenset({"jobsets"})}
+    gangs = {"scheduling.k8s.io/v1alpha3": frozenset({"podgroups"})}
+
+    def look(resources: dict[str, frozenset[str]]) -> dict[str, str]:
+        requirements.refresh(Served({}, resources))
+        changes.until(lambda: requirements.synced)
+        return requirements.by_value()
+
+    rack = {"example.com/rack": "the pod affinity of JobSet default/a"}
+    assert look(served) == rack
+    assert look(served | gangs) == rack | {"": "kube-scheduler's gangs (podgroups.scheduling.k8s.io/v1alpha3)"}
 
 
 def test_objects_of_one_name_in_two_namespaces(api: ApiUnderTest, requirements: Requirements, changes: Changes) -> None:

@@ -122,6 +122,9 @@ class Asking:
     def level_requests(self) -> Mapping[WorkloadRef, tuple[LevelRequest, ...]]:
         return self._needs
 
+    def by_value(self) -> Mapping[str, str]:
+        return {}
+
     def bound_requests(self) -> Mapping[WorkloadRef, tuple[LevelRequest, ...]]:
         return {}
 

@@ -11,13 +11,13 @@ from tests.manifests.rights import apply_node, wait_for
 from tests.manifests.support import NAMESPACE, Manifests
 from tests.support.api import NODES, ApiUnderTest, node, pod_token
 from tests.support.cluster import BLOCK, RACK, ZONE
+from tests.support.controller import NoWorkloads
 from tests.support.publishing import BINDINGS, Time, found, install, patch
 from toposcope.api.cluster_topology import PATH, read
 from toposcope.api.label_keys import CHASSIS, GPUS, HOSTNAME, NVLINK_DOMAIN, STATE
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.run import make_publishers
-from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 
@@ -36,16 +36,6 @@ LIES: Final[Sequence[Mapping[str, str]]] = (
     {f"gpu.topology/l{number}": "x" * 63 for number in range(64)},
 )
 """What the token lets its holder write of its own Node, each in place of the one before."""
-
-
-class NoWorkloads:
-    synced = True
-
-    def level_requests(self) -> Mapping[WorkloadRef, Sequence[LevelRequest]]:
-        return {}
-
-    def bound_requests(self) -> Mapping[WorkloadRef, Sequence[LevelRequest]]:
-        return {}
 
 
 @dataclass

@@ -12,7 +12,7 @@ import yaml
 
 from tests.monitoring.prometheus_server import Pod
 from tests.support.api import MERGE, NODES, ApiUnderTest, node
-from tests.support.cluster import ZONE, fabric
+from tests.support.cluster import BLOCK, ZONE, fabric
 from tests.support.paths import CRD, ROOT
 from tests.support.upstream_crds import stand_in
 from tools.apiserver.server import free_port
@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 RACK = "example.com/rack"
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2/topologies"
 SPEC = {
-    "levels": [{"domain": "zone", "key": ZONE}, {"domain": "rack", "key": RACK}, {"domain": "host", "key": HOSTNAME}],
+    "levels": [
+        {"domain": domain, "key": key}
+        for domain, key in {"block": BLOCK, "zone": ZONE, "rack": RACK, "host": HOSTNAME}.items()
+    ],
     "required": ["rack"],
     "gracePeriod": "1s",
 }
@@ -76,8 +79,8 @@ class TroubledCluster:
         self._api.create(PATH, {**kind, "spec": SPEC})
         for number in (1, 2):  # two halves of one fabric, the second without a zone
             domain = {GPUS: "4", NVLINK_DOMAIN: fabric(1, clique=number)}
-            self._add_node(f"tray-{number}", domain | ({ZONE: "z"} if number == 1 else {}))
-        self._add_node("worn", {ZONE: "z"})
+            self._add_node(f"tray-{number}", domain | ({ZONE: "z", BLOCK: "b"} if number == 1 else {}))
+        self._add_node("worn", {ZONE: "z", BLOCK: "b2"})  # blocks within a zone, listed above it
         self._add_node("mute", {ZONE: "z"})
         self._add_node("bare", {ZONE: "z", GPU_PRESENT: "true"})
         return self
@@ -135,7 +138,7 @@ class TroubledCluster:
         self._start_agent("bare", {})
         self._label("tray-2", {ZONE: "z", NVLINK_DOMAIN: fabric(1, clique=1)})
         for name in ("tray-1", "tray-2", *AGENTS):
-            self._label(name, {RACK: "r"})
+            self._label(name, {RACK: "r", BLOCK: "b"})
         self._api.request("DELETE", f"{KUEUE}/cluster")
         self._patch(f"{PATH}/cluster", {"spec": {"publish": {"kai": "Never"}}})
 

@@ -62,12 +62,13 @@ def topology(status: dict[str, Any] | None = None, **spec: Any) -> Topology:
 
 
 class History:
-    """`spec`, `catalogue` and `bound` may be changed between two looks."""
+    """`spec`, `catalogue`, `bound` and `by_value` may be changed between two looks."""
 
     def __init__(self, **spec: Any) -> None:
         self.spec = spec
         self.catalogue: Catalogue = BUILT_IN
         self.bound: Container[str] | None = ()
+        self.by_value: dict[str, str] = {}
         self.absences = Absences()
         self.now = 0.0
         self.status: dict[str, Any] = {}
@@ -78,7 +79,9 @@ class History:
         """Assess `after` seconds later."""
         self.now += after
         current = topology(self.status, **self.spec)
-        found = assess(current, nodes, self.absences, self.now, catalogue=self.catalogue, bound=self.bound)
+        found = assess(
+            current, nodes, self.absences, self.now, (), (), self.catalogue, bound=self.bound, by_value=self.by_value
+        )
         conditions = conditions_of(current, found, [], anything_served=True, children=children)
         self.status = status_of(current, found, [], START, conditions, children=children)
         return found

@@ -1,7 +1,7 @@
 """A controller in this process on an API server under test, and the nodes and topologies that it finds there."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,6 +26,17 @@ from toposcope.kube.client import ApiClient
 
 OPTIONS = Options(kubeconfig=None, once=False, debounce=0.0, metrics_port=None, log_format="text")
 READY = {"type": "Ready", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": None}
+
+
+class NoWorkloads:
+    """Nothing asks for a level."""
+
+    synced = True
+
+    def level_requests(self) -> Mapping[Any, Any]:
+        return {}
+
+    bound_requests = by_value = level_requests
 
 
 def controller_of(

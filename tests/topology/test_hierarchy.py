@@ -38,5 +38,5 @@ def test_a_value_under_two_parents_is_told_once_with_both() -> None:
     nodes = [node("n1", block="b1", rack="r"), node("n2", block="b2", rack="r"), node("n3", block="b3", rack="r")]
     found = crossings([BLOCK, RACK, HOST], nodes)
     assert len(found) == 1
-    assert "rack 'r' lies under block 'b1' and 'b2'" in found[0]
+    assert "rack 'r' lies under block 'b1' and 'b2'" in found[0].sentence
     assert crossings([BLOCK, RACK], nodes[:1]) == []

@@ -72,6 +72,9 @@ class Workloads(Protocol):
     def bound_requests(self) -> Mapping[WorkloadRef, Sequence[LevelRequest]] | None:
         """Those of workloads whose constraints depend on Grove's binding; None: not all can be read now."""
 
+    def by_value(self) -> Mapping[str, str]:
+        """Who goes by the value of a label alone, by its key, "" for all keys."""
+
 
 class _Draft:
     """What is known of one topology before anything is written."""
@@ -189,12 +192,13 @@ class Reconciler:
         self.refused = {name: why for name, why in self.refused.items() if name in demands}
         # What Grove's workloads are bound to is no more deleted than its levels are removed.
         idle = () if self._bound is None else [one for one in latest if not self._bound.get(one.name)]
+        by_value = workloads.by_value()
         began = self._monotonic()
         turn = {name: i for i, name in enumerate(self._left)}
         works: dict[str, Callable[[], None]] = {}
         self._failed = None
         for topology in sorted(latest, key=lambda one: turn.get(one.name, len(turn))):
-            draft = self._draft(topology, table, demands[topology.name], listed=workloads.synced)
+            draft = self._draft(topology, table, demands[topology.name], by_value, listed=workloads.synced)
             work = partial(self._finish, draft, everything, shared[topology.name], idle)
             if draft.urgent or len(latest) == 1:
                 self._try(topology.name, work)
@@ -252,12 +256,14 @@ class Reconciler:
         pending[: pending.index(topology.status) + 1] = [topology.status]  # ours goes: one copy is enough
         return replace(topology, status=pending[-1])
 
-    def _draft(self, topology: Topology, nodes: Table, demanded: Resolved, *, listed: bool) -> "_Draft":
+    def _draft(
+        self, topology: Topology, nodes: Table, demanded: Resolved, by_value: Mapping[str, str], *, listed: bool
+    ) -> "_Draft":
         demand = demand_of(demanded, topology.status, listed=listed)
         now = self._monotonic()
         bound = None if self._bound is None else self._bound[topology.name]
         assessment = assess(
-            topology, nodes, self._absences, now, demand.required, demand.preferred, self.catalogue, bound
+            topology, nodes, self._absences, now, demand.required, demand.preferred, self.catalogue, bound, by_value
         )
         conditions = tuple(map(self._agent_pods.explained, assessment.conditions))
         return _Draft(topology, demanded, demand, replace(assessment, conditions=conditions))

@@ -31,5 +31,7 @@ BOUND: Final = (dynamo.DEPLOYMENTS, grove.POD_CLIQUE_SETS)
 """Kinds whose constraints Grove translates by its binding: without the level they have none."""
 
 PUBLISHED: Final[tuple[PublishedKind, ...]] = (grove.BINDINGS, grove.OLDER_TOPOLOGIES, kai.TOPOLOGIES, kueue.TOPOLOGIES)
+GANGS: Final = PublishedKind("", "scheduling.k8s.io", ("v1beta1", "v1alpha3", "v1alpha2"), "PodGroup", "podgroups")
+"""kube-scheduler's own, which group nodes by the value of a label and nothing else: neither published nor watched."""
 FOLLOWED: Final = (*PUBLISHED, kueue.FLAVORS)
 """What publishers read: what they publish, and what may hold it back."""

@@ -116,7 +116,7 @@ def level_views(scope: Scope, *, sized: bool = True) -> tuple[LevelView, ...]:
 
 def crossings_of(scope: Scope) -> list[str]:
     """Domain values that lie under two parents, one sentence each."""
-    return crossings(scope.levels, scope.table())
+    return [crossed.sentence for crossed in crossings(scope.levels, scope.table())]
 
 
 def _sizes(columns: Sequence[Sequence[str | None]]) -> Sizes | None:

@@ -3,12 +3,12 @@
 The identity of a domain is the tuple of values from the broadest level down: rack names are reused across blocks.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from itertools import chain, compress, pairwise
 from operator import mul, not_
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from toposcope.topology.catalogue import Catalogue
 from toposcope.topology.levels import Level
@@ -128,42 +128,54 @@ def tree(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> Domain:
     return root
 
 
-def crossings(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> list[str]:
+class CrossedLevels(NamedTuple):
+    """A level with values that lie under several values of the one above."""
+
+    key: str
+    """Its label key."""
+    reused: bool
+    """Whether most of its values do, as where each block numbers its racks from 1: ordinary to whom the path counts."""
+    sentence: str
+
+
+def crossings(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> list[CrossedLevels]:
     """Which values lie under two parents, a sentence for each two neighbouring levels: the first by name, and how many.
 
-    Schedulers take such a value for two domains. This is reported, not corrected: only an admin can tell a reused
+    Most schedulers take such a value for two domains. This is reported, not corrected: only an admin can tell a reused
     name from a cable in the wrong switch.
     """
     table = table_of(nodes)
-    sentences = []
+    found: list[CrossedLevels] = []
     for broad, narrow in pairwise(levels):
         if table.column(narrow.key).unique or table.nests(broad.key, narrow.key):
             continue
-        sentence = _crossing(broad, narrow, table.expanded_for_levels((broad.key, narrow.key)))
-        if sentence:
-            sentences.append(sentence)
-    return sentences
+        found += _crossing(broad, narrow, table.expanded_for_levels((broad.key, narrow.key)))
+    return found
 
 
-def _crossing(broad: Level, narrow: Level, table: Table) -> str:
+def _crossing(broad: Level, narrow: Level, table: Table) -> Iterator[CrossedLevels]:
     several, total = table.crossing(broad.key, narrow.key)
     if not several:
-        return ""
+        return
+    reversed_order = table.nests(narrow.key, broad.key)
+    reused = not reversed_order and 2 * len(several) > total
     name = min(several)
     first, second = nsmallest(2, several[name])
-    if table.nests(narrow.key, broad.key):
+    if reversed_order:
         advice = f"each {broad.domain} lies within one {narrow.domain}: list them in spec.levels the other way round"
-    elif len(several) == total:
+    elif reused:
         advice = (
-            f"right where each {broad.domain} uses the same names; where the two levels cut across each other, "
+            f"ordinary where each {broad.domain} uses the same names; where the two levels cut across each other, "
             "give each a ClusterTopology of its own"
         )
     else:
         advice = f"a reused name, a {narrow.domain} that spans several {broad.domain} domains, or a wrong cable"
     many = f" ({len(several)} of {total} values do so)" if len(several) > 1 else ""
-    return (
+    yield CrossedLevels(
+        narrow.key,
+        reused,
         f"{narrow.domain} {name!r} lies under {broad.domain} {first!r} and {second!r}{many}; "
-        f"schedulers treat it as one {narrow.domain} domain in each; {advice}"
+        f"Grove, KAI and Kueue treat it as one {narrow.domain} domain in each; {advice}",
     )
 
 

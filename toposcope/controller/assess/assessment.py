@@ -1,7 +1,8 @@
 """From nodes and one ClusterTopology to conditions, and to the levels that should be published. Pure."""
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from toposcope.api.cluster_topology import Topology
@@ -23,6 +24,7 @@ from toposcope.topology.table import Table, table_of
 
 IS_IT_RUNNING: Final = "is the agent's DaemonSet running there?"
 """What `AgentsReporting` says of nodes without labels as long as the cause is not known."""
+_MIXED: Final = "; but {} would mix them, going by the value alone: give each a name that is unique in the cluster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +60,11 @@ def assess(
     preferred: Iterable[str] = (),
     catalogue: Catalogue = BUILT_IN,
     bound: Container[str] | None = (),
+    by_value: Mapping[str, str] = MappingProxyType({}),
 ) -> Assessment:
     """Assess one topology against all nodes, at `now` (monotonic seconds), with the domains that workloads ask for.
 
-    `bound` as in `effective_levels`.
+    `bound` as in `effective_levels`. `by_value`: who here goes by a label's value alone, by its key, "" for all keys.
     """
     table = table_of(nodes, catalogue.placeholders)
     chosen = selected(topology, table)
@@ -104,7 +107,7 @@ def assess(
             verdict.condition,
             covered_condition(topology, chosen, coverage, catalogue, segment_keys if topology.divided else ()),
             reporting,
-            _consistent(effective.levels, chosen),
+            _consistent(effective.levels, chosen, by_value),
             fabric_condition(report),
         ),
         unavailable=verdict.unavailable,
@@ -158,11 +161,17 @@ def _is_silent(node: Traits) -> bool:
     return node.label(GPUS) is None and bool(node.gpus or node.label(GPU_PRESENT) == "true")
 
 
-def _consistent(levels: Sequence[Level], nodes: Table) -> Condition:
-    crossing, merged = crossings(levels, nodes), ambiguous_paths(levels, nodes)
-    if crossing or merged:
-        reason = "LevelsDoNotNest" if crossing else "ValuesReadAlike"
-        return Condition(HIERARCHY_CONSISTENT, "False", reason, "; ".join((*crossing, *merged)))
+def _consistent(levels: Sequence[Level], nodes: Table, by_value: Mapping[str, str]) -> Condition:
+    """Reused names are ordinary to schedulers that go by the whole path, and a hazard where one goes by the value."""
+    crossed, merged = crossings(levels, nodes), ambiguous_paths(levels, nodes)
+    who = {one.key: by_value.get(one.key) or by_value.get("", "") for one in crossed}
+    sentences = [one.sentence + (_MIXED.format(who[one.key]) if who[one.key] else "") for one in crossed]
+    wrong = not all(one.reused for one in crossed)
+    if wrong or any(who.values()) or merged:
+        reason = "LevelsDoNotNest" if wrong else "NamesMixed" if any(who.values()) else "ValuesReadAlike"
+        return Condition(HIERARCHY_CONSISTENT, "False", reason, "; ".join((*sentences, *merged)))
+    if crossed:
+        return Condition(HIERARCHY_CONSISTENT, "True", "NamesReused", "; ".join(sentences))
     return Condition(
         HIERARCHY_CONSISTENT, "True", "LevelsNest", "Every domain lies within one domain of the level above"
     )
