@@ -209,13 +209,19 @@ _FLAVOR = _struct(
         "nodeLabels are immutable when topologyName is set": (
             "!has(oldSelf.topologyName) || (has(self.nodeLabels) && self.nodeLabels == oldSelf.nodeLabels)"
         ),
+        "tolerations are immutable when topologyName is set": (
+            "!has(oldSelf.topologyName) || has(self.tolerations) == has(oldSelf.tolerations) && "
+            "(!has(self.tolerations) || self.tolerations == oldSelf.tolerations)"
+        ),
         "topologyName is immutable when topologyName is set": (
             "!has(oldSelf.topologyName) || (has(self.topologyName) && self.topologyName == oldSelf.topologyName)"
         ),
     },
     nodeLabels={"type": "object", "additionalProperties": _TEXT, "maxProperties": 8, "x-kubernetes-map-type": "atomic"},
     nodeTaints=_list(_ANY, most=8),
-    tolerations=_list(_ANY, most=8),
+    tolerations=_list(
+        _struct(key=_TEXT, operator=_TEXT, value=_TEXT, effect=_TEXT, tolerationSeconds={"type": "integer"}), most=8
+    ),
     topologyName={"type": "string", "maxLength": 253},
 )
 
