@@ -88,7 +88,8 @@ class Agent:
 
     def sync(self) -> bool:
         """Probe once and publish if a write is allowed by now; whether both hardware and API server answered."""
-        repairing = self._repair_at is not None and self._monotonic() >= self._repair_at
+        soon = self._monotonic() + PROBE_SECONDS  # until then there is no other turn
+        repairing = self._repair_at is not None and soon >= self._repair_at
         if repairing:
             self._repair_at = None
             if not self._failures:  # else the Node is read as soon as the server may be asked again
