@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
@@ -101,6 +102,86 @@ def test_the_picture_holds_every_cell(demo: str, tmp_path: Path, toposcope: Comm
     assert "prefers-color-scheme:dark" in file.read_text()
     width, height = int(picture.get("width", "0")), int(picture.get("height", "0"))
     assert all(0 < int(text.get("x", "0")) < width and 0 < int(text.get("y", "0")) < height for text in texts)
+
+
+@pytest.fixture(scope="module")
+def gaps(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Two nodes of 30 without a rack; one node without any label of an agent, one that has lost that of its GPUs."""
+    nodes = demo_nodes()
+    bare, old = (json.loads(json.dumps(node)) for node in nodes[-2:])
+    for node, name in ((bare, "new-1"), (old, "old-1")):
+        node["metadata"] |= {"name": name, "annotations": {}}
+        node["metadata"]["labels"]["kubernetes.io/hostname"] = name
+        del node["metadata"]["labels"]["gpu.topology/gpus"]
+    labels = bare["metadata"]["labels"]
+    bare["metadata"]["labels"] = {key: value for key, value in labels.items() if not key.startswith("gpu.topology/")}
+    for node in nodes:
+        if node["metadata"]["name"] in ("h200-1", "h200-4"):
+            del node["metadata"]["labels"][RACK]
+    file = tmp_path_factory.mktemp("gaps") / "cluster.json"
+    return write_cluster(file, *nodes, bare, old, cluster_topology(minCoveragePercent=90))
+
+
+def test_nodes_without_an_agent_are_shown_apart(gaps: str, toposcope: Command) -> None:
+    names = ["new-1", "old-1"]
+    [new, old] = toposcope(f"nodes --from {gaps} --state no-agent -o json", code=1).json["nodes"]
+    assert [new["name"], old["name"]] == names
+    assert [new["gpus"], old["gpus"]] == [8, 8]
+    found = toposcope(f"tree --from {gaps} -o json", code=1).json
+    assert found["withoutAgent"] == {"nodes": names, "gpus": 16}
+    assert (found["nodes"], found["gpus"]) == (30, 152)
+    told = "! not counted: 2 nodes with 16 GPUs have no label gpu.topology/gpus: new-1, old-1; is the agent's DaemonSet"
+    assert told in toposcope(f"tree --from {gaps}", code=1).out
+    assert told in toposcope(f"levels --from {gaps}", code=1).out
+    assert toposcope(f"levels --from {gaps} -o json", code=1).json["withoutAgent"] == names
+
+
+def test_nodes_that_lack_a_level_are_counted_and_told_apart(gaps: str, toposcope: Command) -> None:
+    found = toposcope(f"tree --from {gaps} -o json", code=1).json
+    assert found["leftOut"] == {"nodes": 2, "gpus": 16}
+    block = found["domains"][0]["domains"][1]
+    assert (block["gpus"], block["lacking"]) == (64, {"level": "rack", "nodes": ["h200-1", "h200-4"], "gpus": 16})
+    out = toposcope(f"tree --from {gaps}", code=1).out
+    [line] = [line for line in out.splitlines() if "2 nodes lack rack" in line]
+    assert line.split()[-3:] == ["2", "16", "-"]
+    assert "! of these, 2 nodes with 16 GPUs lack a level: KAI and Kueue leave them out" in out
+
+
+def test_the_tree_of_a_large_cluster_fits_a_screen(tmp_path: Path, toposcope: Command) -> None:
+    """Racks of different sizes in every block share no line."""
+    node = demo_nodes()[0]
+    labels = node["metadata"]["labels"]
+    nodes = []
+    for i in range(1000):
+        block, rack = i // 100, i % 100 // (7 + i // 100)
+        places = {"cloud.google.com/gce-topology-block": f"b{block}", RACK: f"a-long-name-of-a-rack-{block}-{rack}"}
+        nodes.append({**node, "metadata": {"name": f"n{i}", "labels": labels | places}})
+    saved = write_cluster(tmp_path / "cluster.json", *nodes, cluster_topology())
+    lines = toposcope(f"tree --from {saved}", code=None).out.splitlines()
+    assert len(lines) < 50
+    assert lines[-1].startswith("below, and not shown: nvlink-domain > host; toposcope tree --depth 4 and more")
+    assert len(toposcope(f"tree --all --from {saved}", code=None).out.splitlines()) > 1000
+
+
+def test_nodes_by_name(gaps: str, toposcope: Command) -> None:
+    out = toposcope(f"nodes node/h200-2 h200-1 --from {gaps} -o name", code=1).out
+    assert out.split() == ["node/h200-1", "node/h200-2"]
+    assert "! new-1: no label gpu.topology/gpus" in toposcope(f"nodes cluster new-1 --from {gaps}", code=1).out
+    assert (
+        "there is no node 'h200-33' (did you mean 'h200-3'?)" in toposcope(f"nodes h200-33 --from {gaps}", code=2).err
+    )
+
+
+def test_a_level_that_is_none_says_why(tmp_path: Path, toposcope: Command) -> None:
+    nodes = demo_nodes()
+    del nodes[0]["metadata"]["labels"][RACK]
+    del nodes[1]["metadata"]["labels"][RACK]
+    saved = write_cluster(tmp_path / "cluster.json", *nodes, cluster_topology())
+    for name in ("rack", RACK):
+        assert (
+            f"there is no level {name!r}, because 2 of 30 nodes lack {RACK} and at least 29 must carry it; lacking: "
+            "gb200-01, gb200-02; the levels are: zone > block > nvlink-domain > host"
+        ) in toposcope(f"tree --level {name} --from {saved}", code=2).err
 
 
 def changed() -> list[dict[str, Any]]:

@@ -275,8 +275,19 @@ def test_a_bad_spec_publishes_nothing_and_still_reports() -> None:
     assert found.nodes == 4
 
 
-def test_a_node_with_gpus_and_no_agent_is_named() -> None:
-    silent = gpu_node("silent", {"gpu.topology/gpus": None, "gpu.topology/nvlink-domain": None})
+def test_nodes_that_lack_a_level_count_and_are_counted_apart() -> None:
+    history = History(levels=[{"domain": "block", "key": BLOCK}, {"domain": "rack", "key": RACK}])
+    bare = [gpu_node(f"bare-{i}", {GPUS: "4"} | {("rack", "block")[i % 2]: None}) for i in range(3)]
+    found = history.look([*nodes(2), *bare, gpu_node("both", {"rack": None, "block": "no-topology"})])
+    assert (found.nodes, found.gpus, found.left_out) == (6, 36, (4, 20))
+    assert (history.status["leftOutNodes"], history.status["leftOutGpus"]) == (4, 20)
+    assert history.look(nodes()).left_out == (0, 0)
+
+
+@pytest.mark.parametrize("domain", [None, "silent"])
+def test_a_node_with_gpus_and_no_agent_is_named(domain: str | None) -> None:
+    """Also where a label of an agent is left."""
+    silent = gpu_node("silent", {"gpu.topology/gpus": None, "gpu.topology/nvlink-domain": domain})
     found = History().look([*nodes(2), silent])
     assert found.nodes == 2
     reporting = condition(found, "AgentsReporting")

@@ -49,7 +49,7 @@ def test_nodes_are_filter_nodes_by_label_domain_and_state() -> None:
     found = scoped(*nodes, levels=levels)
 
     def names(*arguments: object, **asked: object) -> str:
-        return "".join(node.name for node in filter_nodes(found, *arguments, **asked))  # type: ignore[arg-type]
+        return "".join(node.name for node in filter_nodes(found, found.nodes, *arguments, **asked))  # type: ignore[arg-type]
 
     assert names() == "abcd"
     assert names(domains=[("rack", "r1")]) == "ab"

@@ -104,7 +104,7 @@ def test_equal_rack_names_in_two_blocks_are_two_racks_and_who_lacks_a_level_stay
     assert list(root.children) == ["b1", "b2"]
     assert list(root.children["b1"].children) == ["r1"]
     assert root.children["b1"].left_out == ["c", "d"]
-    assert left_out(root) == 2
+    assert left_out(root) == (2, 16)
     assert list(root.hosts) == ["a", "b"]
 
 

@@ -117,6 +117,15 @@ def test_nodes_in_no_view_have_a_reason() -> None:
     assert shown["otherNodes"] == 1
 
 
+def test_a_view_counts_as_commands_and_status_do() -> None:
+    selected = {"metadata": {"name": "new", "labels": {label_keys.GPU_PRESENT: "true"}}, "status": {}}
+    levels = [{"domain": "rack", "key": RACK}]
+    facts = facts_of((*rack_nodes(), view("bare", "no-topology"), node_of(selected)), cluster_topology(levels=levels))
+    [summary] = fetched(broadcaster_of(facts))["views"]
+    assert [summary[name] for name in ("nodes", "leftOut", "withoutAgent")] == [5, 1, 1]
+    assert summary["leftOutGpus"] * 5 == summary["gpus"]
+
+
 def test_placeholders_are_not_domains() -> None:
     nodes = (view("a", "no-topology"), view("b", "r1"))
     levels = [{"domain": "rack", "key": RACK}, {"domain": "host", "key": label_keys.HOSTNAME}]

@@ -23,6 +23,7 @@ from toposcope.snapshot.filters import SelectorError
 from toposcope.snapshot.model import Collector, Snapshot
 from toposcope.snapshot.problems import InputError
 from toposcope.snapshot.scope import LevelNotFoundError, Scope, TopologyNotFoundError
+from toposcope.topology.hierarchy import some_names
 from toposcope.topology.text import plural
 
 if TYPE_CHECKING:
@@ -236,6 +237,12 @@ def no_nodes(snapshot: Snapshot, scope: Scope) -> CommandError:
     count = len(snapshot.nodes)
     if not count:
         return CommandError(f"there are no nodes in {snapshot.source}")
+    if scope.topology and scope.without_agent:
+        names = some_names([node.name for node in scope.without_agent])
+        return CommandError(
+            f"ClusterTopology {scope.name!r} selects none of {count} nodes; {len(scope.without_agent)} with GPUs wait "
+            f"for an agent: {names}; is its DaemonSet running there?"
+        )
     if scope.topology:
         return CommandError(
             f"ClusterTopology {scope.name!r} selects none of {count} nodes; check its spec.nodeSelector"

@@ -13,8 +13,8 @@ from toposcope.cli.command import (
     no_nodes,
     on_screen,
 )
-from toposcope.cli.output import counted, show_document
-from toposcope.cli.terminal import Screen, columns
+from toposcope.cli.output import counted, show_document, without_agent
+from toposcope.cli.terminal import Screen, columns, folded
 from toposcope.snapshot.levels import LevelView, crossings_of, level_views
 from toposcope.snapshot.scope import Scope, select_scope
 
@@ -40,8 +40,13 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     elif arguments.output == "name":
         screen.show(level.domain for level in levels if level.in_topology)
     else:
-        screen.show(_page(screen, levels, [*problems, *crossings], wide=arguments.output == "wide"))
-    return EXIT_PROBLEMS if crossings or problems or any(level.problem for level in levels) else EXIT_OK
+        silent = [without_agent(scope)] if scope.without_agent else []
+        screen.show(_page(screen, levels, [*problems, *crossings, *silent], wide=arguments.output == "wide"))
+    return (
+        EXIT_PROBLEMS
+        if crossings or problems or any(level.problem for level in levels) or scope.without_agent
+        else EXIT_OK
+    )
 
 
 def document(scope: Scope, levels: Sequence[LevelView], crossings: Sequence[str]) -> dict[str, Any]:
@@ -50,6 +55,7 @@ def document(scope: Scope, levels: Sequence[LevelView], crossings: Sequence[str]
         "topology": scope.name or None,
         "origin": scope.origin.value,
         "nodes": len(scope.nodes),
+        "withoutAgent": [node.name for node in scope.without_agent],
         "levels": [_level(level) for level in levels],
         "problems": [*(scope.topology.problems if scope.topology else ()), *crossings],
     }
@@ -80,14 +86,15 @@ def _page(screen: Screen, levels: Sequence[LevelView], problems: Sequence[str], 
         row = [level.domain, level.key or "-", f"{level.nodes:,}/{level.nodes + level.missing:,}", f"{level.domains:,}"]
         row += [f"{n:,}" for n in (sizes.smallest, sizes.median, sizes.largest)] if sizes else ["-"] * 3
         rows.append([*row, _required(level)])
-    yield from columns(screen, header, rows, right=range(2, 7))
+    yield from columns(screen, header, rows, right=range(2, 7), spare=() if wide else (5, 4, 6))
     for level in levels:
         if level.problem:
             few = level.missing_nodes if wide else level.missing_nodes[:3]
             more = ", ..." if len(few) < level.missing else ""
             names = f": {', '.join(few)}{more}" if few else ""
-            yield screen.paint(f"! {level.domain}: {level.problem}{names}", "yellow")
-    yield from (screen.paint(f"! {problem}", "yellow") for problem in problems)
+            yield from folded(screen, f"! {level.domain}: {level.problem}{names}", "yellow")
+    for problem in problems:
+        yield from folded(screen, f"! {problem}", "yellow")
 
 
 def _required(level: LevelView) -> str:

@@ -1,19 +1,29 @@
 """List nodes with their hardware, their place and what is wrong with them."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from typing import Any, Final
 
 from toposcope.api import label_keys
 from toposcope.api.matrix_annotation import reasons
-from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, add_source_arguments, load_snapshot, no_nodes, on_screen
-from toposcope.cli.output import show_document
+from toposcope.cli.command import (
+    EXIT_OK,
+    EXIT_PROBLEMS,
+    CommandError,
+    add_source_arguments,
+    load_snapshot,
+    no_nodes,
+    on_screen,
+)
+from toposcope.cli.output import IS_IT_RUNNING, show_document
 from toposcope.cli.planning import pair
-from toposcope.cli.terminal import Screen, columns
+from toposcope.cli.terminal import Screen, columns, folded
 from toposcope.kube.pod_resources import is_gpu, is_gpu_part
 from toposcope.snapshot.filters import (
     CONDITIONS,
     FAULTS,
+    awaited,
     filter_nodes,
     lacking,
     marks,
@@ -36,7 +46,9 @@ _MORE: Final = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope nodes`."""
-    parser.add_argument("topology", nargs="?", metavar="TOPOLOGY", help="a ClusterTopology; default: the only one")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="nodes, or a ClusterTopology; default: all nodes of the only one"
+    )
     which = parser.add_argument_group("which nodes")
     which.add_argument("-l", "--selector", default="", metavar="SELECTOR", help="by labels, as in kubectl")
     which.add_argument(
@@ -66,22 +78,39 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the nodes; 1 when one of them is unhealthy or lacks a level."""
     selector = parse(arguments.selector)
     snapshot = load_snapshot(arguments, pods=not arguments.no_pods)
-    scope = select_scope(snapshot, arguments.topology)
+    topology, names = _named(snapshot, arguments.names)
+    scope = select_scope(snapshot, topology)
     if not snapshot.nodes:
         raise no_nodes(snapshot, scope)
-    nodes = filter_nodes(scope, selector, arguments.domains, arguments.states)
+    chosen = [snapshot.by_name[name] for name in names] if names else [*scope.nodes, *scope.without_agent]
+    nodes = filter_nodes(scope, chosen, selector, arguments.domains, arguments.states)
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, {"nodes": [document(snapshot, scope, node) for node in nodes]})
     elif arguments.output == "name":
         screen.show(f"node/{node.name}" for node in nodes)
     elif not nodes:
-        none = f"no matching nodes ({len(scope.nodes):,} checked)"
+        none = f"no matching nodes ({len(chosen):,} checked)"
         screen.show([none, *unknown_domains(scope, arguments.domains)])
     else:
         screen.show(_table(screen, snapshot, scope, nodes, wide=arguments.output == "wide"))
     return (
-        EXIT_PROBLEMS if any(lacking(scope, node) or not FAULTS.isdisjoint(marks(node)) for node in nodes) else EXIT_OK
+        EXIT_PROBLEMS
+        if any(node.without_agent or lacking(scope, node) or not FAULTS.isdisjoint(marks(node)) for node in nodes)
+        else EXIT_OK
     )
+
+
+def _named(snapshot: Snapshot, names: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The ClusterTopology among the names, which comes first, and the nodes. Raises CommandError."""
+    topologies = {topology.name for topology in snapshot.topologies}
+    first = names[0] if names and names[0] in topologies else None
+    nodes = [name.removeprefix("node/") for name in names[1 if first else 0 :]]
+    for name in nodes:
+        if name not in snapshot.by_name:
+            near = get_close_matches(name, [*snapshot.by_name, *topologies], 1)
+            mean = f" (did you mean {near[0]!r}?)" if near else ""
+            raise CommandError(f"there is no node {name!r}{mean}; all nodes: toposcope nodes")
+    return first, list(dict.fromkeys(nodes))
 
 
 def document(snapshot: Snapshot, scope: Scope, node: NodeView) -> dict[str, Any]:
@@ -128,12 +157,21 @@ def _table(
     rows = []
     for node in nodes:
         free = snapshot.free_gpus(node)
-        state = [*marks(node), *(f"no {level}" for level in lacking(scope, node))]
+        missing = () if awaited(scope, node) else lacking(scope, node)
+        state = [*marks(node), *(f"no {level}" for level in missing)]
         row = [node.name, str(node.gpus), "-" if free is None else str(free), ",".join(state) or "ok"]
         row += [node.label(key) or "-" for _, key in hardware]
         row += [value_at(scope, node, level.key) or "-" for level in levels]
         row += [",".join(map(str, node.taints)) or "-"] if wide else ()
         rows.append(row)
-    yield from columns(screen, header, rows, right=(1, 2))
+    # A narrow screen goes without interconnect and product first, then without the broad levels.
+    spare = () if wide else (5, 4, *range(6, len(header) - 1))
+    yield from columns(screen, header, rows, right=(1, 2), spare=spare)
     for node in nodes:
-        yield from (screen.paint(f"! {node.name}: {reason}", "yellow") for reason in reasons(node.matrix))
+        remarks = [*reasons(node.matrix)]
+        if node.without_agent:
+            remarks.append(f"no label {label_keys.GPUS}; {IS_IT_RUNNING}")
+        elif scope.topology and not scope.topology.selects(node):
+            remarks.append(f"ClusterTopology {scope.name} does not select it")
+        for remark in remarks:
+            yield from folded(screen, f"! {node.name}: {remark}", "yellow")

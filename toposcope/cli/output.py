@@ -6,10 +6,13 @@ from typing import Any, Final
 
 import msgspec
 
+from toposcope.api.label_keys import GPUS
 from toposcope.cli.command import CommandError
 from toposcope.cli.terminal import Screen
+from toposcope.snapshot.scope import Scope
 from toposcope.topology.text import escaped, escaped_lines, plural
 
+IS_IT_RUNNING: Final = "is the agent's DaemonSet running there?"
 FORMS: Final = ("yaml", "json", "wide", "name")
 """Values of `-o` that are no file names, where it also takes one."""
 
@@ -62,6 +65,17 @@ def form_and_file(output: str | None) -> tuple[str, str | None]:
 def first_few(names: Sequence[str], few: int = 3) -> str:
     """The first few names."""
     return ", ".join(names[:few]) + (", ..." if len(names) > few else "")
+
+
+def without_agent(scope: Scope) -> str:
+    """About the nodes that wait for an agent, of which there must be one; they are not among those of the scope."""
+    nodes = scope.without_agent
+    gpus = sum(node.gpus for node in nodes)
+    has, names = plural(len(nodes), "has", "have"), first_few([node.name for node in nodes])
+    return (
+        f"not counted: {counted(len(nodes), 'node')} with {counted(gpus, 'GPU')} {has} no label {GPUS}: {names}; "
+        f"{IS_IT_RUNNING}"
+    )
 
 
 def cleaned(nodes: int, keys: int) -> str:

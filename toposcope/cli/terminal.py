@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TextIO
@@ -24,6 +25,8 @@ _CODES: Final = {
     "head": "1",
 }
 _ELLIPSIS: Final = "…"
+_NARROWEST: Final = 8
+"""No column becomes narrower."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +121,44 @@ def shortened(text: str, width: int) -> str:
     return text[:front] + _ELLIPSIS + text[len(text) - (width - front - 1) :]
 
 
+def folded(screen: Screen, text: str, style: str, indent: str = "  ") -> Iterator[str]:
+    """The text in lines no longer than the screen is wide, later ones indented; words stay whole."""
+    width = max(screen.width or 0, 2 * _NARROWEST) if screen.width else 1 << 20
+    for line in textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False):
+        yield screen.paint(line, style)
+
+
 def columns(
-    screen: Screen, header: Sequence[str], rows: Sequence[Sequence[str]], right: Iterable[int] = ()
+    screen: Screen,
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Iterable[int] = (),
+    spare: Iterable[int] = (),
 ) -> Iterable[str]:
-    """Aligned columns, those in `right` to the right; a narrow screen cuts the last column."""
+    """Aligned columns, those in `right` to the right.
+
+    A narrow screen goes without the `spare` ones, first to last as far as need be; then the widest of the others are
+    cut, but not the first, which has the names.
+    """
     numeric = frozenset(right)
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    last = len(header) - 1
-    if screen.width is not None and last not in numeric:
-        widths[last] = max(8, min(widths[last], screen.width - sum(widths[:last]) - 2 * last))
+    shown = [*range(len(header))]
+    limit = (screen.width or 1 << 20) + 2
+    for i in spare:
+        if sum(widths[i] + 2 for i in shown) > limit:
+            shown.remove(i)
+    texts = [i for i in shown[1:] if i not in numeric]
+    while texts and sum(widths[i] + 2 for i in shown) > limit:
+        widest = max(texts, key=widths.__getitem__)
+        if widths[widest] <= _NARROWEST:
+            break
+        widths[widest] -= 1
     for number, row in enumerate((header, *rows)):
         cells = [
-            text.rjust(widths[i])
+            row[i].rjust(widths[i])
             if i in numeric
-            else (shortened(text, widths[i]) if i == last else text.ljust(widths[i]))
-            for i, text in enumerate(row)
+            else (row[i] if i == 0 else shortened(row[i], widths[i])).ljust(widths[i])
+            for i in shown
         ]
         line = "  ".join(cells).rstrip()
         yield screen.paint(line, "head") if number == 0 else line

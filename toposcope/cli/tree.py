@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
@@ -20,8 +21,8 @@ from toposcope.cli.command import (
     no_nodes,
     run_command,
 )
-from toposcope.cli.output import counted, show_document
-from toposcope.cli.terminal import Screen, complain, screen, shortened
+from toposcope.cli.output import counted, show_document, without_agent
+from toposcope.cli.terminal import Screen, complain, folded, screen, shortened
 from toposcope.snapshot.filters import FAULTS
 from toposcope.snapshot.live import ForbiddenError
 from toposcope.snapshot.model import Snapshot
@@ -29,10 +30,15 @@ from toposcope.snapshot.outline import HOST, Line, outline
 from toposcope.snapshot.scope import Origin, Scope, TopologyNotFoundError, choose_topology, select_scope
 from toposcope.snapshot.tree import Domain, left_out, tree
 from toposcope.topology.levels import Level
+from toposcope.topology.text import plural
 
 _FEW: Final = 3
 _HEADER: Final = ("NODES", "GPUS", "FREE")
 _NARROWEST: Final = 24
+_REMARK: Final = 6
+"""Where a remark begins that has no place in its line."""
+_MOST_LINES: Final = 40
+"""So many fit on a screen or two."""
 _MANY: Final = 5_000
 """So many nodes take a while to read."""
 
@@ -78,9 +84,29 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
         screen.show(_names(root, "", len(scope.levels) if depth is None else depth))
     else:
         wide = arguments.output == "wide"
-        top = outline(root, scope.levels, depth, everything=arguments.all or wide)
-        screen.show(_page(screen, scope, top, _reasons(snapshot), wide=wide))
-    return EXIT_PROBLEMS if left_out(root) or any(root.marks[mark] for mark in FAULTS) else EXIT_OK
+        everything = arguments.all or wide
+        top = outline(root, scope.levels, depth, everything=everything)
+        shown = None if everything or depth is not None else _depth(root, scope)
+        if shown is not None:
+            top = outline(root, scope.levels, shown)
+        lines = [*_page(screen, scope, root, top, _reasons(snapshot), wide=wide)]
+        if shown is not None:
+            below = " > ".join(level.domain for level in scope.levels[shown:])
+            lines += folded(
+                screen, f"below, and not shown: {below}; toposcope tree --depth {shown + 1} and more, or --all", "dim"
+            )
+        screen.show(lines)
+    ill = any(left_out(root)) or scope.without_agent or any(root.marks[mark] for mark in FAULTS)
+    return EXIT_PROBLEMS if ill else EXIT_OK
+
+
+def _depth(root: Domain, scope: Scope) -> int | None:
+    """How many levels to show so that nobody has to scroll far; None: all of them."""
+    for depth in range(len(scope.levels), 0, -1):
+        top = outline(root, scope.levels, depth)
+        if sum(1 for _ in islice(_rows(top, "", "", of_many=False, root=""), _MOST_LINES + 1)) <= _MOST_LINES:
+            return depth if depth < len(scope.levels) else None
+    return 1
 
 
 def _summary(screen: Screen, arguments: argparse.Namespace) -> int:
@@ -122,10 +148,16 @@ def _preview(topologies: Sequence[Topology], arguments: argparse.Namespace) -> N
 
 def document(scope: Scope, root: Domain, depth: int | None = None) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
+    nodes, gpus = left_out(root)
+    silent = scope.without_agent
     return {
         "topology": scope.name or None,
         "origin": scope.origin.value,
         "levels": [{"domain": level.domain, "key": level.key} for level in scope.levels],
+        **({"leftOut": {"nodes": nodes, "gpus": gpus}} if nodes else {}),
+        **(
+            {"withoutAgent": {"nodes": [n.name for n in silent], "gpus": sum(n.gpus for n in silent)}} if silent else {}
+        ),
         **_domain(scope, root, len(scope.levels) if depth is None else depth),
     }
 
@@ -138,7 +170,11 @@ def _domain(scope: Scope, domain: Domain, depth: int) -> dict[str, Any]:
     if domain.marks:
         entry["marks"] = {mark.value: domain.marks[mark] for mark in sorted(domain.marks)}
     if domain.left_out:
-        entry["lacking"] = {"level": scope.levels[domain.depth].domain, "nodes": sorted(domain.left_out)}
+        entry["lacking"] = {
+            "level": scope.levels[domain.depth].domain,
+            "nodes": sorted(domain.left_out),
+            "gpus": domain.left_gpus,
+        }
     if domain.depth < depth and domain.children:
         entry["domains"] = [_domain(scope, child, depth) for child in domain.children.values()]
     return entry
@@ -166,18 +202,18 @@ def _reasons(snapshot: Snapshot) -> Callable[[str], tuple[str, ...]]:
 def tree_lines(screen: Screen, snapshot: Snapshot) -> Iterator[str]:
     """The whole tree of a snapshot's topology, as `toposcope tree` prints it."""
     scope = select_scope(snapshot)
-    top = outline(tree(snapshot, scope), scope.levels)
-    return _page(screen, scope, top, _reasons(snapshot), wide=False)
+    root = tree(snapshot, scope)
+    return _page(screen, scope, root, outline(root, scope.levels), _reasons(snapshot), wide=False)
 
 
 def _page(
-    screen: Screen, scope: Scope, top: Line, why: Callable[[str], tuple[str, ...]], *, wide: bool
+    screen: Screen, scope: Scope, root: Domain, top: Line, why: Callable[[str], tuple[str, ...]], *, wide: bool
 ) -> Iterator[str]:
     title = (
         f"ClusterTopology {scope.name}" if scope.topology else "no ClusterTopology; levels inferred from node labels"
     )
     kept = ", levels from its spec" if scope.origin is Origin.SPEC else ""
-    yield screen.paint(f"{title}{kept}: {scope.path}", "dim")
+    yield from folded(screen, f"{title}{kept}: {scope.path}", "dim")
     rows = list(_rows(top, "", "", of_many=False, root=scope.name or "all nodes"))
     numbers = [
         [f"{line.nodes:,}", f"{line.gpus:,}", "-" if line.free is None else f"{line.free:,}"] for _, line, _ in rows
@@ -194,7 +230,21 @@ def _page(
         # One line stands for many: what is free differs between them.
         cells = [*row[:2], ""] if of_many else row
         counts = "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
-        yield _fitted(text, longest).ljust(longest) + counts + _remarks(screen, line, why)
+        shown = _fitted(text, longest).ljust(longest) + counts
+        remark, style = _remarks(line, why)
+        if remark and screen.width is not None and len(shown) + 2 + len(remark) > screen.width:
+            yield shown.rstrip()
+            yield from folded(screen, f"{'':{_REMARK}}{remark}", style, " " * (_REMARK + 2))
+        else:
+            yield shown + (f"  {screen.paint(remark, style)}" if remark else "")
+    nodes, gpus = left_out(root)
+    if nodes:
+        text = (
+            f"of these, {counted(nodes, 'node')} with {counted(gpus, 'GPU')} {plural(nodes, 'lacks', 'lack')} a level"
+        )
+        yield from folded(screen, f"! {text}: KAI and Kueue leave {plural(nodes, 'it', 'them')} out", "yellow")
+    if scope.without_agent:
+        yield from folded(screen, f"! {without_agent(scope)}", "yellow")
 
 
 def _fitted(text: str, width: int) -> str:
@@ -205,13 +255,14 @@ def _fitted(text: str, width: int) -> str:
     return shortened(text, width)
 
 
-def _remarks(screen: Screen, line: Line, why: Callable[[str], tuple[str, ...]]) -> str:
+def _remarks(line: Line, why: Callable[[str], tuple[str, ...]]) -> tuple[str, str]:
+    """What to know about the domains of a line, and in which style."""
     parts = [f"{count} {mark}" if line.nodes > 1 else mark.value for mark, count in line.marks.items() if count]
     broken = any(line.marks.get(mark) for mark in FAULTS)
     text = ", ".join(parts)
     if text and line.level.endswith(HOST) and line.nodes == 1 and (complaints := why(line.names[0])):
         text += f": {complaints[0]}" + (f" (and {len(complaints) - 1} more)" if len(complaints) > 1 else "")
-    return ("  " + screen.paint(f"! {text}", "alarm" if broken else "yellow")) if text else ""
+    return f"! {text}" if text else "", "alarm" if broken else "yellow"
 
 
 def _rows(line: Line, indent: str, branch: str, *, of_many: bool, root: str) -> Iterator[tuple[str, Line, bool]]:
@@ -224,7 +275,7 @@ def _rows(line: Line, indent: str, branch: str, *, of_many: bool, root: str) -> 
         last = number == len(below) and not line.left_out
         yield from _rows(child, inner, "└─ " if last else "├─ ", of_many=of_many, root="")
     if line.left_out and line.lacking:
-        lost = Line("", line.left_out, len(line.left_out), 0, None, {}, alike=True)
+        lost = Line("", line.left_out, len(line.left_out), line.left_gpus, line.left_free, {}, alike=True)
         yield inner + "└─ ! " + _lost(line.left_out, line.lacking), lost, of_many
 
 

@@ -128,6 +128,8 @@ def status_of(
         "observedGeneration": topology.generation,
         "nodes": assessment.nodes,
         "gpus": assessment.gpus,
+        "leftOutNodes": assessment.left_out[0],
+        "leftOutGpus": assessment.left_out[1],
         "levelPath": assessment.effective.path,
         "levels": _levels(assessment),
         "conditions": stamped(conditions, topology.status, topology.generation, now),

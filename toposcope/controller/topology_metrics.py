@@ -23,6 +23,8 @@ class Report:
 
     nodes: int
     gpus: int
+    left_out: tuple[int, int]
+    """Nodes and GPUs."""
     coverage: tuple[Coverage, ...]
     sizes: tuple[LevelSize, ...]
     health: Health
@@ -44,6 +46,7 @@ def report(
     return Report(
         nodes=assessment.nodes,
         gpus=assessment.gpus,
+        left_out=assessment.left_out,
         coverage=_once(assessment.coverage),
         sizes=_once(sizes),
         health=assessment.health,
@@ -75,6 +78,8 @@ _LEVEL: Final = ("topology", "domain")
 _PER_TOPOLOGY: Final[tuple[tuple[str, str, Callable[[Report], int]], ...]] = (
     ("topology_nodes", "Selected nodes.", lambda report: report.nodes),
     ("topology_gpus", "GPUs on the selected nodes.", lambda report: report.gpus),
+    ("topology_left_out_nodes", "Selected nodes that lack a level.", lambda report: report.left_out[0]),
+    ("topology_left_out_gpus", "GPUs on the selected nodes that lack a level.", lambda report: report.left_out[1]),
     (
         "topology_split_domains",
         "Chassis in several NVLink fabrics, and fabrics in several cliques.",

@@ -4,9 +4,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from enum import StrEnum
+from operator import attrgetter
 from typing import Final
 
 from toposcope.api.cluster_topology import Requirement
+from toposcope.api.label_keys import GPUS
 from toposcope.errors import ToposcopeError
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.kube.pod_resources import is_gpu
@@ -81,7 +83,7 @@ def repelling(node: NodeView) -> tuple[Taint, ...]:
 def marks(node: NodeView) -> tuple[Mark, ...]:
     """The marks of a node, worst first; empty for most nodes."""
     state = node.state
-    if node.ready and node.schedulable and state is State.OK and not node.taints:
+    if node.ready and node.schedulable and state is State.OK and not node.taints and GPUS in node.places:
         return ()
     found = []
     if not node.ready:
@@ -90,7 +92,7 @@ def marks(node: NodeView) -> tuple[Mark, ...]:
         found.append(Mark.DEGRADED)
     elif state is State.UNKNOWN:
         found.append(Mark.UNKNOWN)
-    elif state is None and node.has_gpus:
+    if (state is None and node.has_gpus) or node.without_agent:
         found.append(Mark.NO_AGENT)
     if not node.schedulable:
         found.append(Mark.CORDONED)
@@ -114,11 +116,12 @@ CONDITIONS: tuple[str, ...] = tuple(state.value for state in (*Condition, *Mark)
 
 def filter_nodes(
     scope: Scope,
+    nodes: Iterable[NodeView],
     selector: Sequence[Requirement] = (),
     domains: Iterable[tuple[str, str]] = (),
     conditions: Iterable[str] = (),
 ) -> tuple[NodeView, ...]:
-    """The nodes of a scope that match the selector, every domain (level, value) and any of `conditions`.
+    """Those of the nodes, sorted by name, that match the selector, every domain (level, value) and any of `conditions`.
 
     Raises LevelNotFoundError.
     """
@@ -127,7 +130,7 @@ def filter_nodes(
     wanted = frozenset(conditions)
     if wanted:
         tests.append(lambda node: not wanted.isdisjoint(states(scope, node)))
-    return tuple(node for node in scope.nodes if all(test(node) for test in tests))
+    return tuple(sorted((node for node in nodes if all(test(node) for test in tests)), key=attrgetter("name")))
 
 
 def unknown_domains(scope: Scope, domains: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -147,9 +150,14 @@ def states(scope: Scope, node: NodeView) -> tuple[str, ...]:
         found.append(Condition.OK)
     if node.ready:
         found.append(Condition.READY)
-    if lacking(scope, node):
+    if not awaited(scope, node) and lacking(scope, node):
         found.append(Condition.LEFT_OUT)
     return tuple(found)
+
+
+def awaited(scope: Scope, node: NodeView) -> bool:
+    """Whether a node waits for an agent, and is not in the topology until then."""
+    return node.without_agent and scope.topology is not None and not scope.topology.selects(node)
 
 
 def lacking(scope: Scope, node: NodeView) -> tuple[str, ...]:

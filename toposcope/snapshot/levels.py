@@ -3,11 +3,13 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from statistics import median_low
 from typing import Any
 
+from toposcope.snapshot.model import NodeView
 from toposcope.snapshot.scope import Origin, Scope
-from toposcope.topology.hierarchy import USUAL_COVERAGE, cover, crossings, nodes_needed, partly_carried
+from toposcope.topology.hierarchy import USUAL_COVERAGE, cover, crossings, lacking_any, nodes_needed, partly_carried
 from toposcope.topology.levels import Level
 
 
@@ -112,6 +114,13 @@ def level_views(scope: Scope, *, sized: bool = True) -> tuple[LevelView, ...]:
             requested = name in spec, workloads.get(name, 0), preferring.get(name, 0)
             views.append(LevelView(name, "", False, 0, None, 0, len(scope.nodes), (), needed, 0, *requested))
     return tuple(views)
+
+
+def left_out_of(scope: Scope) -> list[NodeView]:
+    """The nodes that lack one of the levels."""
+    table = scope.table()
+    lacking = lacking_any(scope.levels, table)
+    return [*compress(scope.nodes, map(lacking.__getitem__, table.group_of_node))] if lacking else []
 
 
 def crossings_of(scope: Scope) -> list[str]:

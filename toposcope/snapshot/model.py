@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.api.label_keys import GPU_PRESENT, GPUS, STATE
+from toposcope.api.label_keys import GPU_PRESENT, GPUS, NVLINK_DOMAIN, STATE
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.kube.pod_resources import Requests, gpu_count
@@ -66,8 +66,14 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def has_gpus(self) -> bool:
-        """Whether an agent, a device plugin or NVIDIA's GPU operator reports GPUs."""
-        return self.label(GPUS) is not None or bool(self.gpus) or self.label(GPU_PRESENT) == "true"
+        """Whether an agent, also one of former times, a device plugin or NVIDIA's GPU operator reports GPUs."""
+        labels = self.places
+        return GPUS in labels or self.gpus > 0 or self.label(GPU_PRESENT) == "true" or not _OLD.isdisjoint(labels)
+
+    @property
+    def without_agent(self) -> bool:
+        """Whether it has GPUs, and no agent has counted them: the default selector leaves such a node out."""
+        return GPUS not in self.places and self.has_gpus
 
     @property
     def state(self) -> State | None:
@@ -78,6 +84,8 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
         return State(value) if value in _STATES else State.UNKNOWN
 
 
+_OLD: Final = frozenset({NVLINK_DOMAIN, STATE})
+"""Labels of an agent that also stand where somebody removed that of the number of GPUs."""
 _STATES: Final = frozenset(State)
 
 

@@ -39,6 +39,8 @@ class Line:
     """Whether the domains are equal."""
     left_out: tuple[str, ...] = ()
     """Nodes that lack the next level."""
+    left_gpus: int = 0
+    left_free: int | None = None
     lacking: Level | None = None
     """The level that they lack."""
     below: tuple["Line", ...] = ()
@@ -77,6 +79,8 @@ class _Outliner:
             marks=marks,
             alike=alike,
             left_out=left_out,
+            left_gpus=sum(domain.left_gpus for domain in domains),
+            left_free=sum(domain.left_free for domain in domains) if free else None,
             lacking=self.levels[first.depth] if left_out else None,
             below=tuple(self._below(first)) if alike and below > first.depth else (),
         )

@@ -1,6 +1,6 @@
 """What a command is about: one topology, its levels and its nodes, as the controller sees them."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from enum import StrEnum
@@ -9,10 +9,11 @@ from typing import Final
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.effective_levels import Absences, effective_levels, inferred_levels
-from toposcope.api.label_keys import GPUS
+from toposcope.api.label_keys import GPUS, PREFIX
 from toposcope.errors import ToposcopeError
 from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
+from toposcope.topology.hierarchy import USUAL_COVERAGE, cover, nodes_needed, partly_carried, some_names
 from toposcope.topology.levels import Level
 from toposcope.topology.node import OWN_NAME, NodeFacts, Traits
 from toposcope.topology.table import Table
@@ -46,6 +47,8 @@ class Scope:
     nodes: tuple[NodeView, ...]
     catalogue: Catalogue = BUILT_IN
     """Which label carries which level."""
+    without_agent: tuple[NodeView, ...] = ()
+    """Nodes with GPUs that are not among `nodes` only because no agent has labelled them."""
     _tables: dict[frozenset[str], Table] = field(default_factory=dict, compare=False, repr=False)
     """Tables built so far, by their labels."""
 
@@ -76,7 +79,26 @@ class Scope:
         for position, level in enumerate(self.levels):
             if name in (level.domain, level.key):
                 return position
-        raise LevelNotFoundError(f"there is no level {name!r}{_near(name, self.levels)}; the levels are: {self.path}")
+        raise LevelNotFoundError(
+            f"there is no level {name!r}{self._why_none(name) or _near(name, self.levels)}; the levels are: {self.path}"
+        )
+
+    def _why_none(self, name: str) -> str:
+        """Why a level that some nodes carry is none; empty if no node does."""
+        if self.origin is Origin.SPEC:
+            known = self.catalogue.domain_of.get(name, name) in self.catalogue.keys
+            return ": spec.levels does not list it" if known else ""
+        percent = self.topology.min_coverage if self.topology else USUAL_COVERAGE
+        table = self.table_with(self.catalogue.level_keys)
+        for level in partly_carried(self.levels, table, self.catalogue):
+            if name in (level.domain, level.key):
+                (coverage,) = cover([level], table)
+                needed, names = nodes_needed(len(table), percent), some_names(coverage.missing_nodes, coverage.missing)
+                return (
+                    f", because {coverage.missing:,} of {len(table):,} nodes lack {level.key} and "
+                    f"{'all' if needed == len(table) else 'at least'} {needed:,} must carry it; lacking: {names}"
+                )
+        return ""
 
 
 class LevelNotFoundError(ToposcopeError):
@@ -94,27 +116,37 @@ def select_scope(snapshot: Snapshot, name: str | None = None) -> Scope:
         nodes = with_gpus(snapshot.nodes)
         table = table_of(nodes, catalogue.level_keys, catalogue)
         levels = inferred_levels(None, table, catalogue)
-        return Scope(None, Origin.INFERRED, levels, nodes, catalogue, {catalogue.level_keys: table})
-    return _under(topology, tuple(filter(topology.selects, snapshot.nodes)), catalogue, {})
+        # Without any agent all of them are the nodes.
+        labelled = not (nodes and nodes[0].without_agent)
+        silent = tuple(node for node in snapshot.nodes if labelled and node.without_agent)
+        return Scope(None, Origin.INFERRED, levels, nodes, catalogue, silent, {catalogue.level_keys: table})
+    bare = Scope(topology, Origin.SPEC, (), tuple(filter(topology.selects, snapshot.nodes)), catalogue)
+    return _under(topology, replace(bare, without_agent=tuple(_awaited(topology, snapshot.nodes))))
 
 
 def rescope(scope: Scope, topology: Topology) -> Scope:
     """The same nodes under a newer state of the topology with the same selector: their tables are reused."""
-    return _under(topology, scope.nodes, scope.catalogue, scope._tables)  # noqa: SLF001 - from one scope to the next
+    return _under(topology, scope)
 
 
-def _under(
-    topology: Topology, nodes: tuple[NodeView, ...], catalogue: Catalogue, tables: dict[frozenset[str], Table]
-) -> Scope:
+def _under(topology: Topology, scope: Scope) -> Scope:
+    """The levels of the scope's nodes by the topology; its tables are kept."""
     if topology.levels is not None:
-        return Scope(topology, Origin.SPEC, topology.levels, nodes, catalogue, tables)
-    if not nodes:
-        return Scope(topology, Origin.OBSERVED, topology.last_levels, nodes, catalogue, tables)
-    bare = Scope(topology, Origin.OBSERVED, (), nodes, catalogue, tables)
-    table = bare.table_with(catalogue.level_keys.union(level.key for level in topology.last_levels))
+        return replace(scope, topology=topology, origin=Origin.SPEC, levels=topology.levels)
+    if not scope.nodes:
+        return replace(scope, topology=topology, origin=Origin.OBSERVED, levels=topology.last_levels)
+    table = scope.table_with(scope.catalogue.level_keys.union(level.key for level in topology.last_levels))
     # Absences begin now: a level that no node carries stays until the controller drops it.
-    effective = effective_levels(topology, table, Absences(), 0.0, catalogue)
-    return replace(bare, levels=effective.levels)
+    effective = effective_levels(topology, table, Absences(), 0.0, scope.catalogue)
+    return replace(scope, topology=topology, origin=Origin.OBSERVED, levels=effective.levels)
+
+
+def _awaited(topology: Topology, nodes: Iterable[NodeView]) -> Iterator[NodeView]:
+    """Nodes without an agent that the topology may select as soon as one has labelled them."""
+    others = [requirement for requirement in topology.selector if not requirement.key.startswith(PREFIX)]
+    for node in nodes:
+        if node.without_agent and not topology.selects(node) and all(requirement.holds(node) for requirement in others):
+            yield node
 
 
 def with_gpus(nodes: Sequence[NodeView]) -> tuple[NodeView, ...]:

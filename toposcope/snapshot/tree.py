@@ -38,6 +38,9 @@ class Domain:
     children: dict[str, "Domain"] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     """Nodes that lack the next level: they are in no domain below, and schedulers ignore them."""
+    left_gpus: int = 0
+    """GPUs on these nodes; as theirs, it is part of `gpus`."""
+    left_free: int = 0
     names: Sequence[str] = ()
     """The nodes of a domain of the narrowest level."""
 
@@ -48,6 +51,13 @@ class Domain:
             yield from self.names
         for child in self.children.values():
             yield from child.hosts
+
+    def leave_out(self, names: Sequence[str], fact: _Fact) -> None:
+        """Note equal nodes, already counted, that lack the next level."""
+        gpus, free, _ = fact
+        self.left_out += names
+        self.left_gpus += gpus * len(names)
+        self.left_free += (free or 0) * len(names)
 
     def add(self, nodes: int, fact: _Fact) -> None:
         """Count equal nodes."""
@@ -121,7 +131,7 @@ def _descend(
     for value in path:
         here.add(len(members), fact)
         if value is None:
-            here.left_out += [name for _, name in members]
+            here.leave_out([name for _, name in members], fact)
             return None
         child = here.children.get(value)
         if child is None:
@@ -138,12 +148,12 @@ def _end(inside: Domain, fact: _Fact, members: Sequence[tuple[str | None, str]])
     depth, children = inside.depth + 1, inside.children
     for value, name in members:
         if value is None:
-            inside.left_out.append(name)
+            inside.leave_out([name], fact)
         elif value in children:
             children[value].add(1, fact)
             children[value].names = [*children[value].names, name]
         else:
-            children[value] = Domain(depth, value, 1, gpus, free, marked, _CHILDLESS, _NOBODY, (name,))
+            children[value] = Domain(depth, value, 1, gpus, free, marked, _CHILDLESS, _NOBODY, names=(name,))
 
 
 _CHILDLESS: Final[dict[str, Domain]] = {}
@@ -159,6 +169,10 @@ def _sort(domain: Domain) -> None:
             _sort(child)
 
 
-def left_out(domain: Domain) -> int:
-    """How many nodes of a domain lack a level."""
-    return len(domain.left_out) + sum(left_out(child) for child in domain.children.values())
+def left_out(domain: Domain) -> tuple[int, int]:
+    """How many nodes of a domain lack a level, and the GPUs on them."""
+    below = [left_out(child) for child in domain.children.values()]
+    return (
+        len(domain.left_out) + sum(nodes for nodes, _ in below),
+        domain.left_gpus + sum(gpus for _, gpus in below),
+    )

@@ -80,6 +80,12 @@ def _coverage(level: Level, domains: int, table: Table) -> Coverage:
     )
 
 
+def lacking_any(levels: Sequence[Level], nodes: Table) -> Sequence[bool]:
+    """For each group of the table whether it lacks one of the levels; empty if none does."""
+    columns = [column.values for level in levels if (column := nodes.column(level.key)).missing]
+    return [None in values for values in zip(*columns, strict=True)]
+
+
 def nodes_needed(total: int, percent: int) -> int:
     """How many of `total` nodes must carry a key that makes a level."""
     return -(-total * percent // 100)

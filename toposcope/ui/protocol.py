@@ -104,7 +104,13 @@ class View(_Struct):
     levels: list[LevelView]
     """Broadest first; then those with `in_topology` false."""
     nodes: int
+    """All that it selects."""
     gpus: int
+    left_out: int
+    """Those of the nodes that lack a level."""
+    left_out_gpus: int
+    without_agent: int
+    """Nodes with GPUs that are not among `nodes` only because no agent has labelled them."""
     conditions: list[ConditionView]
     """As in the status; the page shows those that are not True as banners, advisory ones less prominently."""
     problems: list[str]

@@ -10,7 +10,7 @@ import msgspec
 from toposcope.api.cluster_topology import Topology, read
 from toposcope.api.conditions import ADVISORY
 from toposcope.api.label_keys import GPU_PRODUCT, GPUS
-from toposcope.snapshot.levels import crossings_of, level_views
+from toposcope.snapshot.levels import crossings_of, left_out_of, level_views
 from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.snapshot.scope import Scope, rescope, select_scope
 from toposcope.snapshot.suggest import suggest
@@ -146,6 +146,7 @@ def _summary(
     gpus: int | None = None,
 ) -> protocol.View:
     topology = selected.topology
+    left_out = left_out_of(selected)
     return protocol.View(
         id=view_id,
         name=name,
@@ -155,6 +156,9 @@ def _summary(
         levels=msgspec.convert(level_views(selected, sized=False), list[protocol.LevelView], from_attributes=True),
         nodes=len(selected.nodes),
         gpus=sum(node.gpus for node in selected.nodes) if gpus is None else gpus,
+        left_out=len(left_out),
+        left_out_gpus=sum(node.gpus for node in left_out),
+        without_agent=len(selected.without_agent),
         conditions=list(_conditions(topology)) if topology else [],
         problems=[*(topology.problems if topology else ()), *crossings_of(selected)],
     )

@@ -2,13 +2,15 @@
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
+from operator import mul
 from types import MappingProxyType
 from typing import Final
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import AGENTS_REPORTING, FABRIC_HEALTHY, HIERARCHY_CONSISTENT, LEVELS_COVERED, Condition
 from toposcope.api.effective_levels import Absences, EffectiveLevels, effective_levels, reported
-from toposcope.api.label_keys import GPU_PRESENT, GPUS
+from toposcope.api.label_keys import GPU_PRESENT, GPUS, NVLINK_DOMAIN
 from toposcope.controller.assess import availability
 from toposcope.controller.assess.covered import covered_condition
 from toposcope.controller.assess.diagnostics import Diagnostic, diagnostics
@@ -16,7 +18,7 @@ from toposcope.controller.assess.health import Health, fabric_condition, health
 from toposcope.controller.assess.selection import selected
 from toposcope.controller.segments import Segments, observe
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
-from toposcope.topology.hierarchy import Coverage, ambiguous_paths, cover, crossings, some_names
+from toposcope.topology.hierarchy import Coverage, ambiguous_paths, cover, crossings, lacking_any, some_names
 from toposcope.topology.label_values import MOST_COUNT, count_of
 from toposcope.topology.levels import Level
 from toposcope.topology.node import NodeFacts, Traits
@@ -39,6 +41,8 @@ class Assessment:
     selected: Table
     nodes: int = 0
     gpus: int = 0
+    left_out: tuple[int, int] = (0, 0)
+    """Those of the nodes that lack a level, and of the GPUs."""
     unavailable: tuple[str, ...] = ()
     """Required levels that are gone."""
     publishable: tuple[Level, ...] | None = None
@@ -101,6 +105,7 @@ def assess(
     return Assessment(
         nodes=len(chosen),
         gpus=report.gpus,
+        left_out=_left_out(effective.levels, chosen),
         effective=effective,
         coverage=coverage,
         conditions=(
@@ -119,6 +124,13 @@ def assess(
         segments=segments,
         diagnostics=diagnostics(topology, chosen, effective.levels, catalogue, segment_keys),
     )
+
+
+def _left_out(levels: Sequence[Level], nodes: Table) -> tuple[int, int]:
+    lacking = lacking_any(levels, nodes)
+    weights = [*compress(nodes.weights, lacking)]
+    gpus = sum(map(mul, weights, (group.hardware.gpus for group in compress(nodes.groups, lacking))))
+    return sum(weights), gpus
 
 
 def _required(topology: Topology, effective: EffectiveLevels, segments: Segments | None) -> Iterable[str]:
@@ -158,7 +170,9 @@ def _implausible(nodes: Table) -> list[str]:
 
 
 def _is_silent(node: Traits) -> bool:
-    return node.label(GPUS) is None and bool(node.gpus or node.label(GPU_PRESENT) == "true")
+    """Whether a node has GPUs that no agent has counted; labels may be left of an agent of former times."""
+    gpus = node.gpus or node.label(GPU_PRESENT) == "true" or node.label(NVLINK_DOMAIN) is not None
+    return node.label(GPUS) is None and bool(gpus)
 
 
 def _consistent(levels: Sequence[Level], nodes: Table, by_value: Mapping[str, str]) -> Condition:

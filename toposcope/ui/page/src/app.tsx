@@ -226,6 +226,9 @@ const NO_VIEW: View = {
   levels: [],
   nodes: 0,
   gpus: 0,
+  leftOut: 0,
+  leftOutGpus: 0,
+  withoutAgent: 0,
   conditions: [],
   problems: [],
 };

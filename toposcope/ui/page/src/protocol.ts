@@ -57,8 +57,13 @@ export interface View {
   parent: string | null;
   origin: "spec" | "observed" | "inferred";
   levels: LevelView[];
+  /** All that it selects; those that lack a level are counted apart too. */
   nodes: number;
   gpus: number;
+  leftOut: number;
+  leftOutGpus: number;
+  /** Nodes with GPUs that only wait for an agent; not among `nodes`. */
+  withoutAgent: number;
   conditions: ConditionView[];
   problems: string[];
 }

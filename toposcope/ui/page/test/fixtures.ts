@@ -24,7 +24,7 @@ export function level(domain: string, inTopology = true): LevelView {
 }
 
 export function view(id: string, levels: LevelView[] = LEVELS.map((domain) => level(domain))): View {
-  const nothing = { nodes: 0, gpus: 0, conditions: [], problems: [] };
+  const nothing = { nodes: 0, gpus: 0, leftOut: 0, leftOutGpus: 0, withoutAgent: 0, conditions: [], problems: [] };
   return { id, name: id, kind: "topology", parent: null, origin: "observed", levels, ...nothing };
 }
 
