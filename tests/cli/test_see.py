@@ -160,7 +160,7 @@ def test_the_tree_of_a_large_cluster_fits_a_screen(tmp_path: Path, toposcope: Co
     lines = toposcope(f"tree --from {saved}", code=None).out.splitlines()
     assert len(lines) < 50
     assert lines[-1].startswith("below, and not shown: nvlink-domain > host; toposcope tree --depth 4 and more")
-    assert len(toposcope(f"tree --all --from {saved}", code=None).out.splitlines()) > 1000
+    assert len(toposcope(f"tree --all --from {saved}", code=None).out.splitlines()) > 300
 
 
 def test_nodes_by_name(gaps: str, toposcope: Command) -> None:

@@ -77,7 +77,7 @@ def test_printer_columns_point_at_fields_that_exist(crd: Schema) -> None:
     (version,) = crd["spec"]["versions"]
     known = {path for path, _ in fields(schema_of(crd), "")}
     columns = {c["name"]: c for c in version["additionalPrinterColumns"]}
-    assert list(columns) == ["Ready", "LevelsAvailable", "Levels", "Nodes", "GPUs", "Age", "Message"]
+    assert list(columns) == ["Ready", "LevelsAvailable", "Levels", "Nodes", "GPUs", "LeftOut", "Age", "Message"]
     for name, column in columns.items():
         path = re.sub(r"\[\?\(.*?\)\]", "[]", column["jsonPath"]).removeprefix(".")
         assert path in known or path == "metadata.creationTimestamp", name
