@@ -217,7 +217,7 @@ def test_the_owner_is_the_controller_or_the_only_one(owners: list[Any], expected
 def test_an_object_that_repeats_its_owner_asks_for_nothing(kind: str, owned_by: str, asks: bool) -> None:
     annotations = {"kai.scheduler/topology-required-placement": RACK}
     metadata = {"annotations": annotations, "ownerReferences": [owner(owned_by, "1", controller=True)]}
-    spec = {"topologyConstraint": {"requiredTopologyLevel": RACK}}
+    spec = {"topologyConstraint": {"topology": "network", "requiredTopologyLevel": RACK}}
     assert bool(read(KINDS[kind], manifest(metadata=metadata, spec=spec)).requests) == asks
 
 

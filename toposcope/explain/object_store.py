@@ -49,6 +49,7 @@ TOPOLOGY_KINDS: Final = {
     "Dynamo": (BINDING, OLD_BINDING),
     "Grove": (BINDING, OLD_BINDING),
     "KAI": (kai.TOPOLOGY,),
+    "Run:ai": (kai.TOPOLOGY,),
     "Kueue": (kueue.TOPOLOGY,),
 }
 """The topology resource that each system reads, any one of these; LeaderWorkerSet and JobSet read node labels only."""

@@ -32,6 +32,7 @@ FEATURE_RULES: Final = (
     "queue-exists",
     "flavor-topology",
     "wrong-place",
+    "kai-topology",
 )
 _OWN_STEP: Final = frozenset((*_TOPOLOGY_RULES, *_LEVEL_RULES, *_HIERARCHY_RULES, *FEATURE_RULES))
 """Rules that a step of their own reports."""

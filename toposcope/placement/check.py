@@ -11,6 +11,7 @@ from toposcope.integrations.framework.constraints import Admission, Decision, Wo
 from toposcope.integrations.framework.document import Finding
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import Held, Reading
+from toposcope.integrations.grove.features import BINDING, OLD_BINDING, named_kai_topology
 from toposcope.integrations.registry import READS, readings, with_documents
 from toposcope.placement.gangs import by_kai
 from toposcope.placement.in_order import in_order
@@ -87,11 +88,35 @@ class Checker:
             another = self.verdict(stage)
             if another and (verdict is None or _ORDER.index(another.kind) > _ORDER.index(verdict.kind)):
                 reading, verdict = replace(reading, workload=stage), another
+        if found := self._kai_differs(reading.workload):
+            reading = replace(reading, findings=(*reading.findings, found))
         if workload := reading.workload:
             decided = self._decided.get(workload.admission) if workload.admission else None
             notes = (*workload.notes, *(decided.notes if decided else ()), self._stand_in(workload))
             reading = replace(reading, workload=replace(workload, notes=tuple(filter(None, notes))))
         return Checked(reading, verdict)
+
+    def _kai_differs(self, workload: Workload | None) -> Finding | None:
+        """Of what Grove passes on to KAI: that KAI has no Topology for it, or one without a level that is asked for."""
+        kai = self.known.read.get("kai")
+        if workload is None or not workload.topology or READS.get(workload.system) != "grove" or not workload.placeable:
+            return None
+        named = (one for one in self.snapshot.published if one.name == workload.topology)
+        binding = next((one for one in named if one.kind in _BINDINGS), None)
+        if kai is None or kai.stand_in or binding is None:
+            return None
+        name = named_kai_topology(binding.document) or binding.name
+        nested = [group for top in workload.groups for group, _ in top.everything()]
+        asked = dict.fromkeys(level.key for group in nested for level in (group.required, group.preferred) if level)
+        if name not in kai.by_name:
+            text = f"KAI has no Topology {name}"
+            fix = "Grove's operator makes it of the binding with KAI v0.12 or later; else Toposcope (spec.publish.kai)"
+        elif lacks := [key for key in asked if not kai.by_name[name].by_key(key)]:
+            text = f"KAI's Topology {name} lacks {listing(lacks, len(lacks))}"
+            fix = f"give it the levels of {binding.handle}"
+        else:
+            return None
+        return Finding("grove/kai-topology", "error", "", f"{text}, so it cannot keep Grove's pods together", fix)
 
     def _stand_in(self, workload: Workload) -> str:
         """That the topology is not the scheduler's own, which is not known; empty where it is."""
@@ -115,9 +140,10 @@ class Checker:
         if not any(group.copies and group.total() for group in workload.groups):
             return None
         levels, nodes = self._place(workload)
+        groups = workload.groups if workload.gang else workload.pod_groups or workload.groups
         if lost := self._lost(workload, levels):
             return Verdict("never", limitation=lost)
-        verdict = judge(workload.groups, levels or workload.levels, nodes, partial=not levels)
+        verdict = judge(groups, levels or workload.levels, nodes, partial=not levels)
         if workload.admission:
             decision = self._decided.get(workload.admission) or workload.admission.decide(nodes)
             self._decided[workload.admission] = decision
@@ -185,6 +211,7 @@ class Checker:
         )
 
 
+_BINDINGS: Final = frozenset(kind.kind for kind in (BINDING, OLD_BINDING))
 MAX_PODS: Final = 110
 """The kubelet's default, where a node does not say."""
 

@@ -36,6 +36,7 @@ from toposcope.integrations.framework.pods import amounts_of, pods_of, requests_
 from toposcope.integrations.framework.system import LEVELS_FIRST, ClusterFacts, Reading, System, is_change
 from toposcope.integrations.framework.unknown_fields import check_fields
 from toposcope.integrations.grove.constraint import Constraint, Note
+from toposcope.integrations.grove.pod_gangs import SCALED, pod_gangs
 from toposcope.topology.levels import Level
 
 _LEVEL_RULES: Final = frozenset({"dynamo/override", "dynamo/override-level", "dynamo/field"})
@@ -143,8 +144,24 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         topology = top.name or overrides.name
     rules = {finding.rule for finding in root.findings if finding.severity == "error"}
     invalid = pathway.grove and (_misunderstood(top, parts, levels) or bool(rules & _LEVEL_RULES))
-    notes = (LEVELS_FIRST,) if invalid else ()
-    return Reading(Workload("Dynamo", handle_of(root), (whole,), topology, placeable=not invalid, notes=notes))
+    notes = [LEVELS_FIRST] if invalid else []
+    # Each multinode component becomes a scaling group, each other one a clique, all with minAvailable 1 (graph.go).
+    gangs = tuple(pod_gangs(whole, {group.name: 1 for group in whole.groups})) if topology else (whole,)
+    if len(gangs) > 1 and whole.required:
+        notes.append(SCALED.format(whole.required.domain))
+    whole_gangs = bool(topology) and all(part.nodes > 1 or part.replicas <= 1 for part in parts)
+    return Reading(
+        Workload(
+            "Dynamo",
+            handle_of(root),
+            (whole,),
+            topology,
+            placeable=not invalid,
+            notes=tuple(notes),
+            gang=True if whole_gangs else None,  # else KAI starts some pods of a clique before the others
+            pod_groups=gangs if len(gangs) > 1 else (),
+        )
+    )
 
 
 SYSTEM: Final = System("Dynamo", lambda document: kind_of(document) == DEPLOYMENTS.key, _read, "grove")

@@ -7,8 +7,13 @@ further replica is a PodGang of its own, with the scaling group's constraint or 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Final
 
 from toposcope.integrations.framework.constraints import Group
+
+SCALED: Final = (
+    "KAI places replicas of a scaling group beyond its minAvailable by themselves: not always in the {} of the others"
+)
 
 
 def pod_gangs(whole: Group, least: Mapping[str, int]) -> Iterator[Group]:

@@ -16,7 +16,7 @@ from toposcope.integrations.grove.admission import check_parts
 from toposcope.integrations.grove.api import POD_CLIQUE_SETS, clique_names
 from toposcope.integrations.grove.constraint import Constraint, Constraints, check_schema, known_topology
 from toposcope.integrations.grove.fields import FIELDS
-from toposcope.integrations.grove.pod_gangs import pod_gangs
+from toposcope.integrations.grove.pod_gangs import SCALED, pod_gangs
 from toposcope.integrations.grove.schedulers import KUBE_SCHEDULER, check_schedulers
 from toposcope.integrations.grove.update import check_unchanged, is_repair
 from toposcope.integrations.kai.api import KAI_SCHEDULER
@@ -36,9 +36,6 @@ _LEVEL_RULES: Final = frozenset(
 """Where one of these is broken, it is not known what has to stay together."""
 _NOT_KEPT: Final = f"{KUBE_SCHEDULER} keeps no topology constraint: where its pods would land is not known"
 _NEVER_BY_KAI: Final = "KAI 0.17 schedules nothing whose preferred level is broader than its required one"
-_SCALED: Final = (
-    "KAI places replicas of a scaling group beyond its minAvailable by themselves: not always in the {} of the others"
-)
 _DISABLED: Final = "topology constraints are not allowed when Topology Aware Scheduling is disabled"
 
 
@@ -78,7 +75,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     if scheduler == KAI_SCHEDULER and nested and not _elastic(template):
         gangs = tuple(pod_gangs(group, _least(template)))
         if len(gangs) > 1 and group.required:
-            notes = (*notes, _SCALED.format(group.required.domain))
+            notes = (*notes, SCALED.format(group.required.domain))
     return Reading(
         Workload(
             "Grove",

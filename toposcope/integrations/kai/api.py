@@ -41,13 +41,16 @@ _CONSTRAINED: Final = {"topologyConstraint": _CONSTRAINT}
 
 
 def requests(root: Field) -> Iterator[LevelRequest]:
-    """The requests of a PodGroup and of its sub-groups, which use its topology when they name none."""
+    """The requests of a PodGroup and of its sub-groups, each of which names its own topology.
+
+    Source: KAI 0.17.0, pkg/scheduler/api/podgroup_info/subgroup_info/factory.go: levels without one have no effect.
+    """
     spec = root / "spec"
-    default = (spec / "topologyConstraint" / "topology").text()
     for group in (spec, *(spec / "subGroups").items()):
         constraint = group / "topologyConstraint"
         levels = ((constraint / "requiredTopologyLevel", True), (constraint / "preferredTopologyLevel", False))
-        yield from requests_at(levels, (constraint / "topology").text() or default)
+        if topology := (constraint / "topology").text():
+            yield from requests_at(levels, topology)
 
 
 def annotated(workload: Field, templates: Iterable[Field] = ()) -> Iterator[LevelRequest]:

@@ -1,0 +1,166 @@
+"""`check`, `explain` and the page's Check on one cluster: whatever schedulers have there, all three say the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.explain.waiting import binding, cluster_topology, kai_topology
+from tests.support.paths import ROOT
+from tests.support.saved import demo_nodes, pod, saved
+from toposcope.explain.context import build_context
+from toposcope.explain.diagnosis import diagnose
+from toposcope.explain.object_store import ObjectStore, ref_of
+from toposcope.explain.ownership import ownership_of
+from toposcope.integrations.kueue import queues
+from toposcope.integrations.watched import PUBLISHED
+from toposcope.placement.check import Checker
+from toposcope.snapshot.files import load_files
+from toposcope.snapshot.model import Snapshot
+from toposcope.topology.platforms import KEYS
+from toposcope.ui.checking import Checks
+
+RACK = "cloud.google.com/gce-topology-subblock"
+KEY_OF = {
+    "zone": "topology.kubernetes.io/zone",
+    "block": "cloud.google.com/gce-topology-block",
+    "rack": RACK,
+    "nvlink-domain": "gpu.topology/nvlink-domain",
+    "host": "kubernetes.io/hostname",
+}
+INNER = ("block", "rack", "nvlink-domain")
+SERVED = [*(kind.name for kind in PUBLISHED), *(kind.name for kind in queues.READ)]
+EXCLUSIVE = {
+    "lws": f"""
+apiVersion: leaderworkerset.x-k8s.io/v1
+kind: LeaderWorkerSet
+metadata: {{name: w, namespace: ml, annotations: {{leaderworkerset.sigs.k8s.io/exclusive-topology: {RACK}}}}}
+spec:
+  replicas: 1
+  leaderWorkerTemplate:
+    size: 2
+    workerTemplate: {{spec: {{containers: [{{name: m, resources: {{limits: {{nvidia.com/gpu: 8}}}}}}]}}}}
+""",
+    "jobset": f"""
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {{name: w, namespace: ml, annotations: {{alpha.jobset.sigs.k8s.io/exclusive-topology: {RACK}}}}}
+spec:
+  replicatedJobs:
+  - name: w
+    template:
+      spec:
+        parallelism: 2
+        template:
+          spec: {{restartPolicy: Never, containers: [{{name: m, resources: {{limits: {{nvidia.com/gpu: 8}}}}}}]}}
+""",
+}
+assert set(KEY_OF) <= set(KEYS)
+
+
+def topologies(
+    name: str = "cluster", *, without: tuple[str, ...] = (), gone: bool = False
+) -> dict[str, dict[str, Any]]:
+    """What Grove, KAI and Kueue read."""
+    levels = [(domain, key) for domain, key in KEY_OF.items() if domain not in without]
+    levels[1:1] = [("gone", "example.com/gone")] if gone else []
+    keys = [key for _, key in levels]
+    of_kueue = kueue("Topology", name, {"levels": [{"nodeLabel": key} for key in keys]})
+    return {
+        "grove": {**binding(*levels), "metadata": {"name": name}},
+        "kai": kai_topology(*keys, name=name),
+        "kueue": of_kueue,
+    }
+
+
+def kueue(kind: str, name: str, spec: dict[str, Any], namespace: str = "") -> dict[str, Any]:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def queue() -> list[dict[str, Any]]:
+    covered = ["cpu", "memory", "nvidia.com/gpu"]
+    flavor = {"name": "gpu", "resources": [{"name": name, "nominalQuota": "100000Gi"} for name in covered]}
+    spec = {"resourceGroups": [{"coveredResources": covered, "flavors": [flavor]}], "namespaceSelector": {}}
+    return [
+        kueue("ResourceFlavor", "gpu", {"topologyName": "cluster"}),
+        kueue("ClusterQueue", "gpus", spec),
+        kueue("LocalQueue", "gpus", {"clusterQueue": "gpus"}, "ml"),
+    ]
+
+
+STATES: dict[str, tuple[list[dict[str, Any]], str]] = {
+    "all there": ([*topologies().values()], ""),
+    "none there": ([], ""),
+    "not served": ([], "grove kai kueue"),
+    "another name": ([*topologies("other").values()], ""),
+    "without the level": ([*topologies(without=INNER).values()], ""),
+    "a level whose label is gone": ([*topologies(gone=True).values()], ""),
+    "nothing for KAI": ([topologies()[system] for system in ("grove", "kueue")], ""),
+    "KAI not served": ([topologies()[system] for system in ("grove", "kueue")], "kai"),
+    "KAI without the level": ([topologies()["grove"], topologies()["kueue"], topologies(without=INNER)["kai"]], ""),
+}
+WELL = {
+    "all there": {"kai", "kueue", "grove", "dynamo", "runai", "lws", "jobset"},
+    "nothing for KAI": {"kueue", "lws", "jobset"},
+    "KAI not served": {"kueue", "lws", "jobset"},
+    "KAI without the level": {"kueue", "lws", "jobset"},
+}
+
+
+def workload(system: str) -> dict[str, Any]:
+    text = EXCLUSIVE.get(system) or (ROOT / "docs" / "examples" / f"{system}.yaml").read_text(encoding="utf-8")
+    document: dict[str, Any] = next(yaml.safe_load_all(text))
+    if system == "kueue":
+        document["metadata"].setdefault("labels", {})["kueue.x-k8s.io/queue-name"] = "gpus"
+    return document
+
+
+def explained(snapshot: Snapshot, store: ObjectStore, document: dict[str, Any]) -> bool:
+    return diagnose(build_context(snapshot, store, ownership_of(store, snapshot, ref_of(document)))).well
+
+
+def on_the_page(snapshot: Snapshot, document: dict[str, Any]) -> bool:
+    return all(
+        check.well
+        for check in Checks(lambda: snapshot, lambda: snapshot).check(yaml.safe_dump(document), (), None).checks
+    )
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("system", ["kai", "kueue", "grove", "dynamo", "runai", "lws", "jobset"])
+def test_check_explain_and_the_page_agree(system: str, state: str, tmp_path: Path) -> None:
+    published, unserved = STATES[state]
+    objects = [cluster_topology(levels=[{"domain": d, "key": k} for d, k in KEY_OF.items()]), *published, *queue()]
+    file = tmp_path / "cluster.json"
+    file.write_text(saved([*demo_nodes(), pod("one", "gb200-01", 1), *objects]), encoding="utf-8")
+    served = {name: not any(of in name for of in unserved.split()) for name in SERVED}
+    snapshot = replace(load_files([str(file)]), served=served)
+    document = workload(system)
+    store = ObjectStore()
+    for item in (*objects, document):
+        store.put(item)
+    checked = all(one.well for one in Checker(snapshot, [document]).check(document))
+    assert checked == (system in WELL.get(state, {"lws", "jobset"}))
+    assert explained(snapshot, store, document) == checked
+    assert on_the_page(snapshot, document) == checked
+
+
+def test_replicas_beyond_the_first_of_a_dynamo_component_need_no_room_beside_it(tmp_path: Path) -> None:
+    """Two replicas of 24 GPUs, each in one rack; either rack has room for one."""
+    document = workload("dynamo")
+    pods = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}}
+    document["spec"] = {
+        "topologyConstraint": {"clusterTopologyName": "cluster", "packDomain": "rack"},
+        "components": [{"name": "decode", "replicas": 2, "multinode": {"nodeCount": 3}, "podTemplate": pods}],
+    }
+    busy = [pod("a", "h200-1", 8), pod("b", "h200-5", 8)]
+    file = tmp_path / "cluster.json"
+    file.write_text(saved([*demo_nodes(), *busy, *topologies().values()]), encoding="utf-8")
+    (checked,) = Checker(load_files([str(file)]), [document]).check(document)
+    assert checked.verdict is not None
+    assert checked.verdict.kind == "fits", checked
