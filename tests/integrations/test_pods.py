@@ -62,10 +62,7 @@ def test_pod_level_resources_replace_the_sum() -> None:
         ({"containers": "none"}, "spec.containers: is 'none', expected a list"),
         (
             {"containers": [container({"cpu": "lots"})]},
-            (
-                "spec.containers[0].resources.requests.cpu: 'lots' is not a quantity; "
-                "write a number such as 8, 500m or 2Gi"
-            ),
+            "spec.containers[0].resources.requests.cpu: 'lots' is not a quantity",
         ),
         ({"containers": [container({"cpu": "-1"})]}, "spec.containers[0].resources.requests.cpu: '-1' is below zero"),
         (

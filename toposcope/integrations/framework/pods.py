@@ -167,7 +167,6 @@ _READERS: Final[dict[tuple[str, str], Callable[[Field], Structure]]] = {
     ("ray.io", "RayService"): _ray("spec", "rayClusterConfig"),
 }
 
-_QUANTITY: Final = "write a quantity such as 8, 500m or 2Gi"
 _DRA: Final = "pods/resource-claims"
 
 
@@ -206,10 +205,11 @@ def amounts_of(quantities: Field) -> dict[str, int]:
             try:
                 value = amount(resource, quantity.value)
             except ValueError as error:
-                quantity.error("pods/quantity", str(error), _QUANTITY)
+                message, _, fix = str(error).partition("; ")
+                quantity.error("pods/quantity", message, fix)
                 continue
             if value < 0:
-                quantity.error("pods/quantity", f"{quantity.value!r} is below zero", _QUANTITY)
+                quantity.error("pods/quantity", f"{quantity.value!r} is below zero", "write 0 or more")
                 continue
             amounts[resource] = value
         elif quantity:
