@@ -99,7 +99,7 @@ def test_its_placeholders_are_no_place(cluster: str, config: str, toposcope: Com
         "host": "n1",
     }
     out = toposcope(f"levels --from {cluster} --config {config}", code=1).out
-    assert "! rack: not a level of the topology, because 1 node lacks it and all 3 must carry it: n1" in out
+    assert "1 node lacks it (1 with the value 'unassigned', which names no place) and all 3 must carry it: n1" in out
 
 
 def test_a_snapshot_brings_them_along(cluster: str, config: str, tmp_path: Path, toposcope: Command) -> None:

@@ -112,7 +112,17 @@ def test_a_value_that_means_unknown_is_no_place() -> None:
     assert "leaf" not in found.effective.path
     message = hints(history)["PartlyCovered", TIER]["message"]
     assert "is on 3 of 4 nodes" in message
-    assert "lacking: n9 (1 of them carry it with a value that means unknown)" in message
+    assert "lacking: n9 (1 with the value 'no-topology', which names no place)" in message
+
+
+def test_a_placeholder_of_a_level_in_effect_is_named_in_hint_and_condition() -> None:
+    history = History()
+    history.look([*nodes(39), gpu_node("n99", {"rack": "no-topology"})])
+    words = "(1 with the value 'no-topology', which names no place)"
+    assert f"1 of 40 nodes lacks level 'rack' ({RACK}): n99 {words}" in history.condition("LevelsCovered")["message"]
+    hint = hints(history)["PlaceholderValue", RACK]
+    assert (hint["nodes"], hint["domain"]) == (39, "rack")
+    assert f"level 'rack' says unknown {words}: n99" in hint["message"]
 
 
 @pytest.mark.parametrize("clique", ["0", "1", "32766"])

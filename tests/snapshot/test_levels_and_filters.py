@@ -30,6 +30,8 @@ def test_a_level_that_some_nodes_lack_is_listed_outside_the_topology() -> None:
     assert [level.domain for level in found if not level.in_topology] == ["rack"]
     assert found[-1].problem == "not a level of the topology, because 1 node lacks it and all 2 must carry it"
     assert found[-1].missing_nodes == ("b",)
+    found = level_views(scoped(view("a"), view("b", rack="no-topology")))
+    assert "because 1 node lacks it (1 with the value 'no-topology', which names no place)" in found[-1].problem
 
 
 def test_a_spec_that_names_a_level_keeps_it_and_says_who_falls_out() -> None:

@@ -37,6 +37,8 @@ class LevelView:
     missing: int
     missing_nodes: tuple[str, ...]
     """The first names."""
+    placeholders: str
+    """How many of them carry the label with a value that names no place, in words; empty if none does."""
     needed: int
     """Nodes that must carry a label to make it a level."""
     usable: int
@@ -65,10 +67,11 @@ class LevelView:
         if not self.in_topology:
             lack = "1 node lacks" if self.missing == 1 else f"{self.missing:,} nodes lack"
             everybody = "all" if self.needed == self.nodes + self.missing else "at least"
-            return f"not a level of the topology, because {lack} it and {everybody} {self.needed:,} must carry it"
+            why = f"{lack} it{self.placeholders} and {everybody} {self.needed:,} must carry it"
+            return f"not a level of the topology, because {why}"
         if self.missing:
             lack = "1 node lacks it and falls" if self.missing == 1 else f"{self.missing} nodes lack it and fall"
-            return f"{lack} out of the topology"
+            return f"{lack} out of the topology{self.placeholders}"
         return ""
 
 
@@ -101,6 +104,7 @@ def level_views(scope: Scope, *, sized: bool = True) -> tuple[LevelView, ...]:
                 nodes=covered.nodes,
                 missing=covered.missing,
                 missing_nodes=covered.missing_nodes,
+                placeholders=covered.placeholders,
                 needed=needed,
                 usable=covered.usable,
                 by_spec=name in spec or key in spec,
@@ -112,7 +116,7 @@ def level_views(scope: Scope, *, sized: bool = True) -> tuple[LevelView, ...]:
     for name in dict.fromkeys((*spec, *workloads, *preferring)):
         if name not in known:
             requested = name in spec, workloads.get(name, 0), preferring.get(name, 0)
-            views.append(LevelView(name, "", False, 0, None, 0, len(scope.nodes), (), needed, 0, *requested))
+            views.append(LevelView(name, "", False, 0, None, 0, len(scope.nodes), (), "", needed, 0, *requested))
     return tuple(views)
 
 

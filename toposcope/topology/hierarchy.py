@@ -14,7 +14,7 @@ from toposcope.topology.catalogue import Catalogue
 from toposcope.topology.levels import Level
 from toposcope.topology.node import OWN_VALUES, Labelled, NodeFacts
 from toposcope.topology.platforms import PLACEHOLDERS
-from toposcope.topology.table import Table, table_of
+from toposcope.topology.table import Table, table_of, totals
 from toposcope.topology.text import listing
 
 USUAL_COVERAGE: Final = 95
@@ -35,6 +35,8 @@ class Coverage:
     missing: int
     missing_nodes: tuple[str, ...]
     """The first `MOST_NAMES` names, sorted."""
+    placeholders: str = field(default="", compare=False)
+    """As in `placeholder_words`."""
 
 
 @dataclass(slots=True)
@@ -57,6 +59,14 @@ def some_names(names: Sequence[str], total: int | None = None) -> str:
     return listing(names, MOST_NAMES, total)
 
 
+def placeholder_words(nodes: Table, key: str) -> str:
+    """How many nodes lack a level though they carry its label, and its value, in brackets; empty if none does."""
+    labels = zip(nodes.labels(key), nodes.weights, strict=True)
+    found = totals((repr(label), count) for label, count in labels if label in nodes.placeholders)
+    listed = ", ".join(f"{count:,} with the value {value}" for value, count in sorted(found.items()))
+    return f" ({listed}, which names no place)" if found else ""
+
+
 def cover(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> tuple[Coverage, ...]:
     """The coverage of each level over `nodes`, in the order of `levels`."""
     table = table_of(nodes)
@@ -77,6 +87,7 @@ def _coverage(level: Level, domains: int, table: Table) -> Coverage:
         usable=sum(compress(table.usable, there)),
         missing=column.missing,
         missing_nodes=table.first_names(map(not_, there), MOST_NAMES),
+        placeholders=placeholder_words(table, level.key),
     )
 
 

@@ -7,7 +7,14 @@ from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import LEVELS_COVERED, Condition
 from toposcope.api.label_keys import GPU_PRODUCT
 from toposcope.topology.catalogue import Catalogue
-from toposcope.topology.hierarchy import MOST_NAMES, Coverage, nodes_needed, partly_carried, some_names
+from toposcope.topology.hierarchy import (
+    MOST_NAMES,
+    Coverage,
+    nodes_needed,
+    partly_carried,
+    placeholder_words,
+    some_names,
+)
 from toposcope.topology.levels import Level
 from toposcope.topology.node import Traits
 from toposcope.topology.table import Table
@@ -26,7 +33,7 @@ def covered_condition(
     total = len(nodes)
     gaps = [
         f"{c.missing} of {total} nodes {plural(c.missing, 'lacks', 'lack')} level '{c.level.domain}' "
-        f"({c.level.key}): {some_names(c.missing_nodes, c.missing)}"
+        f"({c.level.key}): {some_names(c.missing_nodes, c.missing)}{c.placeholders}"
         for c in coverage
         if c.missing
     ]
@@ -40,22 +47,22 @@ def covered_condition(
             if len(lacking) > carrying:
                 odd.append(_odd(nodes, level, carrying))
             elif lacking:
-                usual.append(_below(topology, level, carrying, total, lacking))
+                usual.append(_below(topology, level, carrying, total, lacking, placeholder_words(nodes, level.key)))
     if not gaps and not usual:
         return Condition(LEVELS_COVERED, "True", "AllNodesCovered", "; ".join([covered, *odd]))
     text = "; ".join([*gaps, *([_LEFT_OUT] if gaps else []), *usual, *odd])
     return Condition(LEVELS_COVERED, "False", "NodesMissingLevels", text)
 
 
-def _below(topology: Topology, level: Level, carrying: int, total: int, lacking: Sequence[str]) -> str:
-    """About a key that too few nodes carry."""
+def _below(topology: Topology, level: Level, carrying: int, total: int, lacking: Sequence[str], words: str) -> str:
+    """About a key that too few nodes carry; `words` are those about placeholders."""
     needed = nodes_needed(total, topology.min_coverage)
     enough = f"all {total}" if needed == total else f"at least {needed}"
     who = plural(len(lacking), "it", "them")
     return (
         f"'{level.domain}' ({level.key}) is on {carrying} of {total} nodes and no level, because {enough} must carry "
-        f"it (spec.minCoveragePercent {topology.min_coverage}); lacking: {some_names(lacking)}; label {who}, or lower "
-        f"the percentage, and schedulers leave {who} out"
+        f"it (spec.minCoveragePercent {topology.min_coverage}); lacking: {some_names(lacking)}{words}; "
+        f"label {who}, or lower the percentage, and schedulers leave {who} out"
     )
 
 

@@ -2,12 +2,11 @@
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress
 from typing import Final
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.topology.catalogue import NEAR_MISS, NOT_ACCEPTED, RETIRED_KEY, Advice, Catalogue
-from toposcope.topology.hierarchy import MOST_NAMES, some_names
+from toposcope.topology.hierarchy import MOST_NAMES, placeholder_words, some_names
 from toposcope.topology.levels import Level
 from toposcope.topology.node import OWN_VALUES
 from toposcope.topology.table import Table
@@ -15,10 +14,11 @@ from toposcope.topology.text import plural
 
 PARTLY_COVERED: Final = "PartlyCovered"
 KEYS_DISAGREE: Final = "KeysDisagree"
+PLACEHOLDER: Final = "PlaceholderValue"
 MOST: Final = 16
 """As in the CRD."""
 
-_IN_ORDER: Final = (NEAR_MISS, NOT_ACCEPTED, PARTLY_COVERED, KEYS_DISAGREE, RETIRED_KEY)
+_IN_ORDER: Final = (NEAR_MISS, NOT_ACCEPTED, PLACEHOLDER, PARTLY_COVERED, KEYS_DISAGREE, RETIRED_KEY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,14 @@ def diagnostics(
     """
     present = frozenset().union(*nodes.key_sets)
     results = [*_of_spec(topology, nodes, catalogue), *_advised(nodes, levels, present, catalogue)]
+    for level in levels:
+        if words := placeholder_words(nodes, level.key):
+            names = nodes.first_names([label in nodes.placeholders for label in nodes.labels(level.key)], MOST_NAMES)
+            text = (
+                f"{level.key} of level '{level.domain}' says unknown{words}: {', '.join(names)}; they lack the "
+                "level until who writes it has a place for them"
+            )
+            results.append(Diagnostic(level.key, level.domain, PLACEHOLDER, _carrying(nodes, level.key), text))
     if topology.levels is None:
         used = {level.domain: level.key for level in levels}
         for key in sorted(present & catalogue.level_keys, key=catalogue.rank.__getitem__):
@@ -97,12 +105,10 @@ def _partly(nodes: Table, domain: str, key: str) -> Iterator[Diagnostic]:
     if not column.missing:
         return
     lacking = nodes.first_names([value is None for value in column.values], MOST_NAMES)
-    unknown = column.missing - sum(compress(nodes.weights, [label is None for label in nodes.labels(key)]))
-    placeholders = f" ({unknown} of them carry it with a value that means unknown)" if unknown else ""
     carrying = len(nodes) - column.missing
     text = (
         f"level '{domain}' ({key}) is on {carrying} of {len(nodes)} nodes, so it is not published: schedulers would "
-        f"leave out the others; lacking: {some_names(lacking, column.missing)}{placeholders}"
+        f"leave out the others; lacking: {some_names(lacking, column.missing)}{placeholder_words(nodes, key)}"
     )
     yield Diagnostic(key, domain, PARTLY_COVERED, carrying, text)
 
