@@ -54,6 +54,7 @@ COPY --from=build /opt/toposcope /opt/toposcope
 ENV PATH=/opt/toposcope/bin:$PATH \
     # Python speaks UTF-8 in this locale as in any other, and the C library loads no tables for it.
     LC_ALL=C \
+    MALLOC_ARENA_MAX=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
 USER 65532:65532

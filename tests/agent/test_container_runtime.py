@@ -82,9 +82,9 @@ def test_a_bus_that_cannot_be_seen_proves_nothing() -> None:
 
 def test_what_this_container_was_given(tmp_path: Path) -> None:
     environ = {"NVIDIA_VISIBLE_DEVICES": "all", "HOME": "/"}
-    assert container_facts(environ, tmp_path) == (("NVIDIA_VISIBLE_DEVICES", "all"), ("nvidiactl", "absent"))
+    assert container_facts(environ, str(tmp_path)) == (("NVIDIA_VISIBLE_DEVICES", "all"), ("nvidiactl", "absent"))
     (tmp_path / "nvidiactl").touch()
-    assert ("nvidiactl", "present") in container_facts({}, tmp_path)
+    assert ("nvidiactl", "present") in container_facts({}, str(tmp_path))
 
 
 def test_the_kernel_module_is_seen_in_sysfs(tmp_path: Path) -> None:

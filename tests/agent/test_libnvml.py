@@ -1,6 +1,6 @@
 """NVIDIA's binding on a library in C, found as an agent finds the driver's: each machine is what the simulation says.
 
-The library is tests/support/libnvml/nvml.c. Whoever changes a struct, a version or a function's name in one of the two
+The library is tools/libnvml/nvml.c. Whoever changes a struct, a version or a function's name in one of the two
 descriptions of NVML, the simulated one in Python or this one, finds them at odds here.
 """
 
@@ -21,9 +21,10 @@ import psutil
 import pynvml
 import pytest
 
-from tests.support.libnvml.build import environment, library, lines_of, write_table
 from tests.support.machines import changed, probed
+from tests.support.nvml_library import library
 from tests.support.paths import ROOT
+from tools.libnvml.build import environment, lines_of, write_table
 from toposcope.agent.describe import describe
 from toposcope.agent.fabric import registration
 from toposcope.agent.nvml.channel import REQUEST
@@ -78,7 +79,7 @@ def simulated(machine: Machine | str, faults: Faults | None = None) -> Simulated
 @pytest.fixture(scope="module")
 def through_c() -> Iterator[Probe]:
     """Probes a machine, given by its table and sysfs, in an agent that found the library through its environment."""
-    command = [sys.executable, "-m", "tests.support.libnvml.prober"]
+    command = [sys.executable, "-m", "tests.support.nvml_prober"]
     given = os.environ | environment(library(), Path(os.devnull))
     with subprocess.Popen(command, env=given, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as prober:
         assert prober.stdin
@@ -272,6 +273,19 @@ def test_a_library_that_hangs_is_named_and_killed_and_the_next_probe_works(start
     assert not psutil.pid_exists(worker.pid)
     agent.break_by()
     assert agent.probe() == whole
+
+
+def test_what_is_remembered_is_asked_again_each_tenth_time_and_whenever_anything_changes(start: Start) -> None:
+    agent = start()
+    whole = agent.probe()
+    agent.break_by("nvmlDeviceGetNvLinkRemoteDeviceType 0 0 = 0 255")
+    assert [agent.probe() == whole for _ in range(10)] == [True] * 9 + [False]
+    agent.break_by()
+    assert agent.probe() != whole
+    agent.break_by("nvmlDeviceGetFieldValues 1 165 0 = 0 1 0")
+    changed = agent.probe()
+    assert changed.gpus[0] == whole.gpus[0]
+    assert changed.gpus[1].links[0].state == 0
 
 
 def test_a_count_that_cannot_be_ends_the_process_that_saw_it(start: Start) -> None:

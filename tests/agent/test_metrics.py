@@ -38,7 +38,7 @@ class Scraped:
     def __init__(self, worker: int | None = None, *, pairs: bool = False) -> None:
         self.registry = CollectorRegistry()
         self.metrics = AgentMetrics()
-        self.registry.register(AgentCollector(self.metrics, lambda: worker, pairs=pairs))
+        self.registry.register(AgentCollector(self.metrics, lambda: worker, pairs=pairs))  # type: ignore[arg-type]  # it takes whatever has the attributes
 
     def value(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(PREFIX + name, labels)

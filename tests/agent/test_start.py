@@ -10,11 +10,12 @@ import pytest
 
 from toposcope.agent.gc_tuning import loading
 
-LATER = {"http.server", "prometheus_client", "psutil", "toposcope.agent.collector"}
+LATER = {"toposcope.agent.collector", "toposcope.telemetry.families", "toposcope.telemetry.handler"}
 """What the first request for metrics or health loads."""
 
 NEVER = {
     *("asyncio", "dataclasses", "inspect", "kubernetes", "msgspec", "multiprocessing", "rich", "subprocess", "uuid"),
+    *("html", "http.server", "lzma", "mimetypes", "prometheus_client", "psutil"),
     *("yaml", "toposcope.controller", "toposcope.simulator", "toposcope.snapshot"),
 }
 """Costly modules of the standard library, and what only the other programs use."""
@@ -27,9 +28,10 @@ WORKER = LATER | NEVER | {"http.client", "logging", "pickle", "ssl", "toposcope.
     ("loaded", "not_loaded"),
     [
         ("toposcope.cli.agent, toposcope.agent.run", AGENT),
+        ("toposcope.agent.run, " + ", ".join(sorted(LATER)), NEVER),
         ("toposcope.agent.nvml.process, toposcope.agent.nvml.worker", WORKER),
     ],
-    ids=["agent", "worker"],
+    ids=["agent", "agent that is scraped", "worker"],
 )
 def test_only_what_is_needed_is_loaded(loaded: str, not_loaded: set[str]) -> None:
     assert _output(f"import sys, {loaded}; print(*sorted({not_loaded!r} & set(sys.modules)))") == []

@@ -13,7 +13,7 @@ from toposcope.kube.client import Request
 from toposcope.kube.config import load
 from toposcope.kube.requests import get
 from toposcope.simulator.apiserver import EmbeddedApiServer
-from toposcope.telemetry.handler import new_registry
+from toposcope.telemetry.prometheus import new_registry
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 MAKE = Request("POST", LEASES, {}, b'{"metadata":{"name":"x","namespace":"default"}}')

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e.cluster import Cluster
-from tests.support.libnvml.build import library, lines_of, write_table
+from tests.support.nvml_library import library
+from tools.libnvml.build import lines_of, write_table
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
 

@@ -9,7 +9,13 @@ import pytest
 
 USER = 65532
 # What a pod has of an environment, as far as it matters: no HOME, no TMPDIR.
-ENVIRONMENT = {"LC_ALL": "C", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONOPTIMIZE": "2", "PYTHONUNBUFFERED": "1"}
+ENVIRONMENT = {
+    "LC_ALL": "C",
+    "MALLOC_ARENA_MAX": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONOPTIMIZE": "2",
+    "PYTHONUNBUFFERED": "1",
+}
 # The root file system read-only, devices, processes, and nothing else that is mounted. Every shell is gone. An
 # interpreter in a folder that is closed to others (such as /root) is shown at its place, with nothing else of it.
 _ENTER = """

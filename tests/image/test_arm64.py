@@ -55,6 +55,6 @@ def alignments(library: Path) -> Iterator[int]:
 def test_native_code_fits_pages_of_64_kib(packages: Path) -> None:
     libraries = [path for path in packages.rglob("*.so*") if path.is_file()]
     names = {path.relative_to(packages).parts[0] for path in libraries}
-    assert {"msgspec", "psutil", "yaml"} <= names
+    assert {"msgspec", "yaml"} <= names
     narrow = {str(path.relative_to(packages)): min(alignments(path)) for path in libraries}
     assert {name: found for name, found in narrow.items() if found % PAGE} == {}

@@ -19,7 +19,7 @@ from tools.apiserver.server import free_port
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME, NVLINK_DOMAIN
 from toposcope.controller.metrics import LeaderMetrics, WatchMetrics
-from toposcope.telemetry.handler import new_registry, page
+from toposcope.telemetry.prometheus import new_registry, page
 from toposcope.telemetry.server import TelemetryServer
 
 if TYPE_CHECKING:

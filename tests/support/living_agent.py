@@ -111,7 +111,7 @@ class Node:
         self.cluster = Cluster()
         self.registry = CollectorRegistry()
         metrics = AgentMetrics()
-        self.registry.register(AgentCollector(metrics))
+        self.registry.register(AgentCollector(metrics))  # type: ignore[arg-type]  # it takes whatever has the attributes
         self.seconds = 0.0
         self.probes = 0
         self.agent = Agent(

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
-from toposcope.telemetry.handler import Page, page
+from toposcope.telemetry.handler import Page
+from toposcope.telemetry.prometheus import page
 from toposcope.telemetry.server import TelemetryServer
 
 

@@ -13,14 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import psutil
 import pynvml
 
+from tools.bench import floor
+from tools.bench.machine import Machine, make
 from tools.bench.recompute import cpu
-from tools.bench.record import RecordedMachine, record
-from tools.bench.replay import Replay
 from tools.bench.report import Figure, Peer, Sample, Target
 from tools.bench.usage import Memory, busy, cpu_seconds, idle, memory, tree
 from tools.bench.workspace import ApiServer, Program, program, scratch
@@ -35,6 +35,8 @@ _INTERVAL: Final = 60.0
 _MIB: Final = 1 << 20
 _PATIENCE: Final = 20.0
 _ROLES: Final = ("agent", "worker")
+_OVER_FLOOR: Final = 1.3
+"""So many times a worker may hold what its NVML calls alone do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class Site:
 
     folder: Path
     server: ApiServer
-    machine: RecordedMachine
+    machine: Machine
 
     def environment(self, node: str) -> dict[str, str]:
         """That of an agent's container."""
@@ -54,7 +56,7 @@ class Site:
 def site_with(nodes: int) -> Iterator[Site]:
     """A site with so many bare Nodes, `node-0` and on."""
     with scratch() as folder, ApiServer(folder, machines=nodes) as server:
-        yield Site(folder, server, record(PROFILE, folder))
+        yield Site(folder, server, make(PROFILE, folder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,47 +108,48 @@ def memory_figures(*, quick: bool) -> Iterator[Figure]:
     """Memory of the process tree after three probes, one write and as many scrapes as that took."""
     runs = 1 if quick else 3
     with site_with(1 + runs) as site:
-        trees, parts = zip(*[_agent_memory(site, f"node-{run}") for run in range(1 + runs)][1:], strict=True)
-        bare, one_pass = (
-            [_memory_of(name, site) for _ in range(1 + runs)][1:] for name in ("interpreter", "nvml_pass")
-        )
-    peers = (
-        Peer("interpreter with ssl, http.client, json", _mib([held.total for held in bare])),
-        Peer("interpreter after one NVML pass", _mib([held.total for held in one_pass])),
-    )
-    yield Figure("agent, whole process tree", _mib([held.total for held in trees]), Target(36), peers)
-    yield Figure(
-        "  of it anonymous",
-        _mib([held.anonymous for held in trees]),
-        Target(20),
-        (
-            Peer("interpreter", _mib([held.anonymous for held in bare])),
-            Peer("one NVML pass", _mib([held.anonymous for held in one_pass])),
-        ),
-    )
-    yield Figure("  as PSS beside this benchmark", _mib([held.pss for held in trees]))
-    for role, values in zip(_ROLES, zip(*parts, strict=True), strict=True):
-        yield Figure(f"  {role}, PSS", _mib([value.pss for value in values]))
-        yield Figure(f"  {role}, anonymous (shared pages split)", _mib([value.anonymous for value in values]))
+        trees, agents, workers = zip(*[_agent_memory(site, f"node-{run}") for run in range(1 + runs)][1:], strict=True)
+        limits = {
+            name: [_memory_of(program, site, bare=bare) for _ in range(1 + runs)][1:]
+            for name, program, bare in (
+                ("interpreter with ssl, http.client, json", "interpreter", False),
+                ("only its NVML calls", "nvml_calls", True),
+            )
+        }
+    yield _held("agent, whole process tree", trees, "total", Target(36), **limits)
+    yield _held("  of it anonymous", trees, "anonymous", Target(20), **limits)
+    yield _held("  as PSS beside this benchmark", trees, "pss")
+    calls = limits.popitem()
+    for role, runs_of_it in (("agent", agents), ("worker", workers)):
+        yield _held(f"  {role}, PSS", runs_of_it, "pss")
+        if role == "agent":
+            yield _held("  agent, anonymous (shared pages split)", agents, "anonymous")
+    for what, part in (("anonymous (shared pages split)", "anonymous"), ("with the pages of files in full", "total")):
+        floor = max(getattr(held, part) for held in calls[1]) / _MIB
+        yield _held(f"  worker, {what}", workers, part, Target(_OVER_FLOOR * floor, limit=floor), **dict([calls]))
 
 
-def _agent_memory(site: Site, node: str) -> tuple[Memory, list[Memory]]:
+def _held(what: str, runs: Sequence[Memory], part: str, target: Target | None = None, **peers: list[Memory]) -> Figure:
+    """One part of what several runs held."""
+    ours, *others = (
+        Sample(tuple(getattr(memory, part) / _MIB for memory in each), "MiB") for each in (runs, *peers.values())
+    )
+    return Figure(what, ours, target, tuple(map(Peer, peers, others)))
+
+
+def _agent_memory(site: Site, node: str) -> list[Memory]:
     """Memory of an agent's processes together, and of each."""
     with _agent(site, node, interval=0.5) as agent:
         processes = agent.after_probes(3)
         if len(processes) != len(_ROLES):
             raise agent.program.failure(f"{len(processes)} processes instead of {len(_ROLES)}")
-        return memory(processes), [memory([process]) for process in processes]
+        return [memory(processes), *(memory([process]) for process in processes)]
 
 
-def _memory_of(name: str, site: Site) -> Memory:
-    with program(name, site.environment("node-0"), site.folder) as running:
+def _memory_of(name: str, site: Site, *, bare: bool) -> Memory:
+    with program(name, site.environment("node-0"), site.folder, bare=bare) as running:
         running.word()
         return memory(tree(running.pid))
-
-
-def _mib(values: Sequence[int]) -> Sample:
-    return Sample(tuple(value / _MIB for value in values), "MiB")
 
 
 def start_figures(*, quick: bool) -> Iterator[Figure]:
@@ -213,23 +216,23 @@ def probe_figures(*, quick: bool) -> Iterator[Figure]:
     runs = 20 if quick else 100
     (cycle, waiting) = cycle_figures(quick=quick)
     with scratch() as folder:
-        machine = record(PROFILE, folder)
-        replay, sysfs = Replay(machine.tape), Sysfs(machine.sysfs)
-        nvml = Nvml(replay)
+        machine = make(PROFILE, folder)
+        machine.load()
+        nvml, sysfs = Nvml(pynvml), Sysfs(machine.sysfs)
         noted = _NotedFiles()
         noting = Sysfs(machine.sysfs, noted)
         probe(nvml, noting, None)
         noted.asked.clear()  # what is read once in a process is no part of a cycle
         probe(nvml, noting, None)
         files = [file for file in noted.asked if os.path.exists(file)]  # noqa: PTH110 - a string
-        alone = cpu(lambda: _ask(replay, machine.calls), runs)
-        yield replace(cycle, peers=(Peer(f"NVML's share: its {len(machine.calls)} calls alone", alone),))
-        share = Sample((100 * alone.value / cycle.sample.value,), "%")
+        alone, at_rest = (cpu(lambda: floor.ask(calls), runs) for calls in (machine.calls, machine.calls_at_rest))  # noqa: B023 - called at once
+        yield replace(cycle, peers=(Peer(f"NVML's share: its {len(machine.calls_at_rest)} calls alone", at_rest),))
+        share = Sample((100 * at_rest.value / cycle.sample.value,), "%")
         yield Figure("  NVML's share of it", share)
         yield waiting
         yield Figure(
             f"probe of {len(machine.raw.gpus)} GPUs and {len(machine.raw.nics)} NICs, CPU",
-            cpu(lambda: probe(nvml, sysfs, None), runs),
+            cpu(lambda: probe(Nvml(pynvml), sysfs, None), runs),
             None,
             (
                 Peer(f"its {len(machine.calls)} NVML calls alone", alone),
@@ -237,14 +240,6 @@ def probe_figures(*, quick: bool) -> Iterator[Figure]:
             ),
         )
         yield Figure("labels and annotation from a probe, CPU", cpu(lambda: describe(machine.raw, "node-0"), runs))
-
-
-def _ask(replay: Replay, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> None:
-    for function, arguments in calls:
-        try:
-            getattr(replay, function)(*arguments)
-        except pynvml.NVMLError:
-            continue
 
 
 def _read(files: Sequence[str]) -> None:

@@ -18,8 +18,8 @@ import msgspec
 import psutil
 
 from tools.bench.fleet import Hardware
+from tools.bench.machine import make
 from tools.bench.real import ARGUMENTS, REAL_NODES, is_there, real_cluster, statuses, watching
-from tools.bench.record import record
 from tools.bench.report import Figure, Peer, Sample
 from tools.bench.usage import cpu_seconds, idle
 from tools.bench.workspace import MeasurementError, program, scratch
@@ -45,7 +45,7 @@ def agents_figures(*, quick: bool) -> Iterator[Figure]:
         return
     nodes, agents, over = (1_000, 50, 5.0) if quick else (REAL_NODES, _AGENTS, _OVER)
     with scratch() as scratch_folder:
-        raw = record("dgx-h200", scratch_folder).raw
+        raw = make("dgx-h200", scratch_folder).raw
     with real_cluster(nodes) as (folder, environment, client):
         servers = _server_pids()
         names = [

@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from tools.bench.agent import Site, site_with
-from tools.bench.record import record
+from tools.bench.machine import make
 from tools.bench.report import Figure, Peer, Sample, Target
 from tools.bench.workspace import MeasurementError, scratch
 from toposcope.agent.loop import RESYNC_FACTOR, RESYNC_SECONDS, RETRY_FACTOR, Agent
@@ -211,7 +211,7 @@ def fleet_figures(*, quick: bool) -> Iterator[Figure]:
     """Requests a second of 100,000 agents in each moment, computed, beside the replay of 1,000 (300 when quick)."""
     sample = 300 if quick else _SAMPLE
     with scratch() as folder:
-        fleet = Fleet(record("dgx-h200", folder).raw, sample, _ROLLOUT)
+        fleet = Fleet(make("dgx-h200", folder).raw, sample, _ROLLOUT)
     scale = FLEET / sample
     server = fleet.server
 

@@ -1,8 +1,8 @@
 """Programs that the benchmarks start: each function is one process, and loads only what its name says.
 
 Whatever a program imports is part of what is measured, so each imports what it needs when it begins. The environment
-is that of a pod; `BENCH_ACCOUNT` names the folder that stands for its service account, `BENCH_TAPE` the tape of NVML's
-answers and `BENCH_SYSFS` the tree beside it.
+is that of a pod; `BENCH_ACCOUNT` names the folder that stands for its service account, `BENCH_SYSFS` a tree that stands
+for /sys, and `BENCH_CALLS` the NVML calls of a probe.
 """
 
 from __future__ import annotations
@@ -40,18 +40,19 @@ def interpreter() -> int:
     return ready()
 
 
-def nvml_pass() -> int:
-    """The same after every NVML call of one probe: no Python process can look at GPUs and weigh less."""
-    from pathlib import Path
+def nvml_calls() -> int:
+    """Every NVML call of a probe, by NVIDIA's binding alone."""
+    import marshal
 
-    from tools.bench.replay import Replay
-    from toposcope.agent.nvml.gateway import Nvml
-    from toposcope.agent.probe import probe
-    from toposcope.agent.sysfs import Sysfs
+    import pynvml
 
-    nvml = Nvml(Replay(Path(os.environ["BENCH_TAPE"])))
-    probe(nvml, Sysfs(Path(os.environ["BENCH_SYSFS"])), nvml.start())
-    return interpreter()
+    from tools.bench.floor import ask
+
+    with open(os.environ["BENCH_CALLS"], "rb") as file:  # noqa: PTH123 - pathlib is no part of a floor
+        calls = marshal.load(file)  # noqa: S302 - this run wrote it
+    pynvml.nvmlInit()
+    ask(calls)
+    return ready()
 
 
 def patch() -> int:
@@ -164,14 +165,18 @@ def ui() -> int:
 
 
 def agent() -> int:
-    """`toposcope agent` as it runs in a pod, except for the hardware: NVML's answers come from a tape."""
+    """`toposcope agent` as it runs in a pod."""
+    from toposcope.agent.nvml.process import fork_early
+    from toposcope.cli.streams import open_all
+
+    open_all()
+    fork_early()
     import argparse
-    import functools
-    from pathlib import Path
 
     from toposcope.agent.gc_tuning import loading
 
     with loading():  # as toposcope.cli.main and toposcope.cli.agent do
+        from toposcope.agent.nvml.gateway import open_pynvml
         from toposcope.agent.nvml.supervisor import ProbeProcess
         from toposcope.agent.options import options
         from toposcope.cli.agent import add_arguments
@@ -179,7 +184,7 @@ def agent() -> int:
     add_arguments(parser)
     arguments = parser.parse_args()
     chosen = options(parser, arguments)
-    with ProbeProcess(functools.partial(_replay, Path(os.environ["BENCH_TAPE"])), arguments.sysfs) as probe:
+    with ProbeProcess(open_pynvml, arguments.sysfs) as probe:
         with loading():
             from toposcope.agent.run import run  # after the fork, as in toposcope.cli.agent
         _in_pod()
@@ -189,7 +194,7 @@ def agent() -> int:
 def soak_agent() -> int:
     """An agent that syncs on an order: the production loop, worker and client, under a clock of its own.
 
-    While the file `BENCH_FAULT` is there, what it names is broken. Orders come as JSON lists on standard input, and
+    Orders come as JSON lists on standard input, and
     each is answered with one line of JSON:
 
         ["turns", N]   as many syncs, one interval apart; how many succeeded
@@ -197,18 +202,17 @@ def soak_agent() -> int:
         ["worker"]     the worker's process id
     """
     import argparse
-    import functools
     from pathlib import Path
 
     from toposcope.agent.gc_tuning import loading
+    from toposcope.agent.nvml.gateway import open_pynvml
     from toposcope.agent.nvml.supervisor import ProbeProcess
     from toposcope.agent.options import add_arguments, options
 
     parser = argparse.ArgumentParser()
     add_arguments(parser)
     chosen = options(parser, parser.parse_args())
-    opener = functools.partial(_replay, Path(os.environ["BENCH_TAPE"]), Path(os.environ["BENCH_FAULT"]))
-    with ProbeProcess(opener, Path(os.environ["BENCH_SYSFS"])) as probe:
+    with ProbeProcess(open_pynvml, Path(os.environ["BENCH_SYSFS"])) as probe:
         with loading():  # after the fork, as in toposcope.cli.agent
             import logging
             import random
@@ -220,7 +224,7 @@ def soak_agent() -> int:
             from toposcope.agent.publish import Publisher
             from toposcope.kube.client import ApiClient
             from toposcope.kube.config import load
-            from toposcope.telemetry.handler import page
+            from toposcope.telemetry.families import exposition
         logging.disable()  # its log is no part of what is looked at
         clock = [0.0]
         metrics = AgentMetrics()
@@ -240,7 +244,7 @@ def soak_agent() -> int:
             for _ in range(count):
                 clock[0] += agent.seconds_until_sync()
                 synced += agent.sync()
-            page(AgentCollector(metrics, lambda: probe.worker))
+            exposition(AgentCollector(metrics, lambda: probe.worker).collect())
             return synced
 
         _obey(
@@ -307,13 +311,6 @@ def _in_pod() -> None:
     from toposcope.kube.config import load
 
     load.__defaults__ = (os.environ, Path(os.environ["BENCH_ACCOUNT"]), None)
-
-
-def _replay(tape: Path, fault: Path | None = None) -> object:
-    """The tape, loaded in the worker and nowhere else, as `gateway.open_pynvml` loads the binding."""
-    from tools.bench.replay import FaultyReplay, Replay
-
-    return FaultyReplay(tape, fault) if fault else Replay(tape)
 
 
 def _connection(account: Path) -> http.client.HTTPSConnection:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tools.bench.churn import JOBSET_CRD, STEPS, Churn, call
-from tools.bench.record import record
+from tools.bench.machine import Machine, make
 from tools.bench.report import Figure, Sample, Target
 from tools.bench.workspace import CRDS, MeasurementError, Program, account, pod_environment, program, scratch, tls
 from toposcope.api.label_keys import GPUS, HOSTNAME
@@ -98,7 +98,7 @@ _TURNS: Final = 60
 """In an hour."""
 _KILLS: Final = 4
 
-_Hour = Callable[[EmbeddedApiServer, Program, Path], int]
+_Hour = Callable[[EmbeddedApiServer, Program, Machine], int]
 """One hour of an agent's life; how many of its turns went well."""
 
 
@@ -111,18 +111,18 @@ def _agent_figures(hours: int) -> Iterator[Figure]:
 
 def _day(what: str, folder: Path, live: _Hour, hours: int) -> Iterator[Figure]:
     account(folder)
-    machine = record(_PROFILE, folder)
-    fault = folder / "fault"
+    # Without events: a sync would wait for the end of the worker's wait for one.
+    machine = make(_PROFILE, folder, events=False)
     looks, asked, well = [], [], 0
     with EmbeddedApiServer(tls=tls(folder), history=100) as server:
         _create(server, 0)
         port = server.url.rpartition(":")[2]
-        environment = pod_environment(folder, "127.0.0.1", port) | machine.environment | {"BENCH_FAULT": str(fault)}
+        environment = pod_environment(folder, "127.0.0.1", port) | machine.environment
         with program("soak_agent", environment, folder, "--node-name", _NODE, "--spread", "0") as running:
             running.word()
             for hour in range(hours):
                 before = Counter(server.requests)
-                well += live(server, running, fault)
+                well += live(server, running, machine)
                 if not running.ask("turns", 1):
                     raise running.failure(f"it was not well again at the end of hour {hour}")
                 looks.append(running.ask("look"))
@@ -141,13 +141,13 @@ def _create(server: EmbeddedApiServer, life: int) -> None:
     server.load([node_object(_NODE, {HOSTNAME: _NODE}, 8, uid=str(identity("soak", _NODE, life)))])
 
 
-def _troubled(server: EmbeddedApiServer, running: Program, fault: Path) -> int:
+def _troubled(server: EmbeddedApiServer, running: Program, machine: Machine) -> int:
     """Links and GPUs break and recover, the API server refuses or is away, and somebody edits our labels."""
     well: int = running.ask("turns", 10)
-    for broken in ("link", "gpu"):
-        fault.write_text(broken, encoding="ascii")
+    for broken in ("nvmlDeviceGetFieldValues 0 165 0 = 0 1 0", "nvmlDeviceGetHandleByIndex_v2 0 = 15"):
+        machine.fault(broken)
         well += running.ask("turns", 8)
-        fault.unlink()
+        machine.fault()
         well += running.ask("turns", 5)
     call(server, "PATCH", _PATH, {"metadata": {"labels": {GPUS: "64"}}})
     well += running.ask("turns", 12)
@@ -159,7 +159,7 @@ def _troubled(server: EmbeddedApiServer, running: Program, fault: Path) -> int:
     return well + int(running.ask("turns", 1))
 
 
-def _killed(_server: EmbeddedApiServer, running: Program, _fault: Path) -> int:
+def _killed(_server: EmbeddedApiServer, running: Program, _machine: Machine) -> int:
     """The driver takes the worker down four times in an hour; the turn after that fails, and the next is well."""
     well = 0
     for _ in range(_KILLS):

@@ -160,13 +160,21 @@ def pod_environment(account: Path, host: str, port: str) -> dict[str, str]:
 
 
 @contextmanager
-def program(name: str, environment: Mapping[str, str], folder: Path, *arguments: str) -> Iterator[Program]:
-    """Start one of `tools.bench.programs` as a console script would, and end it with its children."""
+def program(
+    name: str, environment: Mapping[str, str], folder: Path, *arguments: str, bare: bool = False
+) -> Iterator[Program]:
+    """Start one of `tools.bench.programs` as a console script would, and end it with its children.
+
+    `bare`: without site, as no console script can.
+    """
     start = f"from tools.bench.programs import {name}; raise SystemExit({name}())"
+    flags = ["-S", "-X", "frozen_modules"] * bare
+    if bare:
+        start = f"import sys; sys.path[:] = {sys.path!r}; {start}"
     log = folder / f"{name}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-c", start, *arguments],
+            [sys.executable, *flags, "-c", start, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=output,
@@ -191,7 +199,7 @@ def _with_bytecode() -> dict[str, str]:
     hook for distutils every interpreter of a development environment loads.
     """
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    stripped = {"PYTHONOPTIMIZE": "2", "PYTHONNODEBUGRANGES": "1", "LC_ALL": "C"}
+    stripped = {"PYTHONOPTIMIZE": "2", "PYTHONNODEBUGRANGES": "1", "LC_ALL": "C", "MALLOC_ARENA_MAX": "1"}
     stripped["SETUPTOOLS_USE_DISTUTILS"] = "stdlib"
     return kept | stripped | {"PYTHONPYCACHEPREFIX": _bytecode().name}
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from tools.docgen.tables import code, listed
@@ -64,9 +63,7 @@ def work() -> str:
 
 def agent_families() -> list[Family]:
     """Every metric of an agent with all its flags."""
-    registry = _Collected()
-    registry.register(AgentCollector(AgentMetrics(), pairs=True))
-    return list(_families(registry))
+    return list(_families([AgentCollector(AgentMetrics(), pairs=True)]))
 
 
 def controller_families() -> list[Family]:
@@ -74,7 +71,7 @@ def controller_families() -> list[Family]:
     registry = _Collected()
     ControllerMetrics(registry)
     LeaderMetrics(registry, lambda: True)
-    return list(_families(registry))
+    return list(_families(registry.collectors))
 
 
 def notes() -> dict[str, dict[str, str]]:
@@ -89,18 +86,18 @@ def notes() -> dict[str, dict[str, str]]:
     return notes
 
 
-def _families(registry: _Collected) -> Iterator[Family]:
-    for collector in registry.collectors:
+def _families(collectors: Iterable[Any]) -> Iterator[Family]:
+    for collector in collectors:
         for metric in collector.collect():
             name = metric.name + _SUFFIX.get(metric.type, "")
             kind = "gauge" if metric.type == "info" else metric.type
             yield Family(name, kind, _labels(collector, metric), metric.documentation)
 
 
-def _labels(collector: Collector, metric: Metric) -> tuple[str, ...]:
+def _labels(collector: Any, metric: Any) -> tuple[str, ...]:
     """A metric has its labels, or belongs to a collector that has them; the client library tells neither publicly."""
     for holder in (metric, collector):
-        names: Any = vars(holder).get("_labelnames")
+        names = getattr(holder, "labelnames", None) or getattr(holder, "_labelnames", None)
         if names:
             return tuple(names)
     return tuple(metric.samples[0].labels) if metric.type == "info" else ()

@@ -1,7 +1,6 @@
 """The agent's metrics as Prometheus reads them, each explained in docs/metrics.md.
 
-Loaded by the first scrape: the packages behind it cost 4 MB and a fifth of the agent's start, which an agent that is
-not scraped, or has not labelled its node yet, does without.
+Loaded by the first scrape: an agent that is not scraped, or has not labelled its node yet, does without.
 """
 
 import contextlib
@@ -9,25 +8,23 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from itertools import combinations
-from math import inf
+from pathlib import Path
 from typing import Final, NamedTuple, get_args
-
-import psutil
-from prometheus_client.core import HistogramMetricFamily, InfoMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from toposcope import __version__
 from toposcope.agent.describe import Description
 from toposcope.agent.fabric import HEALTH_BITS
 from toposcope.agent.metrics import REASONS, AgentMetrics, Outcome
-from toposcope.telemetry.handler import Samples, counter, gauge
+from toposcope.telemetry.families import Family, Samples, family, histogram
 from toposcope.topology.hardware import Fabric, Gpu, GpuFabric, NodeTopology, State
 from toposcope.topology.matrix import nv_links
 
 _PREFIX: Final = "toposcope_agent_"
+_UTIME, _RSS = 11, 21
+"""Fields of /proc/PID/stat, counted from the process' state (proc(5) counts from 3 there)."""
 
 
-class AgentCollector(Collector):
+class AgentCollector:
     """One agent's metrics, built at each scrape. `worker` returns the worker's pid; `pairs` adds a series a pair."""
 
     def __init__(
@@ -37,7 +34,7 @@ class AgentCollector(Collector):
         self._worker = worker
         self._pairs = pairs
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator[Family]:
         """All families."""
         description = self._metrics.description
         yield from _activity(self._metrics)
@@ -52,7 +49,7 @@ class AgentCollector(Collector):
         yield from _processes(self._worker())
 
 
-def _activity(metrics: AgentMetrics) -> Iterator[Metric]:
+def _activity(metrics: AgentMetrics) -> Iterator[Family]:
     yield _number(
         "last_successful_probe_timestamp_seconds",
         "When the hardware last answered, in Unix time; 0 until it has.",
@@ -64,11 +61,11 @@ def _activity(metrics: AgentMetrics) -> Iterator[Metric]:
         metrics.last_publish,
     )
     durations = metrics.durations
-    yield HistogramMetricFamily(
+    yield histogram(
         f"{_PREFIX}probe_duration_seconds",
         "How long probes of the hardware took, failed ones included.",
-        buckets=[("+Inf" if bound == inf else str(float(bound)), count) for bound, count in durations.cumulative()],
-        sum_value=durations.sum,
+        durations.cumulative(),
+        durations.sum,
     )
     yield _counter(
         "probe_failures",
@@ -90,10 +87,10 @@ def _activity(metrics: AgentMetrics) -> Iterator[Metric]:
         "1 while the admission policies refuse what they must, 0 while they do not.",
         metrics.confined,
     )
-    yield InfoMetricFamily(f"{_PREFIX}build", "Version of this agent.", {"version": __version__})
+    yield family("info", f"{_PREFIX}build", "Version of this agent.", ("version",), [((__version__,), 1)])
 
 
-def _node(description: Description | None) -> Iterator[Metric]:
+def _node(description: Description | None) -> Iterator[Family]:
     """The families of the node, without samples for what is unknown: facts from before a failed probe may be stale."""
     topology = description.topology if description else None
     seen = len(topology.gpus) if topology else 0
@@ -149,7 +146,7 @@ _PER_GPU: Final[tuple[tuple[str, str, Callable[[Gpu], float | None]], ...]] = (
 """Metrics with one series per GPU: name, help text, value; a GPU whose value is None has no series."""
 
 
-def _gpus(topology: NodeTopology | None) -> Iterator[Metric]:
+def _gpus(topology: NodeTopology | None) -> Iterator[Family]:
     """The families with series for each GPU by its PCI address: the index changes when GPUs are lost."""
     gpus = topology.gpus if topology else ()
     for name, text, value in _PER_GPU:
@@ -197,15 +194,15 @@ def usage(worker: int | None) -> dict[str, Usage]:
     for name, pid in (("agent", os.getpid()), ("worker", worker)):
         if pid is None:
             continue
-        with contextlib.suppress(psutil.Error):  # it has ended
-            process = psutil.Process(pid)
-            with process.oneshot():  # one read of /proc for both
-                cpu = process.cpu_times()
-                used[name] = Usage(process.memory_info().rss, cpu.user + cpu.system)
+        with contextlib.suppress(OSError):  # it has ended
+            # The name may hold anything, parentheses and blanks too, so fields count from behind it.
+            fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+            ticks = int(fields[_UTIME]) + int(fields[_UTIME + 1])
+            used[name] = Usage(int(fields[_RSS]) * os.sysconf("SC_PAGESIZE"), ticks / os.sysconf("SC_CLK_TCK"))
     return used
 
 
-def _processes(worker: int | None) -> Iterator[Metric]:
+def _processes(worker: int | None) -> Iterator[Family]:
     processes = usage(worker)
     yield _gauge(
         "process_resident_memory_bytes",
@@ -221,19 +218,19 @@ def _processes(worker: int | None) -> Iterator[Metric]:
     )
 
 
-def _counter(name: str, text: str, label: str, counts: Mapping[str, float]) -> Metric:
-    return counter(_PREFIX + name, text, (label,), (((value,), count) for value, count in counts.items()))
+def _counter(name: str, text: str, label: str, counts: Mapping[str, float]) -> Family:
+    return family("counter", _PREFIX + name, text, (label,), (((value,), count) for value, count in counts.items()))
 
 
-def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> Metric:
-    return gauge(_PREFIX + name, text, labels, samples)
+def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> Family:
+    return family("gauge", _PREFIX + name, text, labels, samples)
 
 
-def _number(name: str, text: str, value: float | None) -> Metric:
+def _number(name: str, text: str, value: float | None) -> Family:
     return _gauge(name, text, (), [] if value is None else [((), value)])
 
 
-def _one_of(name: str, text: str, states: type[StrEnum], state: StrEnum | None) -> Metric:
+def _one_of(name: str, text: str, states: type[StrEnum], state: StrEnum | None) -> Family:
     """A series for each state, 1 for the one that holds; none while no state is known."""
     samples = [((member.value,), member is state) for member in states] if state is not None else []
     return _gauge(name, f"{text}: {', '.join(states)}.", ("state",), samples)

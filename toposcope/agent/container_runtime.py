@@ -7,7 +7,6 @@ kernel module is visible in any case.
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 from toposcope.agent.nvml.gateway import (
@@ -44,10 +43,10 @@ PATIENCE_SECONDS: Final = 300.0
 _OLD_LIBRARY: Final = frozenset({LIBRARY_NOT_FOUND, LIB_RM_VERSION_MISMATCH, NO_PERMISSION, UNKNOWN})
 
 
-def container_facts(environ: Mapping[str, str] = os.environ, dev: Path = Path("/dev")) -> tuple[tuple[str, str], ...]:
+def container_facts(environ: Mapping[str, str] = os.environ, dev: str = "/dev") -> tuple[tuple[str, str], ...]:
     """What the NVIDIA runtime was asked for in this container, and whether it gave it the driver's control device."""
     facts = [(name, environ[name]) for name in (_VISIBLE, _CAPABILITIES) if name in environ]
-    return (*facts, (_CONTROL_DEVICE, "present" if (dev / _CONTROL_DEVICE).exists() else "absent"))
+    return (*facts, (_CONTROL_DEVICE, "present" if os.access(f"{dev}/{_CONTROL_DEVICE}", os.F_OK) else "absent"))
 
 
 def advice(code: int, raw: RawNode) -> str:

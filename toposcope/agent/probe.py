@@ -21,7 +21,10 @@ _INACTIVE: Final = 0
 
 
 def probe(nvml: Nvml, sysfs: Sysfs, started: NvmlReturn | None, container: tuple[tuple[str, str], ...] = ()) -> RawNode:
-    """Ask the hardware once; only sysfs if NVML's start failed. A GPU that does not answer costs only its own facts."""
+    """Ask the hardware once; only sysfs if NVML's start failed. A GPU that does not answer costs only its own facts.
+
+    What `nvml` remembers is not asked again: see `Nvml.fixed`.
+    """
     nvml.enter("sysfs")
     gpu_functions, switch_functions = sysfs.nvidia_functions()
     nics = sysfs.nics()
@@ -34,8 +37,8 @@ def probe(nvml: Nvml, sysfs: Sysfs, started: NvmlReturn | None, container: tuple
         driver = nvml.value("nvmlSystemGetDriverVersion")
         handles = _handles(nvml, faults)
         gpus = [gpu for index, handle in handles if (gpu := _gpu(nvml, index, handle, faults))]
-        answered = {gpu.index for gpu in gpus}
-        ancestors = _ancestors(nvml, [(index, handle) for index, handle in handles if index in answered])
+        uuids = {gpu.index: gpu.uuid for gpu in gpus}
+        ancestors = _ancestors(nvml, [(index, handle, uuids[index]) for index, handle in handles if index in uuids])
     return RawNode(
         driver=driver,
         gpus=tuple(gpus),
@@ -80,13 +83,13 @@ def _gpu(nvml: Nvml, index: int, handle: Any, faults: list[RawFault]) -> RawGpu 
         faults.append(RawFault(pci.code, pci.text, index))
         return None
     uuid = nvml.value("nvmlDeviceGetUUID", handle)
-    name = nvml.value("nvmlDeviceGetName", handle)
+    name, architecture = nvml.fixed((uuid,), ("nvmlDeviceGetName", handle), ("nvmlDeviceGetArchitecture", handle))
     try:
         address = normal_address(bus_id(pci))
         nvml.enter(f"MIG of GPU {index}")
         mig, mig_devices = _mig(nvml, handle)
         nvml.enter(f"NVLinks of GPU {index}")
-        links, switch_links, c2c_active = _links(nvml, handle)
+        links, switch_links, c2c_active = _links(nvml, handle, uuid)
     except ValueError as error:
         faults.append(RawFault(GARBAGE, str(error), index))
         return None
@@ -101,7 +104,7 @@ def _gpu(nvml: Nvml, index: int, handle: Any, faults: list[RawFault]) -> RawGpu 
         switch_links=switch_links,
         fabric=fabric if isinstance(fabric, RawFabric) else None,
         fabric_error=fabric.text if isinstance(fabric, NvmlReturn) and not fabric.absent else None,
-        architecture=nvml.value("nvmlDeviceGetArchitecture", handle),
+        architecture=architecture,
         # The binding keeps this result in a default argument that all calls share: one thread only.
         module=nvml.value("nvmlDeviceGetModuleId", handle),
         mig=mig,
@@ -122,7 +125,7 @@ def _mig(nvml: Nvml, handle: Any) -> tuple[bool | None, int]:
     return True, sum(device is not None for device in devices)
 
 
-def _links(nvml: Nvml, handle: Any) -> tuple[tuple[RawLink, ...], int | None, int]:
+def _links(nvml: Nvml, handle: Any, uuid: str | None) -> tuple[tuple[RawLink, ...], int | None, int]:
     """A GPU's links by field 91 (the binding's constant is wrong), NVML's count into switches, active C2C links."""
     common = read_fields(nvml, handle, [_LINK_COUNT, _SPEED_COMMON, _SWITCH_LINKS, _C2C_COUNT])
     numbers = numbered("NVLinks", common.get((_LINK_COUNT, 0)))
@@ -137,14 +140,19 @@ def _links(nvml: Nvml, handle: Any) -> tuple[tuple[RawLink, ...], int | None, in
         if state is None or state == _INACTIVE:
             links.append(RawLink(link, state))
             continue
-        remote = nvml.value("nvmlDeviceGetNvLinkRemotePciInfo", handle, link)
+        remote, version, remote_type = nvml.fixed(
+            (uuid, link),
+            ("nvmlDeviceGetNvLinkRemotePciInfo", handle, link),
+            ("nvmlDeviceGetNvLinkVersion", handle, link),
+            ("nvmlDeviceGetNvLinkRemoteDeviceType", handle, link),
+        )
         links.append(
             RawLink(
                 link=link,
                 state=int(state),
-                version=nvml.value("nvmlDeviceGetNvLinkVersion", handle, link),
+                version=version,
                 remote_pci=bus_id(remote) if remote else None,
-                remote_type=nvml.value("nvmlDeviceGetNvLinkRemoteDeviceType", handle, link),
+                remote_type=remote_type,
                 mbps=fields.get((_SPEED, link)) or common.get((_SPEED_COMMON, 0)),
             )
         )
@@ -153,10 +161,11 @@ def _links(nvml: Nvml, handle: Any) -> tuple[tuple[RawLink, ...], int | None, in
     return tuple(links), common.get((_SWITCH_LINKS, 0)), sum(state == _C2C_ACTIVE for state in c2c_states.values())
 
 
-def _ancestors(nvml: Nvml, handles: list[tuple[int, Any]]) -> list[RawAncestor]:
+def _ancestors(nvml: Nvml, handles: list[tuple[int, Any, str | None]]) -> list[RawAncestor]:
     nvml.enter("PCI ancestors")
     return [
         RawAncestor(a, b, int(level))
-        for (a, first), (b, second) in combinations(handles, 2)
-        if (level := nvml.value("nvmlDeviceGetTopologyCommonAncestor", first, second)) is not None
+        for (a, first, uuid), (b, second, other) in combinations(handles, 2)
+        for level in nvml.fixed((uuid, other), ("nvmlDeviceGetTopologyCommonAncestor", first, second))
+        if level is not None
     ]

@@ -82,9 +82,9 @@ def _nvidia_label_publisher(client: ApiClient, options: Options) -> "NvidiaLabel
 
 def _scrape(metrics: AgentMetrics, probe: ProbeProcess, *, pairs: bool) -> "Page":
     from toposcope.agent.collector import AgentCollector  # noqa: PLC0415 - see there
-    from toposcope.telemetry.handler import page  # noqa: PLC0415 - same
+    from toposcope.telemetry.families import CONTENT_TYPE, exposition  # noqa: PLC0415 - same
 
-    return page(AgentCollector(metrics, lambda: probe.worker, pairs=pairs))
+    return exposition(AgentCollector(metrics, lambda: probe.worker, pairs=pairs).collect()), CONTENT_TYPE
 
 
 def _run_forever(agent: Agent, probe: ProbeProcess, watch: Callable[[Callable[[], object]], NodeWatch]) -> None:

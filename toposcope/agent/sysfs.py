@@ -6,10 +6,12 @@ caller's cpuset, and a GPU that fell off NVML is still on the bus.
 
 import os
 import re
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from toposcope.agent.raw import RawNic, RawNuma, RawPci, RawPort
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _NVIDIA: Final = "0x10de"
 _GPU_CLASSES: Final = ("0x0300", "0x0302")
@@ -78,7 +80,7 @@ class Files:
 class Sysfs:
     """A tree laid out as the kernel's /sys; a file that is missing or unreadable reads as nothing."""
 
-    def __init__(self, root: Path, files: Files | None = None) -> None:
+    def __init__(self, root: "Path | str", files: Files | None = None) -> None:
         self._root = str(root)
         self._files = files or Files()
         self._kinds: dict[tuple[str, int], tuple[str, str]] = {}

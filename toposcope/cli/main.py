@@ -1,11 +1,8 @@
 """`toposcope`: finds the subcommand and runs it."""
 
-import argparse
-import importlib
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from toposcope import __version__
@@ -20,6 +17,10 @@ _PLUGIN: Final = "kubectl-toposcope"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand; returns the exit code (0 OK, 1 a problem was found, 2 wrong usage)."""
     open_all()
+    if arguments is None and sys.argv[1:2] == ["agent"]:  # a program of its own, without threads
+        from toposcope.agent.nvml.process import fork_early  # noqa: PLC0415 - nobody else needs it
+
+        fork_early()
     try:
         return flushed(_run(arguments))
     except SystemExit as end:  # help and wrong usage
@@ -27,12 +28,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
+    import argparse  # noqa: PLC0415 - after the agent's fork: see toposcope.agent.nvml.process
+    import importlib  # noqa: PLC0415 - same
+
     words = list(sys.argv[1:] if arguments is None else arguments)
     if "_ARGCOMPLETE" in os.environ:
         from toposcope.cli.completion import complete  # noqa: PLC0415 - only for completion
 
         complete()
-    called = "kubectl toposcope" if arguments is None and Path(sys.argv[0]).name == _PLUGIN else "toposcope"
+    called = "kubectl toposcope" if arguments is None and sys.argv[0].rpartition("/")[2] == _PLUGIN else "toposcope"
     if words and words[0] in COMMANDS:
         name = words[0]
         # Only the chosen command is imported: the agent must not pay for the demo's libraries.

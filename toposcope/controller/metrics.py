@@ -16,7 +16,7 @@ from toposcope.controller.topology_metrics import Report, TopologyMetrics
 from toposcope.kube.client import Request
 from toposcope.kube.reflector import RELIST_REASONS
 from toposcope.kube.requests import resource_of, verb_of
-from toposcope.telemetry.handler import counter, gauge
+from toposcope.telemetry.prometheus import counter, gauge
 
 
 class RequestMetrics:

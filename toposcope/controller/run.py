@@ -34,8 +34,8 @@ from toposcope.kube.client import ApiClient, Caller, Observe
 from toposcope.kube.config import Cluster, load, pod_namespace
 from toposcope.kube.errors import ConfigError, KubeError
 from toposcope.kube.reflector import EtcdRestores
-from toposcope.telemetry.handler import new_registry, page
 from toposcope.telemetry.logs import set_up
+from toposcope.telemetry.prometheus import new_registry, page
 from toposcope.telemetry.server import TelemetryServer
 from toposcope.topology.text import escaped_lines
 

@@ -12,7 +12,8 @@ from toposcope.api.conditions import Condition
 from toposcope.controller.assess.assessment import Assessment
 from toposcope.controller.assess.health import Health
 from toposcope.integrations.framework.published import Published
-from toposcope.telemetry.handler import Samples, gauge
+from toposcope.telemetry.families import Samples
+from toposcope.telemetry.prometheus import gauge
 from toposcope.topology.hardware import State
 from toposcope.topology.hierarchy import Coverage, LevelSize
 

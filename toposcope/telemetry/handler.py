@@ -1,30 +1,30 @@
 """Answers scrapes and probes: metrics in Prometheus' text format, and health checks.
 
-`toposcope.telemetry.server` imports this at the first request: http.server and prometheus_client cost milliseconds,
-and an agent that starts has its node to label first.
+`toposcope.telemetry.server` imports this at the first request: an agent that starts has its node to label first. It is
+not built on http.server, which brings a table of HTML's entities, MIME types and three decompressors: 2 MB.
 """
 
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from email.utils import formatdate
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
-from typing import Any, TypeVar
-
-from prometheus_client import CollectorRegistry, disable_created_metrics, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
-from prometheus_client.registry import Collector
+from socketserver import StreamRequestHandler
+from typing import Any, Final
 
 Page = tuple[bytes, str]
 """A body and its content type."""
 Check = Callable[[], str]
 """Returns what is wrong, in one sentence; the empty string when nothing is."""
 
+_LINE: Final = 1 << 16
+_LINES: Final = 100
+_REQUEST_LINE: Final = 3
+_TEXT: Final = "text/plain; charset=utf-8"
 
-class Handler(BaseHTTPRequestHandler):
+
+class Handler(StreamRequestHandler):
     """Serves `/metrics`, and one path for each of the `checks`."""
 
-    protocol_version = "HTTP/1.1"
     timeout = 10
 
     def __init__(
@@ -39,56 +39,54 @@ class Handler(BaseHTTPRequestHandler):
         self._checks = checks
         super().__init__(request, address, server)
 
-    def do_GET(self) -> None:
+    def handle(self) -> None:
+        """Answer one request after the other, until the client or a request that we do not understand ends it."""
+        try:
+            while self._request():
+                pass
+        except TimeoutError:
+            return
+
+    def _request(self) -> bool:
+        """Read one request and answer it; whether another may follow."""
+        words = self.rfile.readline(_LINE).split()
+        if not words:
+            return False
+        headers = {}
+        for _ in range(_LINES):
+            line = self.rfile.readline(_LINE)
+            if not line.strip():
+                break
+            name, _, value = line.partition(b":")
+            headers[name.strip().lower()] = value.strip().lower()
+        else:
+            return self._answer(HTTPStatus.BAD_REQUEST, b"too many headers\n", _TEXT, last=True)
+        if len(words) != _REQUEST_LINE or not words[2].startswith(b"HTTP/1.") or not line.endswith(b"\n"):
+            return self._answer(HTTPStatus.BAD_REQUEST, b"this is no request of HTTP/1.1\n", _TEXT, last=True)
+        if words[0] != b"GET":
+            return self._answer(HTTPStatus.NOT_IMPLEMENTED, b"only GET is answered\n", _TEXT, last=True)
+        # A body is not read, so what follows it would be taken for a request.
+        last = words[2] == b"HTTP/1.0" or headers.get(b"connection") == b"close"
+        last = last or b"content-length" in headers or b"transfer-encoding" in headers
+        return self._get(words[1].decode("latin-1").partition("?")[0], last=last)
+
+    def _get(self, path: str, *, last: bool) -> bool:
         """Answer, or say which paths there are."""
-        path = self.path.partition("?")[0]
         if path == "/metrics":
-            self._answer(HTTPStatus.OK, *self._metrics())
-        elif path in self._checks:
+            return self._answer(HTTPStatus.OK, *self._metrics(), last=last)
+        if path in self._checks:
             problem = self._checks[path]()
             status = HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK
-            self._answer(status, (problem or "ok").encode() + b"\n", "text/plain; charset=utf-8")
-        else:
-            self._answer(HTTPStatus.NOT_FOUND, b"try /metrics, /healthz or /readyz\n", "text/plain")
+            return self._answer(status, (problem or "ok").encode() + b"\n", _TEXT, last=last)
+        return self._answer(HTTPStatus.NOT_FOUND, b"try /metrics, /healthz or /readyz\n", "text/plain", last=last)
 
-    def _answer(self, status: HTTPStatus, body: bytes, kind: str) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Scrapes are not logged."""
-
-
-def new_registry() -> CollectorRegistry:
-    """An empty registry without the `_created` series, which nobody reads and which double every counter's cost."""
-    disable_created_metrics()  # type: ignore[no-untyped-call]  # the package leaves it untyped
-    return CollectorRegistry()
-
-
-Samples = Iterable[tuple[tuple[str, ...], float]]
-"""Label values, and the number."""
-Family = TypeVar("Family", GaugeMetricFamily, CounterMetricFamily)
-
-
-def gauge(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> GaugeMetricFamily:
-    """A gauge with its samples; `labels` are the labels' names."""
-    return _filled(GaugeMetricFamily(name, text, labels=labels), samples)
-
-
-def counter(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> CounterMetricFamily:
-    """A counter with its samples; `labels` are the labels' names."""
-    return _filled(CounterMetricFamily(name, text, labels=labels), samples)
-
-
-def _filled(family: Family, samples: Samples) -> Family:
-    for values, value in samples:
-        family.add_metric(values, value)
-    return family
-
-
-def page(collector: Collector) -> Page:
-    """The answer to a scrape of a registry, or of one collector."""
-    return generate_latest(collector), CONTENT_TYPE_LATEST
+    def _answer(self, status: HTTPStatus, body: bytes, kind: str, *, last: bool) -> bool:
+        head = (
+            f"HTTP/1.1 {status} {status.phrase}",
+            f"Date: {formatdate(usegmt=True)}",
+            f"Content-Type: {kind}",
+            f"Content-Length: {len(body)}",
+            *["Connection: close"] * last,
+        )
+        self.wfile.write("\r\n".join(head).encode() + b"\r\n\r\n" + body)
+        return not last

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from tools.bench.fleet import Fleet, after_outage, at_rest, at_roll_out, echo_of_outage, of_controllers, turns_to_resync
-from tools.bench.record import record
+from tools.bench.machine import make
 
 AGENTS = 60
 
@@ -25,7 +25,7 @@ def test_rates_follow_from_the_constants() -> None:
 
 
 def test_sample_lives_as_computed(tmp_path: Path) -> None:
-    fleet = Fleet(record("t4-1", tmp_path).raw, AGENTS, starting=10.0)
+    fleet = Fleet(make("t4-1", tmp_path).raw, AGENTS, starting=10.0)
     fleet.until(100.0)
     server = fleet.server
     assert sum(server.reads.values()) == sum(server.writes.values()) == AGENTS

@@ -19,6 +19,8 @@ START: Final = b"S"
 """To a worker that is a fresh interpreter: what it needs is in memory."""
 REQUEST: Final = b"P"
 """To the worker: probe now."""
+LISTEN: Final = b"L"
+"""To the worker, after a probe: the next one is due in so many seconds, in decimal; until then report events."""
 RESULT: Final = b"R"
 """To the agent: a probe is done and in memory. The next one comes only on request."""
 EVENT: Final = b"E"
@@ -114,7 +116,7 @@ class Channel:
         if not signal:
             raise ChannelError("the other process is gone")
         kind, words = signal[:1], signal[1:].decode(errors="replace")
-        if kind not in (START, REQUEST, RESULT, EVENT):
+        if kind not in (START, REQUEST, LISTEN, RESULT, EVENT):
             raise ChannelError(f"a signal of kind {kind!r}")
         return kind, words
 

@@ -48,6 +48,7 @@ class Nvml:
     def __init__(self, module: ModuleType | Any, step: Callable[[str], None] = lambda _: None) -> None:
         self.module = module
         self._step = step
+        self._fixed: dict[tuple[str | int | None, ...], tuple[Any, ...]] = {}
 
     def ask(self, function: str, *arguments: Any) -> Any | NvmlReturn:
         """The result of one NVML function, or the `NvmlReturn` in place of the NVML error that it raised."""
@@ -64,6 +65,23 @@ class Nvml:
         """The result of one NVML function, or None for any failure: where why does not matter."""
         answer = self.ask(function, *arguments)
         return None if isinstance(answer, NvmlReturn) else answer
+
+    def fixed(self, of: tuple[str | int | None, ...], *questions: tuple[Any, ...]) -> tuple[Any | None, ...]:
+        """The `value` of each question (a function and its arguments), for what only a reset or a person changes.
+
+        Remembered until `forget` once all are answered. `of` is what is asked: a GPU's UUID, with the number of its
+        link, or two UUIDs; nothing is remembered of a GPU without a UUID.
+        """
+        known = self._fixed.get(of)
+        if known is None:
+            known = tuple([self.value(*question) for question in questions])
+            if None not in known and None not in of:
+                self._fixed[of] = known
+        return known
+
+    def forget(self) -> None:
+        """Ask for everything again."""
+        self._fixed.clear()
 
     def start(self) -> NvmlReturn | None:
         """Initialise NVML, once per process: each init wakes idle GPUs. Returns the `NvmlReturn` when it fails."""

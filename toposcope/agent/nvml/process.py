@@ -1,27 +1,29 @@
 """How workers start and end: the first one is forked, a replacement is a fresh interpreter.
 
-A fork is the cheapest start, and shares memory with the agent as long as little is loaded. But by the time a worker is
-replaced the agent has threads, and a fork copies the locks that they hold, which nothing releases in the copy. A fresh
-interpreter inherits nothing but the descriptors that it is given. `multiprocessing` has neither: its fresh interpreters
-come with a process that tracks resources, and when the agent exits it waits for every child, for ever if the driver
-holds one.
+A fork is the cheapest start, and shares memory with the agent as long as little is loaded: of what both write to, be it
+only a reference count, each gets a copy. So `fork_early` comes before what only the agent needs, even the parser of
+its flags. But by the time a worker is replaced the agent has threads, and a fork copies the locks that they hold, which
+nothing releases in the copy. A fresh interpreter inherits nothing but the descriptors that it is given.
+`multiprocessing` has neither: its fresh interpreters come with a process that tracks resources, and when the agent
+exits it waits for every child, for ever if the driver holds one.
 """
 
-import importlib
+import contextlib
 import os
 import select
 import signal
 import socket
 import sys
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from toposcope.agent.gc_tuning import loading
-from toposcope.agent.nvml.channel import START, Channel
+from toposcope.agent.nvml.channel import START, Channel, ChannelError
+from toposcope.agent.nvml.gateway import open_pynvml
 
-_SHARED: Final = ("random", "string", "threading", "weakref")
-"""What both load, the worker for NVIDIA's binding: before the fork that is done once, and the pages stay shared."""
+if TYPE_CHECKING:
+    from pathlib import Path
+
 _PR_SET_PDEATHSIG: Final = 1
 
 
@@ -32,33 +34,30 @@ class Worker(NamedTuple):
     channel: Channel
 
 
-def fork(open_nvml: Callable[[], Any], sysfs: Path) -> Worker:
+_early: list[Worker] = []
+"""The worker that waits to be told what it is for."""
+
+
+def fork_early() -> None:
+    """Fork the worker that the next `fork` hands out; call it before anything else is loaded. Raises OSError."""
+    _early.append(_forked(_told))
+
+
+def fork(open_nvml: Callable[[], Any], sysfs: "Path") -> Worker:
     """The first worker; call it before the first thread starts, and before what only the agent needs is loaded."""
-    ours, theirs = Channel.pair()
-    theirs.announce("start")
-    with loading():
-        for module in _SHARED:
-            importlib.import_module(module)
-    parent = os.getpid()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            ours.close()
-        finally:  # this copy of the agent must not go on, whatever happens
-            _work(parent, theirs, open_nvml, sysfs)
-    theirs.close()
-    return Worker(pid, ours)
+    if not _early:
+        return _forked(lambda _: (open_nvml, str(sysfs)))
+    worker = _early.pop()
+    _tell(worker.channel, open_nvml, sysfs)
+    return worker
 
 
-def spawn(open_nvml: Callable[[], Any], sysfs: Path) -> Worker:
+def spawn(open_nvml: Callable[[], Any], sysfs: "Path") -> Worker:
     """A replacement. Raises OSError when the system has no room for it."""
-    import pickle  # noqa: PLC0415 - loaded only where something went wrong
-
     ours, theirs = Channel.pair()
     theirs.announce("start")
     try:
-        ours.store(pickle.dumps((open_nvml, sysfs)))
-        ours.send(START)
+        _tell(ours, open_nvml, sysfs)
         inherited = theirs.descriptors
         program = (
             f"import sys; sys.path[:] = {sys.path!r}; "
@@ -66,7 +65,9 @@ def spawn(open_nvml: Callable[[], Any], sysfs: Path) -> Worker:
         )
         # Duplicated onto itself, a descriptor stays open in the new program.
         keep = [(os.POSIX_SPAWN_DUP2, descriptor, descriptor) for descriptor in inherited]
-        pid = os.posix_spawn(sys.executable, [sys.executable, "-c", program], os.environ, file_actions=keep)
+        # Without site, which looks for packages in folders that sys.path already names.
+        command = [sys.executable, "-S", "-c", program]
+        pid = os.posix_spawn(sys.executable, command, os.environ, file_actions=keep)
     except OSError:
         ours.close()
         raise
@@ -77,15 +78,50 @@ def spawn(open_nvml: Callable[[], Any], sysfs: Path) -> Worker:
 
 def main(parent: int, connection: int, memory: int) -> NoReturn:
     """A replacement's main program; the last two are the descriptors of its end of the channel."""
-    import pickle  # noqa: PLC0415 - a forked worker does without
-
-    channel = Channel(socket.socket(fileno=connection), memory)
-    channel.receive()
-    open_nvml, sysfs = pickle.loads(channel.load())  # noqa: S301 - our own parent wrote it, into memory that only we share
-    _work(parent, channel, open_nvml, sysfs)
+    _work(parent, Channel(socket.socket(fileno=connection), memory), _told)
 
 
-def _work(parent: int, channel: Channel, open_nvml: Callable[[], Any], sysfs: Path) -> NoReturn:
+_Machine = tuple[Callable[[], Any], str]
+"""What opens NVML, and the root of /sys."""
+
+
+def _tell(channel: Channel, open_nvml: Callable[[], Any], sysfs: "Path") -> None:
+    """Tell a worker that was started without it which machine to probe: a path for this one, else a pickle."""
+    if open_nvml is open_pynvml:
+        channel.send(START, str(sysfs))
+        return
+    import pickle  # noqa: PLC0415 - only for machines that are simulated
+
+    channel.store(pickle.dumps((open_nvml, str(sysfs))))
+    channel.send(START)
+
+
+def _told(channel: Channel) -> _Machine:
+    """What `_tell` tells. Raises ChannelError when the agent ended instead."""
+    _, sysfs = channel.receive()
+    if sysfs:
+        return open_pynvml, sysfs
+    import pickle  # noqa: PLC0415 - only for machines that are simulated
+
+    machine: _Machine = pickle.loads(channel.load())  # noqa: S301 - our own parent wrote it, into memory that only we share
+    return machine
+
+
+def _forked(told: Callable[[Channel], _Machine]) -> Worker:
+    ours, theirs = Channel.pair()
+    theirs.announce("start")
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            ours.close()
+        finally:  # this copy of the agent must not go on, whatever happens
+            _work(parent, theirs, told)
+    theirs.close()
+    return Worker(pid, ours)
+
+
+def _work(parent: int, channel: Channel, told: Callable[[Channel], _Machine]) -> NoReturn:
     """Be the worker until the agent, whose process id is `parent`, closes its end; then end this process."""
     status = 1
     try:
@@ -94,7 +130,8 @@ def _work(parent: int, channel: Channel, open_nvml: Callable[[], Any], sysfs: Pa
         with loading():
             from toposcope.agent.nvml import worker  # noqa: PLC0415 - what the worker loads, the agent never pays for
         if _tied_to(parent):
-            worker.work(channel, open_nvml, sysfs)
+            with contextlib.suppress(ChannelError):
+                worker.work(channel, *told(channel))
         status = 0
     except BaseException:  # noqa: BLE001 - whatever it is, it has to be readable
         import traceback  # noqa: PLC0415 - it brings a tokenizer, and most workers never need it

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from toposcope.agent.nvml.channel import EVENT, REQUEST, Channel, ChannelError
+from toposcope.agent.nvml.channel import EVENT, LISTEN, REQUEST, Channel, ChannelError
 from toposcope.agent.nvml.process import Worker, ended, fork, spawn
 from toposcope.agent.raw import RawNode, decode
 from toposcope.errors import ToposcopeError
@@ -27,7 +27,7 @@ STEP_SECONDS: Final = 60.0
 """How long one step of a probe may take: initialising idle GPUs without persistence mode has taken 32 s, and 200
 processes that start at once wait for each other for 12 s."""
 
-_LOOK_SECONDS: Final = 2.0
+_LOOK_SECONDS: Final = 10.0
 """How often the agent checks whether PCI devices came or went: one directory listing."""
 
 _MOMENT: Final = 1.0
@@ -55,6 +55,8 @@ class ProbeProcess:
         self._step_seconds = step_seconds
         self._devices: frozenset[str] | None = None
         self._stuck = 0
+        self._listening = True
+        """Whether the worker was told to since the last probe: before the first there is nothing to listen to."""
         self._last: tuple[bytes, RawNode] | None = None
         self._worker: Worker | None = fork(open_nvml, sysfs)
 
@@ -75,6 +77,7 @@ class ProbeProcess:
                 self._end(patience=0.0)  # its memory may be damaged
                 raise ProbeError("garbage", f"the probe's answer is malformed: {error}") from error
         raw = self._last[1]
+        self._listening = False
         if raw.down:
             self._end()  # by itself: see `worker.work`
         return raw
@@ -82,6 +85,10 @@ class ProbeProcess:
     def wait(self, seconds: float, wake: socket.socket) -> str:
         """Wait so long, or until `wake` is readable, or until something happens to the hardware: what, else empty."""
         until = time.monotonic() + seconds
+        if self._worker and not self._listening:
+            with contextlib.suppress(ChannelError):  # it ended: what follows notices
+                self._worker.channel.send(LISTEN, f"{seconds:.3f}")
+            self._listening = True
         while (left := until - time.monotonic()) > 0:
             sources: list[socket.socket | Channel] = [wake, self._worker.channel] if self._worker else [wake]
             ready, _, _ = select.select(sources, [], [], min(left, _LOOK_SECONDS))

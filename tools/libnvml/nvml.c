@@ -18,13 +18,16 @@
    description of them. One thread only. */
 
 #define _POSIX_C_SOURCE 200809L
+#include <libgen.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -35,7 +38,7 @@ enum {
     DRIVER_NOT_LOADED = 9, TIMEOUT = 10, FUNCTION_NOT_FOUND = 13, LIB_RM_VERSION_MISMATCH = 18,
     ARGUMENT_VERSION_MISMATCH = 25,
 };
-enum { GPUS = 64, CLIQUES = 64, LOOK_MS = 10 };
+enum { GPUS = 64, CLIQUES = 64 };
 
 typedef unsigned nvmlReturn_t;
 typedef struct device { char unused; } *nvmlDevice_t;
@@ -101,9 +104,11 @@ enum { FABRIC_V2 = 0x2000024, FABRIC_V3 = 0x3000028, PLATFORM_V1 = 0x100002c, PL
 
 /* The table */
 
+struct line { const char *question, *reply; };
+
 static struct {
     char *text;
-    struct line { const char *question, *reply; } *lines;
+    struct line *lines;
     size_t count;
     struct stat seen;
     unsigned changes;
@@ -111,6 +116,13 @@ static struct {
 
 static bool same(const struct stat *a, const struct stat *b) {
     return a->st_ino == b->st_ino && a->st_size == b->st_size && !memcmp(&a->st_mtim, &b->st_mtim, sizeof a->st_mtim);
+}
+
+/* By question, then as in the file, where of equal ones the last counts. */
+static int order(const void *a, const void *b) {
+    const struct line *first = a, *second = b;
+    int by_question = strcmp(first->question, second->question);
+    return by_question ? by_question : first->question < second->question ? -1 : 1;
 }
 
 /* A line that is still being written has no end yet, and is left for the next time. */
@@ -132,6 +144,7 @@ static void parse(char *text) {
         table.lines = realloc(table.lines, (table.count + 1) * sizeof *table.lines);
         table.lines[table.count++] = (struct line){text, equals + 3};
     }
+    qsort(table.lines, table.count, sizeof *table.lines, order);
 }
 
 /* Whether there is a table; it is up to date then. */
@@ -154,10 +167,15 @@ static bool load(void) {
 }
 
 static const char *find(const char *question) {
-    for (size_t i = table.count; i-- > 0;)
-        if (!strcmp(table.lines[i].question, question))
-            return table.lines[i].reply;
-    return NULL;
+    size_t from = 0, to = table.count; /* of all lines up to this question's, the last is wanted: it is before `to` */
+    while (from < to) {
+        size_t middle = (from + to) / 2;
+        if (strcmp(table.lines[middle].question, question) <= 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return to && !strcmp(table.lines[to - 1].question, question) ? table.lines[to - 1].reply : NULL;
 }
 
 /* `values` is what follows the code; NULL with SUCCESS: fill the memory with garbage. */
@@ -516,11 +534,16 @@ static nvmlReturn_t happened(nvmlEventSet_t set, nvmlEventData_t *data) {
     return reply.code;
 }
 
+/* Sleeps until the table's folder changes, as the driver sleeps until a GPU has something to say. */
 EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsigned timeout_ms) {
-    for (unsigned waited = 0;; waited += LOOK_MS) {
-        nvmlReturn_t code = happened(set, data);
-        if (code != TIMEOUT || waited >= timeout_ms)
-            return code;
-        nanosleep(&(struct timespec){0, LOOK_MS * 1000000L}, NULL);
-    }
+    char path[PATH_MAX], changes[4096];
+    snprintf(path, sizeof path, "%s", getenv("NVML_TABLE"));
+    struct pollfd change = {inotify_init1(IN_CLOEXEC), POLLIN, 0};
+    inotify_add_watch(change.fd, dirname(path), IN_MOVED_TO | IN_CLOSE_WRITE | IN_DELETE);
+    nvmlReturn_t code;
+    while ((code = happened(set, data)) == TIMEOUT && poll(&change, 1, (int)timeout_ms) > 0)
+        if (read(change.fd, changes, sizeof changes) < 0)
+            break;
+    close(change.fd);
+    return code;
 }
