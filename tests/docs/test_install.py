@@ -1,4 +1,4 @@
-"""The commands of docs/install.md, in order, on a real API server: install, change, remove; nothing is left."""
+"""The commands of docs/install.md and docs/first-hour.md, in order, on a real API server; nothing is left."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.manifests.support import FINISHED, JOB
+from tests.manifests.support import FINISHED, JOB, run_kubectl
+from tests.release.test_distribution import build
 from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.cleaning import empty_namespaces
 from tests.support.helm import find_helm
@@ -31,6 +32,18 @@ HASTY = """#!/bin/sh
 case "$1" in delete) exec {kubectl} "$@" --wait=false;; esac
 exec {kubectl} "$@"
 """
+
+
+FIRST_HOUR = (ROOT / "docs" / "first-hour.md").read_text(encoding="utf-8")
+FAILS = ("toposcope explain ", "toposcope diff ")
+"""What exits with 1 there, because it found something."""
+SAYS = {
+    "toposcope tree": "zone > block > rack > nvlink-domain > host",
+    "toposcope diff before.toposcope": "h200-1",
+    "toposcope explain pod/notebook -n demo": "16",
+    "toposcope explain pod/pretrain -n demo": "rack",
+    "toposcope explain pcs/llm -n demo": "rack",
+}
 
 
 def commands(heading: str) -> list[str]:
@@ -55,14 +68,11 @@ def test_the_commands_run_in_order_and_leave_nothing(real_api: ApiUnderTest, tmp
     kubectl, make = shutil.which("kubectl"), shutil.which("make")
     if kubectl is None or make is None:
         pytest.skip("kubectl or make is not on PATH")
-    programs, checkout = tmp_path / "bin", tmp_path / "toposcope"
-    programs.mkdir()
+    checkout = tmp_path / "toposcope"
     checkout.mkdir()
-    (programs / "kubectl").write_text(HASTY.format(kubectl=kubectl))
-    (programs / "kubectl").chmod(0o755)
     for name in ("Makefile", "manifests"):
         (checkout / name).symlink_to(ROOT / name)
-    path = [programs, Path(sys.prefix) / "bin", Path(find_helm()).parent, os.environ["PATH"]]
+    path = [hasty(tmp_path, kubectl), Path(sys.prefix) / "bin", Path(find_helm()).parent, os.environ["PATH"]]
     environment = {**os.environ, "KUBECONFIG": str(real_api.kubeconfig), "PATH": ":".join(map(str, path))}
     real_api.create(NODES, node("n1", labels={"example.com/pool": "a", "gpu.topology/gpus": "8"}))
 
@@ -88,12 +98,48 @@ def test_the_commands_run_in_order_and_leave_nothing(real_api: ApiUnderTest, tmp
         if command.startswith("kubectl delete"):
             empty_namespaces(real_api)
     assert real_api.get(f"{NODES}/n1")["metadata"]["labels"] == {"example.com/pool": "a"}
-    kinds = "crd,ns,clusterrole,clusterrolebinding,validatingadmissionpolicy,validatingadmissionpolicybinding"
-    left = subprocess.run(
-        [kubectl, "--kubeconfig", real_api.kubeconfig, "get", kinds, "-o", "name"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert [name for name in left.stdout.split() if "toposcope" in name or "gpu.topology" in name] == []
     real_api.request("DELETE", f"{NODES}/n1")
+    assert_nothing_left(real_api, kubectl)
+
+
+def hasty(folder: Path, kubectl: str) -> Path:
+    """A folder with a kubectl that does not wait for what it deletes."""
+    programs = folder / "bin"
+    programs.mkdir()
+    (programs / "kubectl").write_text(HASTY.format(kubectl=kubectl))
+    (programs / "kubectl").chmod(0o755)
+    return programs
+
+
+def assert_nothing_left(api: ApiUnderTest, kubectl: str) -> None:
+    kinds = "crd,ns,clusterrole,clusterrolebinding,validatingadmissionpolicy,validatingadmissionpolicybinding"
+    left = run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "get", kinds, "-o", "name").stdout.split()
+    assert [name for name in left if "toposcope" in name or "gpu.topology" in name] == []
+
+
+def test_the_first_hour(real_api: ApiUnderTest, tmp_path: Path) -> None:
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("kubectl is not on PATH")
+    release, empty = tmp_path / "release", tmp_path / "empty"
+    empty.mkdir()
+    for target in ("wheel", "sdist"):
+        done = build(ROOT, target, release)
+        assert done.returncode == 0, done.stderr
+    environment = {key: value for key, value in os.environ.items() if key not in {"KUBECONFIG", "VIRTUAL_ENV"}}
+    path = f"{hasty(tmp_path, kubectl)}:{Path(sys.base_prefix) / 'bin'}:{os.environ['PATH']}"
+    environment |= {"PATH": path, "RELEASE": str(release), "CLUSTER": str(real_api.kubeconfig)}
+    lines = ["trap 'kill %1 2>/dev/null' EXIT"]
+    for number, command in enumerate(shown(FIRST_HOUR)):
+        codes = "1" if command.startswith(FAILS) else "0"
+        lines += [f"exec > {tmp_path}/{number} 2>&1", command, f"[ $? = {codes} ] || exit {number + 10}"]
+    done = subprocess.run(
+        ["/bin/bash"], input="\n".join(lines), cwd=empty, env=environment, text=True, check=False, timeout=400
+    )
+    for number, command in enumerate(shown(FIRST_HOUR)):
+        said = (tmp_path / str(number)).read_text()
+        assert done.returncode != number + 10, f"$ {command}\n{said}"
+        assert number + 10 > done.returncode > 0 or SAYS.get(command, "") in said, f"$ {command}\n{said}"
+    assert done.returncode == 0
+    empty_namespaces(real_api)
+    assert_nothing_left(real_api, kubectl)

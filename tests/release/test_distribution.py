@@ -1,6 +1,8 @@
 """What `pip install` puts into site-packages: one package, with every file of the tree that a program reads."""
 
+import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -8,9 +10,12 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hatch_build import PAGE
 from tests.support.paths import ROOT
+from tools.docgen.packages import address_chart, pack_plugin
+from toposcope import __version__
 
 CRD = "toposcope/simulator/crds/gpu.topology_clustertopologies.yaml"
 """Copied from manifests/ by the build."""
@@ -58,6 +63,10 @@ def test_the_source_distribution_holds_the_whole_tree(unpacked: Path) -> None:
         "tests/conftest.py",
         "tools/bench/__main__.py",
         "manifests/base/kustomization.yaml",
+        "manifests/chart/files/base/namespace.yaml",
+        "manifests/components/admission-policy/kustomization.yaml",
+        "manifests/crds/kustomization.yaml",
+        "manifests/prune/job.yaml",
         "Makefile",
         "Dockerfile",
     ]
@@ -68,7 +77,7 @@ def test_a_wheel_of_the_source_distribution_holds_one_package_with_every_file(un
     done = build(unpacked, "wheel", tmp_path)
     assert done.returncode == 0, done.stderr
     (wheel,) = tmp_path.glob("*.whl")
-    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name and ".data/" not in name}
     assert {name.partition("/")[0] for name in names} == {"toposcope"}
     assert names - BUILT == tree() | {CRD}
 
@@ -99,3 +108,62 @@ def test_the_wheel_carries_the_page_where_it_is_built(unpacked: Path, tmp_path: 
     assert done.returncode == 0, done.stderr
     (wheel,) = tmp_path.glob("*.whl")
     assert set(zipfile.ZipFile(wheel).namelist()) >= BUILT
+
+
+@pytest.fixture(scope="module")
+def wheel(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    assert build(unpacked, "wheel", folder).returncode == 0
+    return next(folder.glob("*.whl"))
+
+
+def run(*command: str | Path, **environ: str) -> str:
+    """What a command prints; one that finds no package index is skipped."""
+    environment = {**os.environ, **environ}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    if done.returncode and os.environ.get("TOPOSCOPE_REQUIRE_IMAGE") != "1":
+        for sign in ("No matching distribution", "Failed to fetch", "Network is unreachable"):
+            if sign in done.stderr:
+                pytest.skip("no package index")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.thorough
+def test_uv_installs_the_wheel(wheel: Path, tmp_path: Path) -> None:
+    programs, tools = tmp_path / "bin", tmp_path / "tools"
+    uv = Path(sys.executable).with_name("uv")
+    run(uv, "tool", "install", "--quiet", wheel, UV_TOOL_DIR=str(tools), UV_TOOL_BIN_DIR=str(programs))
+    for name in ("toposcope", "kubectl-toposcope"):
+        assert run(programs / name, "--version") == f"toposcope {__version__}\n"
+    assert "complete " in run(programs / "toposcope", "completion", "bash")
+    assert (programs / "kubectl_complete-toposcope").exists()
+    manual = tools / "toposcope" / "share" / "man" / "man1" / "toposcope.1"
+    assert manual.read_text().startswith(".TH TOPOSCOPE 1")
+
+
+@pytest.mark.thorough
+def test_krews_plugin_installs_itself_and_its_manifest_describes_it(wheel: Path, tmp_path: Path) -> None:
+    about = yaml.safe_load(pack_plugin(wheel.parent, "someone/toposcope").read_text())
+    assert (about["metadata"]["name"], about["spec"]["version"]) == ("toposcope", f"v{__version__}")
+    (platform,) = about["spec"]["platforms"]
+    archive = wheel.parent / platform["uri"].rpartition("/")[2]
+    assert platform["sha256"] == hashlib.sha256(archive.read_bytes()).hexdigest()
+    with tarfile.open(archive) as tar:
+        assert [entry["from"] for entry in platform["files"]] == tar.getnames()
+        tar.extractall(tmp_path, filter="data")
+    link = tmp_path / "kubectl-toposcope-link"  # krew puts a link on PATH
+    link.symlink_to(tmp_path / platform["bin"])
+    for _ in range(2):
+        assert run(link, "--version", XDG_CACHE_HOME=str(tmp_path / "cache")) == f"toposcope {__version__}\n"
+    assert "kubectl toposcope COMMAND" in run(link, "--help", XDG_CACHE_HOME=str(tmp_path / "cache"))
+
+
+def test_a_released_chart_names_its_release(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "manifests" / "chart", tmp_path / "toposcope")
+    address_chart(tmp_path / "toposcope", "Someone/toposcope")
+    text = "".join((tmp_path / "toposcope" / name).read_text() for name in ("Chart.yaml", "README.md", "values.yaml"))
+    assert "OWNER" not in text
+    assert "repository: ghcr.io/someone/toposcope\n" in text
+    assert "oci://ghcr.io/someone/charts/toposcope" in text
+    assert "home: https://github.com/Someone/toposcope\n" in text

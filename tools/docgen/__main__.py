@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tools import figures
-from tools.docgen import metrics, tables
+from tools.docgen import man, metrics, tables
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 
@@ -22,6 +22,7 @@ PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "metrics.md": {"agent": metrics.agent, "topologies": metrics.topologies, "work": metrics.work},
     "levels.md": {"catalogue": tables.catalogue, "retired": tables.retired, "mistaken": tables.mistaken},
     "commands.md": {"commands": tables.overview, "flags": tables.flags},
+    "../toposcope/cli/toposcope.1": {"": man.page},
     "../manifests/chart/README.md": {"values": tables.values},
     "fields.md": {part: partial(tables.fields, part) for part in ("spec", "status")},
     "performance.md": {
@@ -34,7 +35,7 @@ PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
         for name in ("invariants", "faults", "processes", "input", "large input")
     },
 }
-"""Page to its generated parts."""
+"""Page to its generated parts; the part without a name is the whole page."""
 
 
 class MissingMarkError(Exception):
@@ -60,7 +61,7 @@ def outdated() -> dict[str, str]:
     for name, parts in PARTS.items():
         page = text = (DOCS / name).read_text(encoding="utf-8")
         for part, write in parts.items():
-            text = put(text, part, write())
+            text = put(text, part, write()) if part else write()
         if text != page:
             changed[name] = text
     return changed

@@ -174,11 +174,11 @@ def _section(name: str) -> str:
     command.add_arguments(parser)
     text = " ".join((command.__doc__ or COMMANDS[name]).split())
     actions = parser._actions  # noqa: SLF001 - argparse has no public list of what a parser takes
-    rows = [[_form(action), _help(action)] for action in actions if action.help != argparse.SUPPRESS]
+    rows = [[form(action), meaning(action)] for action in actions if action.help != argparse.SUPPRESS]
     return f"### {name}\n\n{text}" + ("\n\n" + markdown(["takes", "meaning"], rows) if rows else "")
 
 
-def _form(action: argparse.Action) -> str:
+def form(action: argparse.Action) -> str:
     """As in a usage line: `-l KEY=VALUE`, `--all`, `TOPOLOGY`."""
     metavar = action.metavar or ("|".join(map(str, action.choices)) if action.choices else action.dest.upper())
     if isinstance(metavar, tuple):
@@ -189,7 +189,8 @@ def _form(action: argparse.Action) -> str:
     return ", ".join(code(option + value) for option in action.option_strings)
 
 
-def _help(action: argparse.Action) -> str:
+def meaning(action: argparse.Action) -> str:
+    """What `--help` says of it."""
     text = (action.help or "") % vars(action)
     return text + (" (required)" if action.required and action.option_strings else "")
 

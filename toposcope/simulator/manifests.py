@@ -25,6 +25,16 @@ def kai_topology_crd() -> dict[str, Any]:
     return _load(_HERE / "kai_topology_crd.yaml")
 
 
+def grove_podcliqueset_crd() -> dict[str, Any]:
+    """A small stand-in for Grove's PodCliqueSet."""
+    return _load(_HERE / "grove_podcliqueset_crd.yaml")
+
+
+def pending() -> list[dict[str, Any]]:
+    """A namespace, and in it a workload for each scheduler that waits."""
+    return [load(text.encode()) for text in (_HERE / "pending.yaml").read_text(encoding="utf-8").split("\n---\n")]
+
+
 def _load(file: Path) -> dict[str, Any]:
     document: dict[str, Any] = load(file.read_bytes())
     return document

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -10,18 +11,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.simulator.apiserver.widgets import WIDGETS, widget, widget_crd
-from tests.support.api import NODES, TABLE, ApiUnderTest, node
+from tests.support.api import NODES, TABLE, ApiUnderTest, node, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from toposcope.simulator.apiserver import EmbeddedApiServer
+
     Kubectl = Callable[..., str]
 
 
-@pytest.fixture
-def kubectl(api: ApiUnderTest, tmp_path: Path) -> Kubectl:
-    program = shutil.which("kubectl")
+@pytest.fixture(params=os.environ.get("TOPOSCOPE_KUBECTLS", "kubectl").split(":"))
+def kubectl(request: pytest.FixtureRequest, api: ApiUnderTest, tmp_path: Path) -> Kubectl:
+    """One of the versions in TOPOSCOPE_KUBECTLS, or that of PATH."""
+    program = shutil.which(request.param)
     if program is None:
         pytest.skip("kubectl is not on PATH")
 
@@ -84,6 +88,42 @@ def test_namespaced_objects(kubectl: Kubectl) -> None:
     assert kubectl("create", "-f", "-", stdin=config) == "configmap/c created\n"
     assert "leader" in kubectl("get", "lease,configmap", "-o", "name")
     assert "no events" not in kubectl("get", "events")
+
+
+def test_what_typed_clients_create(api: ApiUnderTest, kubectl: Kubectl) -> None:
+    assert kubectl("create", "namespace", "ml") == "namespace/ml created\n"
+    assert kubectl("-n", "ml", "create", "configmap", "c", "--from-literal=a=b=c") == "configmap/c created\n"
+    assert kubectl("-n", "ml", "create", "serviceaccount", "s") == "serviceaccount/s created\n"
+    kubectl("-n", "ml", "create", "service", "clusterip", "web", "--tcp=80:8080", "--tcp=90:metrics")
+    within = "/api/v1/namespaces/ml"
+    assert api.get(f"{within}/configmaps/c")["data"] == {"a": "b=c"}
+    service = api.get(f"{within}/services/web")
+    assert service["metadata"]["labels"] == service["spec"]["selector"] == {"app": "web"}
+    ports = [(port["name"], port["port"], port["targetPort"]) for port in service["spec"]["ports"]]
+    assert ports == [("80-8080", 80, 8080), ("90-metrics", 90, "metrics")]
+    assert kubectl("-n", "ml", "delete", "service", "web", "--grace-period=0", "--force").startswith('service "web"')
+    kubectl("create", "namespace", "dry", "--dry-run=server")
+    assert "dry" not in kubectl("get", "ns", "-o", "name")
+
+
+def test_explain(api: ApiUnderTest, kubectl: Kubectl) -> None:
+    api.ensure_crd(widget_crd())
+    wait_until(lambda: "Widget" in str(api.request("GET", "/openapi/v3/apis/example.com/v1")[1]), "it is in OpenAPI")
+    said = kubectl("explain", "wg.spec")
+    assert "FIELD: spec" in said
+    assert "mode" in said
+    assert "KIND:       Node" in kubectl("explain", "node")
+
+
+def test_a_kind_that_is_known_as_json_only_is_refused(embedded_server: EmbeddedApiServer, tmp_path: Path) -> None:
+    api = ApiUnderTest.of_embedded(embedded_server, tmp_path)
+    body = b"k8s\x00\n\n\n\x02v1\x12\x04Node"
+    content_type = "application/vnd.kubernetes.protobuf"
+    code, answer = api.request("POST", NODES, body, content_type=content_type)
+    assert (code, answer["reason"]) == (415, "UnsupportedMediaType")
+    assert "send v1, Kind=Node as application/json" in answer["message"]
+    code, answer = api.request("POST", NODES, body[:-1], content_type=content_type)
+    assert (code, answer["message"]) == (400, "the object provided is unrecognized: unexpected EOF")
 
 
 def table(api: ApiUnderTest, path: str) -> dict[str, Any]:

@@ -21,10 +21,10 @@ def test_a_changed_page_is_found_and_put_right(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     docs = tmp_path / "docs"
-    (tmp_path / "manifests" / "chart").mkdir(parents=True)
     docs.mkdir()
     for name in pages.PARTS:
         text = (pages.DOCS / name).read_text(encoding="utf-8")
+        (docs / name).parent.mkdir(parents=True, exist_ok=True)
         (docs / name).write_text(text.replace("| `spec.required` |", "| `spec.wanted` |"), encoding="utf-8")
     monkeypatch.setattr(pages, "DOCS", docs)
     assert main(["--check"]) == 1

@@ -1,6 +1,9 @@
 """The demo, scene by scene; everything it shows was read back from the API server."""
 
+import contextlib
+import shutil
 import signal
+import sysconfig
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -44,6 +47,12 @@ _GRACE: Final = 2
 _PATIENCE: Final = 60.0
 _MERGE: Final = "application/merge-patch+json"
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_KAI: Final = "/apis/kai.scheduler/v1alpha1/topologies"
+_PENDING: Final = {
+    "Namespace": "/api/v1/namespaces",
+    "Pod": "/api/v1/namespaces/demo/pods",
+    "PodCliqueSet": "/apis/grove.io/v1alpha1/namespaces/demo/podcliquesets",
+}
 _EVENTS: Final = "/apis/events.k8s.io/v1/events"
 
 
@@ -77,15 +86,29 @@ class Demo:
 
     def keep(self) -> None:
         """Leave everything running until Ctrl-C."""
+        self._submit()
         self._show_page()
         self._heading("The cluster runs until Ctrl-C. In another terminal:")
+        programs = Path(sysconfig.get_path("scripts"))
+        if (programs / "toposcope").exists() and shutil.which("toposcope") is None:
+            self.say(f'  export PATH="{programs}:$PATH"')
         self.say(
             f"  export KUBECONFIG={self._kubeconfig}\n"
             f"  kubectl get nodes -L {label_keys.NVLINK_DOMAIN}\n"
-            "  kubectl get gtopo -o yaml\n"
+            "  kubectl explain gtopo.spec\n"
+            "  toposcope explain pod/notebook -n demo    # why it waits; so do pod/pretrain and pcs/llm\n"
             f"  kubectl label node h200-1 {RACK_KEY}-    # and watch LevelsCovered"
         )
+        self._console.file.flush()  # who waits for this line may read it from a file
         signal.pause()
+
+    def _submit(self) -> None:
+        """Submit a workload to each scheduler. Only to keep: the required levels of a PodCliqueSet stay published."""
+        with closing(ApiClient(load(str(self._kubeconfig)), "toposcope-demo")) as client:
+            client.call(Request("POST", _CRDS, {}, msgspec.json.encode(manifests.grove_podcliqueset_crd())))
+            for document in manifests.pending():
+                path = _PENDING[document["kind"]]
+                client.call(Request("POST", path, {}, msgspec.json.encode(document)))
 
     def _show_page(self) -> None:
         """Serve the page of the cluster, from a process of its own."""
@@ -147,7 +170,7 @@ class Demo:
         server.load(node.node_object() for node in self._nodes)
         unfinished = self._kubeconfig.with_suffix(".new")
         server.write_kubeconfig(unfinished)
-        # Grove's operator makes KAI's Topology from the binding, and the demo has no operator to wait for.
+        # Grove's operator makes KAI's Topology from the binding; `_operate` does it here.
         spec = {"required": ["rack"], "gracePeriod": f"{_GRACE}s", "publish": {"kai": "Never"}}
         body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": _NAME}, "spec": spec}
         crds = (manifests.cluster_topology_crd(), manifests.grove_binding_crd(), manifests.kai_topology_crd())
@@ -156,8 +179,28 @@ class Demo:
                 client.call(Request("POST", path, {}, msgspec.json.encode(document)))
         # Under this name the others find it, once everything is set up.
         unfinished.rename(self._kubeconfig)
-        signal.pause()
+        self._operate()
         return 0
+
+    def _operate(self) -> None:
+        """Keep KAI's Topology as the binding says, as Grove's operator does."""
+        shown: list[dict[str, str]] = []
+        with closing(ApiClient(load(str(self._kubeconfig)), "grove-operator")) as client:
+            while True:
+                time.sleep(_GRACE / 4)
+                with contextlib.suppress(KubeError):
+                    binding = client.call(Request("GET", BINDINGS.target(_NAME).path, {}))
+                    levels = [{"nodeLabel": level["key"]} for level in binding["spec"]["levels"]]
+                    if levels == shown:
+                        continue
+                    if shown:  # its levels cannot be changed
+                        client.call(Request("DELETE", f"{_KAI}/{_NAME}", {}))
+                    owner = {key: binding[key] for key in ("apiVersion", "kind")} | {"name": _NAME, "controller": True}
+                    metadata = {"name": _NAME, "ownerReferences": [owner | {"uid": binding["metadata"]["uid"]}]}
+                    topology = {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "metadata": metadata}
+                    body = msgspec.json.encode({**topology, "spec": {"levels": levels}})
+                    client.call(Request("POST", _KAI, {}, body))
+                    shown = levels
 
     def _agent(self, node: SimulatedNode) -> int:
         options = AgentOptions(

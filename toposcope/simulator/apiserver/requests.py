@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from toposcope.errors import ToposcopeError
+from toposcope.simulator.apiserver import protobuf
 
 if TYPE_CHECKING:
     from toposcope.simulator.apiserver.resources import Resource
@@ -47,7 +48,15 @@ class Request:
         return int(text)
 
     def object(self) -> Object:
-        """Read the object in the body, as JSON; raises `StatusError` (400)."""
+        """Read the object in the body; raises `StatusError`: 400, or 415 for a protobuf of a kind not known."""
+        if self.body.startswith(protobuf.MAGIC):
+            try:
+                return protobuf.decoded(self.body)
+            except LookupError as error:
+                message = f"the body of the request was in an unknown format - send {error.args[0]} as application/json"
+                raise StatusError(415, "UnsupportedMediaType", message) from None
+            except ValueError as error:
+                raise bad_request(f"the object provided is unrecognized: {error}") from None
         try:
             return msgspec.json.decode(self.body, type=Object)
         except msgspec.DecodeError as error:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from toposcope.simulator.apiserver.fields import ANY, Schema, compile_schema
 from toposcope.simulator.apiserver.requests import NoSuchPathError, Object, not_served
@@ -29,6 +29,14 @@ _META = _struct(
     finalizers={"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
     ownerReferences=_keyed("uid"),
 )
+
+
+_EXPLAINED: Final = {
+    "apiVersion": {"type": "string", "description": "The group and version of this kind."},
+    "kind": {"type": "string", "description": "The kind of this object."},
+    "metadata": {"type": "object", "description": "Name, labels and annotations, as of every object."},
+}
+"""What `kubectl explain` says of the fields that every kind has."""
 
 
 def _object_schema(spec: Mapping[str, Any]) -> Schema:
@@ -253,17 +261,21 @@ class Catalog:
         return self._resources[group, version]
 
     def _openapi(self, group: str, version: str) -> Object:
-        """Say only that PATCH knows `fieldValidation`: what kubectl asks before it sends an object."""
+        """Say that PATCH knows `fieldValidation`, which kubectl asks before it sends an object, and describe fields."""
         options = ("dryRun", "fieldValidation")
         parameters = [{"name": name, "in": "query", "schema": {"type": "string"}} for name in options]
-        paths = {}
+        paths, schemas = {}, {}
+        reverse = ".".join(reversed(group.split(".")))
         for resource in self._served(group, version).values():
             scope = "/namespaces/{namespace}" if resource.namespaced else ""
             kind = {"group": group, "version": version, "kind": resource.kind}
             operation = {"parameters": parameters, "responses": {}, "x-kubernetes-group-version-kind": kind}
             paths[f"{resource.path}{scope}/{resource.plural}/{{name}}"] = {"patch": operation}
+            fields = {**resource.schema.rules.get("properties", {}), **_EXPLAINED}
+            schema = {**resource.schema.rules, "properties": fields, "x-kubernetes-group-version-kind": [kind]}
+            schemas[f"{reverse or 'core'}.{version}.{resource.kind}"] = schema
         info = {"title": "Kubernetes", "version": _VERSION["gitVersion"]}
-        return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": {}}}
+        return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
 
 
 def _entries(resource: Resource) -> Iterator[Object]:
