@@ -7,7 +7,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo ui ui-test pictures test test-all schedulers e2e lint format bench chaos lock rules chart reference docs fuzz uninstall clean
+.PHONY: help audit demo ui ui-test pictures test test-all schedulers e2e lint format bench chaos lock rules chart reference docs fuzz uninstall clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -73,6 +73,16 @@ chaos: $(VENV)/dev ## Break a cluster at random for 10 minutes and judge it from
 
 fuzz: $(VENV)/dev ## Make up bad input of every kind for some minutes (ARGS="--seconds 60 --seed 7", or the names of subjects)
 	$(BIN)/python -m tools.fuzz $(ARGS)
+
+# Apart from the development environment, whose versions it judges.
+AUDIT := pip-audit==2.10.1
+LOCKS := requirements.lock requirements-dev.lock requirements-docs.lock image/runtime.lock image/build.lock
+ADVISORIES := https://pypi.org/pypi/pip/25.0/json
+
+audit: $(VENV)/dev ## Look for known vulnerabilities of what the locks pin; says so where no index of advisories is reachable
+	@if $(BIN)/python -c 'import json, urllib.request as u; json.load(u.urlopen("$(ADVISORIES)", timeout=20))["vulnerabilities"]' 2> /dev/null; then \
+	  for lock in $(LOCKS); do $(BIN)/uv tool run --from $(AUDIT) pip-audit --disable-pip --require-hashes -r $$lock || exit 1; done; \
+	else echo "audit: skipped, because $(ADVISORIES) does not answer with advisories"; fi
 
 lock: $(VENV)/dev ## Pin the newest versions that pyproject.toml allows
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o requirements.lock

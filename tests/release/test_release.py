@@ -108,6 +108,51 @@ def test_ci_runs_the_gate_and_builds_image_and_chart() -> None:
     assert (image["platforms"], image["sbom"]) == ("linux/amd64,linux/arm64", True)
 
 
+def test_a_release_pins_its_bases_and_signs_what_it_publishes() -> None:
+    workflow = load(ROOT / ".github" / "workflows" / "release.yml")
+    image, release = workflow["jobs"]["image"], workflow["jobs"]["release"]
+    (build,) = (step["with"] for step in image["steps"] if "build-push-action" in step.get("uses", ""))
+    recipe = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    given = re.findall(r"^(\w+)=\$\{\{ steps\.base\.outputs", build["build-args"], re.MULTILINE)
+    assert given == re.findall(r"^ARG (\w+_DIGEST)=$", recipe, re.MULTILINE)
+    for job in (image, release):
+        assert job["permissions"]["id-token"] == "write"
+        assert "cosign sign --yes" in "".join(step.get("run", "") for step in job["steps"])
+    uploaded = release["steps"][-1]["run"]
+    assert all(name in uploaded for name in ("dist/*.tgz", "dist/*.whl", "dist/*.tar.gz", "dist/krew.yaml"))
+    get = (ROOT / "docs" / "get.md").read_text(encoding="utf-8")
+    assert get.count("/.github/workflows/release.yml@refs/tags/v$VERSION") == 2
+
+
+def test_updates_are_proposed_for_every_lock() -> None:
+    updates = load(ROOT / ".github" / "dependabot.yml")["updates"]
+    covered = {
+        (update["package-ecosystem"], folder.strip("/"))
+        for update in updates
+        for folder in update.get("directories", [update.get("directory")])
+    }
+    locks = {
+        "docker": ["Dockerfile"],
+        "gomod": ["tests/*/go.mod", "tests/*/*/go.mod"],
+        "npm": ["tools/docgen/package-lock.json", "toposcope/ui/page/package-lock.json"],
+        "pip": ["*.lock", "image/*.lock"],
+    }
+    wanted = {
+        (kind, str(path.parent.relative_to(ROOT)).strip("."))
+        for kind, patterns in locks.items()
+        for pattern in patterns
+        for path in ROOT.glob(pattern)
+    }
+    assert covered - {("github-actions", "")} == wanted
+
+
+def test_security_insights_names_what_is_there() -> None:
+    text = (ROOT / "SECURITY-INSIGHTS.yml").read_text(encoding="utf-8")
+    assert load(ROOT / "SECURITY-INSIGHTS.yml")["header"]["schema-version"] == "2.0.0"
+    for page in re.findall(r"blob/main/(\S+)", text):
+        assert (ROOT / page).is_file(), page
+
+
 @pytest.mark.parametrize("path", FORMS, ids=lambda path: path.name)
 def test_forms_are_forms(path: Path) -> None:
     form = load(path)

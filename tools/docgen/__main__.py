@@ -24,6 +24,7 @@ PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "commands.md": {"commands": tables.overview, "flags": tables.flags},
     "../toposcope/cli/toposcope.1": {"": man.page},
     "../manifests/chart/README.md": {"values": tables.values},
+    "dependencies.md": {"licences": tables.licences},
     "fields.md": {part: partial(tables.fields, part) for part in ("spec", "status")},
     "performance.md": {
         "agent": partial(figures.part, "performance", "memory", "start", "probe", "rest", "flapping"),

@@ -8,6 +8,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from functools import cache
+from importlib import metadata
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +33,7 @@ EXAMPLES: Final = {"DGX H200": "dgx-h200", "GB200 NVL72": "gb200-nvl72-tray", "4
 NODE: Final = "node-7"
 
 VALUES: Final = Path(__file__).parents[2] / "manifests" / "chart" / "values.yaml"
+LOCK: Final = Path(__file__).parents[2] / "requirements.lock"
 CRD: Final = Path(__file__).parents[2] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
 _LIMITS: Final = {
     "maxItems": "at most {} entries",
@@ -217,3 +219,22 @@ def values() -> str:
             rows.append([code(".".join(path)), "", " ".join(said)])
         said = []
     return markdown(["value", "default", "meaning"], rows)
+
+
+_PINNED: Final = re.compile(r"^([\w.-]+)==(\S+)(?! ;.*win32)", re.MULTILINE)
+
+
+def licences() -> str:
+    """What is installed with Toposcope, with its licence; what a lock pins for other platforms is left out."""
+    rows = []
+    for name, version in _PINNED.findall(LOCK.read_text(encoding="utf-8")):
+        try:
+            about = metadata.metadata(name)
+        except metadata.PackageNotFoundError:
+            continue
+        said = [
+            entry.rpartition(" :: ")[2] for entry in about.get_all("Classifier", []) if entry.startswith("License ::")
+        ]
+        given = about.json.get("license_expression") or str(about.json.get("license", "")).partition("\n")[0]
+        rows.append([name, version, str(given) or ", ".join(said) or "unknown"])
+    return markdown(["package", "version", "licence"], rows)
