@@ -3,6 +3,7 @@
 from typing import Final
 
 COMMANDS: Final = {
+    "status": "say on one screen whether all is well, and what to do next",
     "tree": "show the hierarchy of a cluster with counts: nodes, GPUs, what is free, what is unhealthy",
     "nodes": "list nodes by label, domain or state",
     "levels": "list the levels of a topology: label key, coverage, domains, who requires them",

@@ -40,7 +40,7 @@ def of_cluster(client: "ApiClient") -> Catalogue:
     from toposcope.kube.errors import ApiError  # noqa: PLC0415 - same
 
     try:
-        for namespace in _namespaces(client):
+        for namespace in controller_namespaces(client):
             config_map = find(client, f"/api/v1/namespaces/{namespace}/configmaps/{CONFIG_MAP}") or {}
             text = (config_map.get("data") or {}).get(KEY)
             if isinstance(text, str):
@@ -53,7 +53,7 @@ def of_cluster(client: "ApiClient") -> Catalogue:
     return BUILT_IN
 
 
-def _namespaces(client: "ApiClient") -> Iterator[str]:
+def controller_namespaces(client: "ApiClient") -> Iterator[str]:
     """Where the controller may run: where the manifests put it, else where a Deployment has its labels."""
     from toposcope.kube.errors import ApiError  # noqa: PLC0415 - not for files
     from toposcope.kube.listing import everything  # noqa: PLC0415 - same

@@ -1,0 +1,189 @@
+"""Say on one screen whether all is well: controller, nodes, levels, published resources, and what to do next.
+
+Exit code 1 when something is not as it should be.
+"""
+
+import argparse
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from toposcope.api.conditions import (
+    AGENTS_REPORTING,
+    FABRIC_HEALTHY,
+    HIERARCHY_CONSISTENT,
+    LEVELS_AVAILABLE,
+    LEVELS_COVERED,
+    READY,
+)
+from toposcope.cli.command import (
+    EXIT_OK,
+    EXIT_PROBLEMS,
+    add_source_arguments,
+    add_topology,
+    api_client,
+    load_snapshot,
+    on_screen,
+)
+from toposcope.cli.output import counted, show_document
+from toposcope.cli.terminal import Screen
+from toposcope.controller.options import LEASE
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.features import conditions
+from toposcope.kube.errors import ApiError
+from toposcope.snapshot.filters import marks
+from toposcope.snapshot.scope import Scope, select_scope
+from toposcope.topology.text import Command, shell
+
+_WIDTH: Final = 80
+_MOST: Final = 5
+_NEXT: Final = {
+    LEVELS_COVERED: "toposcope nodes --state left-out",
+    AGENTS_REPORTING: "toposcope nodes --state no-agent",
+    FABRIC_HEALTHY: "toposcope nodes --state degraded",
+    HIERARCHY_CONSISTENT: "toposcope levels {}",
+    LEVELS_AVAILABLE: "toposcope levels {}",
+}
+_CONTROLLER: Final = shell("kubectl get pods -A -l app.kubernetes.io/component=controller")
+_LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces"
+_FORBIDDEN: Final = 403
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """Something that is not as it should be."""
+
+    what: str
+    message: str
+    next: Command
+
+
+@dataclass(frozen=True, slots=True)
+class _Controller:
+    """Who keeps the status up to date, and whether it does."""
+
+    words: str
+    lost: bool = False
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `toposcope status`."""
+    add_topology(parser)
+    add_source_arguments(parser)
+
+
+@on_screen("status")
+def run(screen: Screen, arguments: argparse.Namespace) -> int:
+    """Print the state; 1 when something is not as it should be."""
+    snapshot = load_snapshot(arguments, pods=False)
+    scope = select_scope(snapshot, arguments.topology)
+    controller = _controller(arguments, datetime.now(UTC))
+    found = list(_findings(scope, controller))
+    if arguments.output in ("json", "yaml"):
+        show_document(screen, arguments.output, document(scope, controller, found))
+    elif arguments.output == "name":
+        screen.show(finding.what for finding in found)
+    else:
+        screen.show(_page(screen, scope, controller, found, wide=arguments.output == "wide"))
+    return EXIT_PROBLEMS if found else EXIT_OK
+
+
+def _controller(arguments: argparse.Namespace, now: datetime) -> _Controller:
+    """By its Lease: conditions of a controller that is gone stay as they were. Raises KubeError."""
+    from toposcope.cli.catalogue import controller_namespaces  # noqa: PLC0415 - not for files
+    from toposcope.kube.client import find  # noqa: PLC0415 - same
+
+    if arguments.files:
+        return _Controller("not known from files")
+    try:
+        with api_client(arguments) as client:
+            paths = (f"{_LEASES}/{namespace}/leases/{LEASE}" for namespace in controller_namespaces(client))
+            lease = next(filter(None, (find(client, path) for path in paths)), None)
+    except ApiError as error:
+        if error.status != _FORBIDDEN:
+            raise
+        return _Controller(f"not known: these credentials cannot get the Lease {LEASE}")
+    if lease is None:
+        return _Controller(f"there is no Lease {LEASE}", lost=True)
+    spec = Field(lease) / "spec"
+    holder, renewed = (spec / "holderIdentity").text(), (spec / "renewTime").text()
+    if holder is None or renewed is None:
+        return _Controller(f"nobody holds the Lease {LEASE}", lost=True)
+    age = (now - datetime.fromisoformat(renewed)).total_seconds()
+    words = f"{holder}, renewed its Lease {age:.0f} s ago"
+    return _Controller(words, lost=age > 2 * (spec / "leaseDurationSeconds").number(15))
+
+
+def _findings(scope: Scope, controller: _Controller) -> Iterator[_Finding]:
+    """The worst first."""
+    if controller.lost:
+        yield _Finding("controller", f"{controller.words}: what follows may be old", _CONTROLLER)
+    if scope.topology is None:
+        text = "there is no ClusterTopology, so nothing is published: the levels below come from labels alone"
+        yield _Finding("topology", text, shell("toposcope suggest"))
+        return
+    reported = conditions({"status": scope.topology.status})
+    if not reported:
+        text = "the controller has written no status for it"
+        yield _Finding("controller", text, _CONTROLLER)
+    for condition in sorted(reported, key=lambda one: one.status != "False"):
+        if condition.status != "True" and condition.type != READY:
+            template = _NEXT.get(condition.type, "kubectl describe gtopo {}")
+            command = shell(template, scope.name) if "{}" in template else shell(template)
+            what = f"{condition.type}={condition.status}"
+            yield _Finding(what, f"{condition.reason}: {condition.message}", command)
+
+
+def document(scope: Scope, controller: _Controller, found: Sequence[_Finding]) -> dict[str, Any]:
+    """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
+    status = scope.topology.status if scope.topology else {}
+    return {
+        "topology": scope.name or None,
+        "healthy": not found,
+        "controller": controller.words,
+        "nodes": len(scope.nodes),
+        "gpus": sum(node.gpus for node in scope.nodes),
+        "states": dict(Counter(mark.value for node in scope.nodes for mark in marks(node))),
+        "levels": [level.domain for level in scope.levels],
+        "published": list(_published(status)),
+        "findings": [{"about": one.what, "message": one.message, "next": one.next} for one in found],
+    }
+
+
+def _published(status: Any) -> Iterator[dict[str, str]]:
+    for entry in (Field(status) / "published").items():
+        yield {name: (entry / name).text() or "" for name in ("apiVersion", "kind", "name", "reason")}
+
+
+def _page(
+    screen: Screen, scope: Scope, controller: _Controller, found: Sequence[_Finding], *, wide: bool
+) -> Iterator[str]:
+    whole = document(scope, controller, found)
+    name = f"ClusterTopology {scope.name}" if scope.topology else "no ClusterTopology"
+    verdict = screen.paint("healthy", "green") if not found else screen.paint(counted(len(found), "problem"), "red")
+    yield f"{name}: {verdict}"
+    states = ", ".join(f"{count:,} {mark}" for mark, count in whole["states"].items())
+    published = (f"{one['kind']}.{one['apiVersion'].partition('/')[0]} {one['reason']}" for one in whole["published"])
+    rows = {
+        "controller": controller.words,
+        "nodes": f"{whole['nodes']:,} with {counted(whole['gpus'], 'GPU')}" + (f": {states}" if states else ""),
+        "levels": " > ".join(whole["levels"]) or "none",
+        "published": ", ".join(published) or "nothing",
+    }
+    for title, text in rows.items():
+        yield from _wrapped(f"  {title:<12}", text, most=2)
+    for one in found if wide else found[:_MOST]:
+        yield from _wrapped("! ", f"{one.what}: {one.message}", most=None if wide else 2)
+        yield f"  next: {one.next}"
+    if len(found) > _MOST and not wide:
+        yield f"and {len(found) - _MOST} more: toposcope status -o wide"
+
+
+def _wrapped(first: str, text: str, most: int | None) -> list[str]:
+    indent = " " * len(first)
+    return textwrap.wrap(
+        text, _WIDTH, initial_indent=first, subsequent_indent=indent, max_lines=most, placeholder=" ..."
+    )
