@@ -140,10 +140,11 @@ class Checker:
         if not any(group.copies and group.total() for group in workload.groups):
             return None
         levels, nodes = self._place(workload)
-        groups = workload.groups if workload.gang else workload.pod_groups or workload.groups
         if lost := self._lost(workload, levels):
             return Verdict("never", limitation=lost)
-        verdict = judge(groups, levels or workload.levels, nodes, partial=not levels)
+        verdict = judge(workload.groups, levels or workload.levels, nodes, partial=not levels)
+        if workload.pod_groups and workload.gang is None and verdict.kind != "fits":
+            verdict = judge(workload.pod_groups, levels or workload.levels, nodes, partial=not levels)
         if workload.admission:
             decision = self._decided.get(workload.admission) or workload.admission.decide(nodes)
             self._decided[workload.admission] = decision
