@@ -11,6 +11,7 @@ from toposcope.api.conditions import Condition
 from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import GPU_PRODUCT, GPUS, NVLINK_DOMAIN
 from toposcope.controller.assess.assessment import Assessment
+from toposcope.topology.catalogue import BUILT_IN
 from toposcope.topology.node import NodeFacts, node_facts
 
 FULL = "zone > block > rack > nvlink-domain > host"
@@ -83,6 +84,16 @@ def test_a_level_is_what_nearly_all_nodes_carry_and_the_others_are_named(
         "Kueue and KAI leave a node without one of the levels out of the whole topology" in covered.message
     ) == level
     assert (f"({RACK}) is on {total - without} of {total} nodes and no level" in covered.message) != level
+
+
+def test_the_message_stays_short_however_long_the_names_and_many_the_labels() -> None:
+    keys = [keys[0] for domain, keys in BUILT_IN.keys.items() if domain not in ("host", "nvlink-domain")]
+    bare = [gpu_node(f"bare-{i}" + "x" * 240, {"zone": None, "block": None, "rack": None}) for i in range(10)]
+    labelled = [gpu_node(f"n{i}", dict.fromkeys(keys, "v")) for i in range(12)]
+    message = condition(History().look([*labelled, *bare]), "LevelsCovered").message
+    assert message.endswith("more such labels: toposcope levels")
+    assert len(message) < 3000
+    assert "bare-0" in message
 
 
 def test_of_few_nodes_all_must_carry_it_and_the_condition_says_so() -> None:

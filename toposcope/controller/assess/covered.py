@@ -7,19 +7,15 @@ from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import LEVELS_COVERED, Condition
 from toposcope.api.label_keys import GPU_PRODUCT
 from toposcope.topology.catalogue import Catalogue
-from toposcope.topology.hierarchy import (
-    MOST_NAMES,
-    Coverage,
-    nodes_needed,
-    partly_carried,
-    placeholder_words,
-    some_names,
-)
+from toposcope.topology.hierarchy import MOST_NAMES, Coverage, nodes_needed, partly_carried, placeholder_words
 from toposcope.topology.levels import Level
 from toposcope.topology.node import Traits
 from toposcope.topology.table import Table
-from toposcope.topology.text import plural
+from toposcope.topology.text import listing, plural
 
+_MOST_LEVELS: Final = 2
+"""Labels of each kind that are no level and are described: a message is read by people."""
+_NAMES_LENGTH: Final = 1200
 _LEFT_OUT: Final = (
     "Kueue and KAI leave a node without one of the levels out of the whole topology, kube-scheduler leaves it out of "
     "gangs that ask for that level; label it, or select other nodes (spec.nodeSelector)"
@@ -31,11 +27,11 @@ def covered_condition(
 ) -> Condition:
     """The condition over at least one node; `elsewhere` are keys of levels that segments have."""
     total = len(nodes)
+    missing = [c for c in coverage if c.missing]
     gaps = [
         f"{c.missing} of {total} nodes {plural(c.missing, 'lacks', 'lack')} level '{c.level.domain}' "
-        f"({c.level.key}): {some_names(c.missing_nodes, c.missing)}{c.placeholders}"
-        for c in coverage
-        if c.missing
+        f"({c.level.key}): {_names(c.missing_nodes, c.missing, len(missing))}{c.placeholders}"
+        for c in missing
     ]
     covered = "The only node carries every level" if total == 1 else f"All {total} nodes carry every level"
     usual, odd = [], []
@@ -49,20 +45,34 @@ def covered_condition(
             elif lacking:
                 usual.append(_below(topology, level, carrying, total, lacking, placeholder_words(nodes, level.key)))
     if not gaps and not usual:
-        return Condition(LEVELS_COVERED, "True", "AllNodesCovered", "; ".join([covered, *odd]))
-    text = "; ".join([*gaps, *([_LEFT_OUT] if gaps else []), *usual, *odd])
+        return Condition(LEVELS_COVERED, "True", "AllNodesCovered", "; ".join([covered, *_few(odd)]))
+    text = "; ".join([*gaps, *([_LEFT_OUT] if gaps else []), *_few(usual), *_few(odd)])
     return Condition(LEVELS_COVERED, "False", "NodesMissingLevels", text)
+
+
+def _few(sentences: Sequence[str]) -> list[str]:
+    """The first ones, and how many more there are."""
+    more = len(sentences) - _MOST_LEVELS
+    return [*sentences[:_MOST_LEVELS], *([f"and {more} more such labels: toposcope levels"] if more > 0 else [])]
+
+
+def _names(names: Sequence[str], total: int, parts: int) -> str:
+    """The first names, as many as have room in one of so many parts of a message; at least one."""
+    most = MOST_NAMES
+    while most > 1 and len(listing(names, most, total)) > _NAMES_LENGTH // parts:
+        most -= 1
+    return listing(names, most, total)
 
 
 def _below(topology: Topology, level: Level, carrying: int, total: int, lacking: Sequence[str], words: str) -> str:
     """About a key that too few nodes carry; `words` are those about placeholders."""
     needed = nodes_needed(total, topology.min_coverage)
     enough = f"all {total}" if needed == total else f"at least {needed}"
-    who = plural(len(lacking), "it", "them")
+    who, names = plural(len(lacking), "it", "them"), _names(lacking, len(lacking), _MOST_LEVELS)
     return (
         f"'{level.domain}' ({level.key}) is on {carrying} of {total} nodes and no level, because {enough} must carry "
-        f"it (spec.minCoveragePercent {topology.min_coverage}); lacking: {some_names(lacking)}{words}; "
-        f"label {who}, or lower the percentage, and schedulers leave {who} out"
+        f"it (spec.minCoveragePercent {topology.min_coverage}); lacking: {names}{words}; label {who}, or lower the "
+        f"percentage, and schedulers leave {who} out"
     )
 
 
@@ -70,9 +80,8 @@ def _odd(nodes: Table, level: Level, carrying: int) -> str:
     """About a key that only a minority carries, which makes nobody wait."""
     column = nodes.column(level.key)
     names = nodes.first_names([value is not None for value in column.values], MOST_NAMES)
-    return f"only {carrying} of {len(nodes)} carry '{level.domain}' ({level.key}), which is no level: " + some_names(
-        names, carrying
-    )
+    text = _names(names, carrying, _MOST_LEVELS)
+    return f"only {carrying} of {len(nodes)} carry '{level.domain}' ({level.key}), which is no level: {text}"
 
 
 def _lacking(nodes: Table, level: Level, catalogue: Catalogue) -> tuple[int, list[str]]:
