@@ -140,7 +140,10 @@ class Table:
         flags = list(chosen)
         if not any(flags):
             return []
-        return [node.name for node in compress(self, map(flags.__getitem__, self.group_of_node))]
+        if self._expanded_traits:
+            return [node.name for node in compress(self, map(flags.__getitem__, self.group_of_node))]
+        wanted = set(map(id, compress(self.groups, flags)))
+        return [node.name for node in self if id(node.traits) in wanted]
 
     def first_names(self, chosen: Iterable[bool], most: int) -> tuple[str, ...]:
         """The first of these names, sorted."""
