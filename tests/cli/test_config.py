@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from tests.cli.conftest import Command, write_cluster
 from tests.support.api import NODES, ApiUnderTest, create_namespace, node
 from tests.support.saved import Object, cluster_topology
 from toposcope.api.cluster_topology import HOME_NAMESPACE
-from toposcope.cli.catalogue import CONFIG_MAP, KEY
+from toposcope.cli.catalogue import CONFIG_MAP, KEY, followed
+from toposcope.kube.client import ApiClient
+from toposcope.kube.config import load
 
 CONFIG = """\
 apiVersion: config.gpu.topology/v1alpha1
@@ -161,3 +164,21 @@ def test_of_a_running_cluster_those_of_the_controller_count(
     plain = tmp_path / "plain.yaml"
     plain.write_text(CONFIG.partition("catalogue")[0])
     assert toposcope("tree", *where, "--config", str(plain)).out.split() == ["n1", "n2", "n3"]
+
+
+def test_a_page_follows_what_the_configuration_becomes(api: ApiUnderTest, capsys: pytest.CaptureFixture[str]) -> None:
+    create_namespace(api, HOME_NAMESPACE)
+    path = f"/api/v1/namespaces/{HOME_NAMESPACE}/configmaps"
+    api.create(path, CONFIG_MAP_OBJECT)
+    texts = iter([CONFIG, CONFIG, "{", CONFIG.replace("unassigned", "nowhere")])
+
+    def wait() -> bool:
+        text = next(texts, None)
+        if text:
+            api.patch(f"{path}/{CONFIG_MAP}", {"data": {KEY: text}})
+        return text is None
+
+    with closing(ApiClient(load(str(api.kubeconfig)), "test")) as client:
+        found = [catalogue.placeholders for catalogue in followed(client, wait)]
+    assert [sorted({"unassigned", "nowhere"} & placeholders) for placeholders in found] == [["unassigned"], ["nowhere"]]
+    assert capsys.readouterr().err.startswith("warning: configmap/toposcope-config -n toposcope-system:2: not YAML")

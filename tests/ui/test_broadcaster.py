@@ -1,6 +1,7 @@
 """Deltas: a page that follows them knows what a page knows that was loaded just now."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -172,6 +173,17 @@ def test_a_pod_without_gpus_publishes_nothing(facts: Facts, broadcaster: Broadca
     facts.put_pod("train/q", pod_of(pod("q", "n1", 3)))
     broadcaster.tick()
     assert broadcaster.number == 1
+
+
+def test_another_catalogue_resets_the_pages(facts: Facts, broadcaster: Broadcaster, page: Page) -> None:
+    facts.put_catalogue(replace(facts.catalogue, placeholders=frozenset({"r0"})))
+    broadcaster.tick()
+    page.follow()
+    assert (page.resets, fetched(broadcaster)["placeholders"]) == (1, ["r0"])
+    facts.put_catalogue(replace(facts.catalogue))
+    broadcaster.tick()
+    page.follow()
+    assert page.resets == 1
 
 
 def test_losing_access_to_pods_resets_the_pages(facts: Facts, broadcaster: Broadcaster, page: Page) -> None:

@@ -1,7 +1,8 @@
 """Which label carries which level, for commands: with an admin's own levels, as the controller has them."""
 
 import argparse
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from toposcope.api.cluster_topology import HOME_NAMESPACE
@@ -36,21 +37,46 @@ def of_flags(arguments: argparse.Namespace) -> Catalogue | None:
 
 def of_cluster(client: "ApiClient") -> Catalogue:
     """That of the controller in the cluster: its ConfigMap, if there is one. Raises KubeError and CommandError."""
-    from toposcope.kube.client import find  # noqa: PLC0415 - not for files
-    from toposcope.kube.errors import ApiError  # noqa: PLC0415 - same
+    from toposcope.kube.errors import ApiError  # noqa: PLC0415 - not for files
 
     try:
-        for namespace in controller_namespaces(client):
-            config_map = find(client, f"/api/v1/namespaces/{namespace}/configmaps/{CONFIG_MAP}") or {}
-            text = (config_map.get("data") or {}).get(KEY)
-            if isinstance(text, str):
-                return _parsed(text.encode(), f"configmap/{CONFIG_MAP} -n {namespace}")
+        found = _in_cluster(client)
+        return _parsed(*found) if found else BUILT_IN
     except ApiError as error:
         if error.status != _FORBIDDEN:
             raise
         text = f"configured levels are ignored: {error.message}; pass them with --config FILE"
         complain(f"warning: {text}")
     return BUILT_IN
+
+
+def followed(client: "ApiClient", wait: Callable[[], bool]) -> Iterator[Catalogue]:
+    """The same after each change; `wait` returns when to look again (True: never). What is unreadable is skipped."""
+    from toposcope.kube.errors import KubeError  # noqa: PLC0415 - not for files
+
+    known: tuple[bytes, str] | None = None
+    while not wait():
+        with contextlib.suppress(KubeError):
+            found = _in_cluster(client)
+            if found == known:
+                continue
+            known = found
+            try:
+                yield _parsed(*found) if found else BUILT_IN
+            except CommandError as error:
+                complain(f"warning: {error}")
+
+
+def _in_cluster(client: "ApiClient") -> tuple[bytes, str] | None:
+    """The controller's configuration, and what to call it; None where there is none. Raises KubeError."""
+    from toposcope.kube.client import find  # noqa: PLC0415 - not for files
+
+    for namespace in controller_namespaces(client):
+        config_map = find(client, f"/api/v1/namespaces/{namespace}/configmaps/{CONFIG_MAP}") or {}
+        text = (config_map.get("data") or {}).get(KEY)
+        if isinstance(text, str):
+            return text.encode(), f"configmap/{CONFIG_MAP} -n {namespace}"
+    return None
 
 
 def controller_namespaces(client: "ApiClient") -> Iterator[str]:

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import gc
 import sys
+import threading
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,8 +24,11 @@ from toposcope.telemetry.logs import FORMATS, set_up
 
 if TYPE_CHECKING:
     from toposcope.topology.catalogue import Catalogue
+    from toposcope.ui.facts import Facts
 
 PORT: Final = 8470
+_CONFIG_SECONDS: Final = 60.0
+"""Between two looks at the configuration in the cluster."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,6 +96,8 @@ def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
         else of_cluster(arguments.kubeconfig, arguments.context)
     )
     program.facts.catalogue = _catalogue(arguments)
+    if not (arguments.config or arguments.files):
+        threading.Thread(target=_follow, args=(arguments, program.facts), name="configuration", daemon=True).start()
     gc.enable()  # paused only for commands that load a snapshot once
     try:
         listener = listening(arguments.listen, arguments.port)
@@ -113,6 +119,15 @@ def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
         with contextlib.suppress(KeyboardInterrupt):  # the way to stop it; uvicorn may or may not pass it on
             program.serve(listener, arguments.allow_host, started)
     return EXIT_OK
+
+
+def _follow(arguments: argparse.Namespace, facts: "Facts") -> None:
+    """Keep up with the configuration in the cluster."""
+    from toposcope.cli.catalogue import followed  # noqa: PLC0415 - not for an export
+
+    with api_client(arguments) as client:
+        for catalogue in followed(client, lambda: threading.Event().wait(_CONFIG_SECONDS)):
+            facts.put_catalogue(catalogue)
 
 
 def _catalogue(arguments: argparse.Namespace) -> "Catalogue":

@@ -18,6 +18,7 @@ import msgspec
 
 from toposcope.kube.reflector import Stop
 from toposcope.snapshot.model import NodeView, Snapshot
+from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.ui import protocol
 from toposcope.ui.changes import Moment, RecentChanges
 from toposcope.ui.facts import Changes, Facts
@@ -77,7 +78,8 @@ class Broadcaster:
         self._lock = threading.Lock()
         self._cached: tuple[tuple[int, int], bytes] | None = None
         self._encoding = threading.Lock()
-        self._pods_known = True
+        self._read_with: tuple[bool, Catalogue] = True, BUILT_IN
+        """Whether pods were known, and what was a level, when everything was last counted."""
         self.ready = False
         """Whether there is a snapshot."""
         self.health = 0
@@ -103,7 +105,7 @@ class Broadcaster:
         if not self.ready and not self.facts.complete:
             return
         changed = self.facts.take_changes()
-        if not self.ready or self._pods_known != self.facts.pods_known:
+        if not self.ready or self._read_with != (self.facts.pods_known, self.facts.catalogue):
             self._start_over(changed)
         elif changed.before or changed.topologies or changed.pods:
             self._publish(changed)
@@ -113,7 +115,7 @@ class Broadcaster:
 
     def _start_over(self, changed: Changes) -> None:
         restarted = self.ready
-        self._pods_known = self.facts.pods_known
+        self._read_with = self.facts.pods_known, self.facts.catalogue
         nodes = self.facts.nodes()
         self._update_views(nodes)
         self._recount(nodes)

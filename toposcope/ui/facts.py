@@ -13,7 +13,7 @@ from operator import attrgetter
 from toposcope.api.cluster_topology import Topology
 from toposcope.kube.pod_resources import gpu_count
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
-from toposcope.topology.catalogue import BUILT_IN
+from toposcope.topology.catalogue import BUILT_IN, Catalogue
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +161,12 @@ class Facts:
             self._topologies_changed = True
             self._topologies = topologies
         self._changed()
+
+    def put_catalogue(self, catalogue: Catalogue) -> None:
+        """Which label is which level, from now on."""
+        if catalogue != self.catalogue:
+            self.catalogue = catalogue
+            self._changed()
 
     def mark_synced(self, collection: str) -> None:
         """A collection (`nodes`, `pods`, ...) was read as it is now."""
