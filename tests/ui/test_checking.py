@@ -142,14 +142,14 @@ def test_one_check_runs_at_a_time(server: Served) -> None:
         return server.facts.snapshot()
 
     checks = Checks(server.facts.snapshot, slow)
-    first = threading.Thread(target=checks.check, args=("", (), None))
+    first = threading.Thread(target=checks.check, args=("", ()))
     first.start()
     assert begun.wait(20)
     with pytest.raises(BusyError):
-        checks.check("", (), None)
+        checks.check("", ())
     finish.set()
     first.join()
-    assert checks.check("", (), None).checks == []
+    assert checks.check("", ()).checks == []
 
 
 def test_an_endless_check_is_stopped_and_the_next_one_runs(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,8 +162,8 @@ def test_an_endless_check_is_stopped_and_the_next_one_runs(server: Served, monke
     with monkeypatch.context() as patch:
         patch.setattr("toposcope.ui.checking._checked", endless)
         with pytest.raises(CheckTimeoutError):
-            checks.check("", (), None)
-    assert checks.check("", (), None).checks == []
+            checks.check("", ())
+    assert checks.check("", ()).checks == []
 
 
 def test_the_deadline() -> None:

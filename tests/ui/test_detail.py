@@ -40,7 +40,7 @@ def _node(annotation: Any = MATRIX, **labels: str) -> NodeView:
 
 
 def _detail(node: NodeView, since: str | None = None, written: str = "") -> protocol.Node:
-    return detail(FullNode(node, written), views_of(snapshot((node,))), (), None, since)
+    return detail(FullNode(node, written), views_of(snapshot((node,))), (), since)
 
 
 def test_devices_and_their_links() -> None:
@@ -112,7 +112,7 @@ def test_free_gpus_and_missing_levels() -> None:
     views = views_of(snapshot((node,), (), cluster_topology(levels=levels)))
     held = pod_of(pod("a", node.name, 3))
     assert held
-    found = detail(FullNode(node, ""), views, [held], None, None)
+    found = detail(FullNode(node, ""), views, [held], None)
     assert (found.free, found.resources) == (1, {"nvidia.com/gpu": [4, 1]})
     assert found.domains == {"cluster": []}
     assert [(level.level, level.why) for level in found.lacking] == [

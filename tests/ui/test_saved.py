@@ -82,7 +82,7 @@ def test_matrices_are_kept_for_single_nodes(tmp_path: Path) -> None:
     source.start()
     seen = source.node("gb200-02")
     assert seen
-    found = detail(seen, (), None, None, None)
+    found = detail(seen, (), None, None)
     assert len(found.matrix or ()) == len(found.devices) == 12
     assert found.since is None
     assert source.node("missing") is None

@@ -90,7 +90,7 @@ class Checks:
         self._seconds = seconds
         self._lock = threading.Lock()
 
-    def check(self, text: str, views: Sequence[View], as_of: str | None) -> protocol.CheckAnswer:
+    def check(self, text: str, views: Sequence[View]) -> protocol.CheckAnswer:
         """What each system says about the objects in the text. Raises BusyError, CheckTimeoutError and KubeError."""
         if not self._lock.acquire(blocking=False):
             raise BusyError
@@ -102,7 +102,7 @@ class Checks:
             raise CheckTimeoutError from None
         finally:
             self._lock.release()
-        return protocol.CheckAnswer(as_of, checks, problems, [*snapshot.warnings, *read.warnings])
+        return protocol.CheckAnswer(checks, problems, [*snapshot.warnings, *read.warnings])
 
 
 def _checked(text: str, snapshot: Snapshot, views: Sequence[View]) -> tuple[list[protocol.Check], list[str]]:

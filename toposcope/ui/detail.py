@@ -26,9 +26,7 @@ _NO_ANNOTATION: Final = (
 _TOO_LARGE: Final = "the matrix was too large for the annotation; run toposcope discover on the node to see it"
 
 
-def detail(
-    full: FullNode, views: Sequence[View], pods: Sequence[PodView] | None, as_of: str | None, since: str | None
-) -> protocol.Node:
+def detail(full: FullNode, views: Sequence[View], pods: Sequence[PodView] | None, since: str | None) -> protocol.Node:
     """All about one node. `pods` are its own, None where unknown; `since` is when its state was seen to change."""
     node = full.node
     parsed, problem = _matrix(node)
@@ -36,7 +34,6 @@ def detail(
     mine = [view for view in views if view.takes(node)]
     return protocol.Node(
         name=node.name,
-        as_of=as_of,
         ready=node.ready,
         schedulable=node.schedulable,
         state=cast("Literal['ok', 'degraded', 'unknown'] | None", node.state and node.state.value),

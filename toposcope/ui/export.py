@@ -66,7 +66,6 @@ def document(snapshot: Snapshot, kind: str, max_bytes: int = _MAX_DETAILS) -> pr
             FullNode(node, ""),
             broadcaster.views,
             facts.pods_on(node.name) if facts.pods_known else None,
-            broadcaster.status().as_of,
             None,
         )
         room -= len(msgspec.json.encode(node_detail))

@@ -130,10 +130,6 @@ class Change(_Struct):
         "level", "condition", "domain-gone", "domain-new", "node-gone", "node-new", "moved", "state", "hardware",
         "view-gone", "view-new",
     ]  # fmt: skip
-    subject: str
-    """What it is about: a level, a condition, a hardware fact."""
-    before: str
-    after: str
     count: int
     """How many nodes."""
     nodes: list[str]
@@ -268,7 +264,6 @@ class Node(_Struct):
     """`GET api/node/NAME`: one node."""
 
     name: str
-    as_of: str | None
     ready: bool
     schedulable: bool
     state: Literal["ok", "degraded", "unknown"] | None
@@ -376,7 +371,6 @@ class Check(_Struct):
 class CheckAnswer(_Struct):
     """`POST api/check`, body `{"workload": TEXT}`."""
 
-    as_of: str | None
     checks: list[Check]
     problems: list[str]
     """What could not be read, one sentence each."""

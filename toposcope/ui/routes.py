@@ -127,7 +127,7 @@ class Routes:
         if full is None:
             return None
         pods = facts.pods_on(name) if facts.pods_known else None
-        node = detail(full, broadcaster.views, pods, broadcaster.status().as_of, broadcaster.since(name))
+        node = detail(full, broadcaster.views, pods, broadcaster.since(name))
         if trouble:
             node.problem = trouble
         return node
@@ -141,8 +141,7 @@ class Routes:
     async def _check(self, request: Request) -> Response:
         self._require_ready()
         text = await self._workload(request)
-        as_of = self._broadcaster.status().as_of
-        check = functools.partial(self._checks.check, text, self._broadcaster.views, as_of)
+        check = functools.partial(self._checks.check, text, self._broadcaster.views)
         try:
             return _json(await run_in_threadpool(check))
         except BusyError:

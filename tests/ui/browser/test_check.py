@@ -61,15 +61,6 @@ def test_where_it_would_fit_is_told_and_marked(page: Page, demo: Shown) -> None:
     expect(page).to_have_url(f"{demo.address}#view=cluster&in=zone-1/block-2/rack-3")
 
 
-def test_what_cannot_fit_says_so(page: Page, demo: Shown) -> None:
-    text = JOB.replace("parallelism: 2", "parallelism: 5")
-    answer = _answered(demo, text)["checks"][0]
-    assert answer["verdict"] in {"full", "never"}
-    page.goto(demo.address)
-    _ask(page, text)
-    expect(page.get_by_role("tabpanel")).to_contain_text(answer["answer"])
-
-
 @pytest.mark.parametrize("text", ["kind: [unclosed", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"])
 def test_what_cannot_be_read_is_told_in_the_servers_words(page: Page, demo: Shown, text: str) -> None:
     answer = _answered(demo, text)

@@ -44,12 +44,3 @@ def test_a_report_shows_the_cluster_without_a_server(page: Page, tmp_path: Path,
     page.get_by_role("tab", name="Changes").click()
     expect(page.get_by_role("tabpanel")).to_contain_text("A saved file does not change")
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
-
-
-def test_a_report_finds_gpus(page: Page, tmp_path: Path) -> None:
-    found = demo_objects()
-    uuid = re.findall(r"GPU-[0-9a-f-]{36}", found[2]["metadata"]["annotations"]["gpu.topology/matrix"])[1]
-    page.goto(_exported(tmp_path, found))
-    page.get_by_role("combobox", name=re.compile("^Search")).fill(uuid)
-    page.get_by_role("listbox").get_by_role("option", name=re.compile(uuid)).click()
-    expect(page.get_by_role("heading", name="gb200-03", level=2)).to_be_visible()

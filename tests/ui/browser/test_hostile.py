@@ -24,9 +24,7 @@ from toposcope.ui.bundle import Bundle
 from toposcope.ui.export import written
 
 UNSEEN = {
-    **dict.fromkeys(("Change.subject", "Change.before", "Change.after"), "Change.text says it"),
     **dict.fromkeys(("ConditionView.since", "Since.at", "Status.as_of"), "a time: anything else is dropped"),
-    **dict.fromkeys(("Node.as_of", "CheckAnswer.as_of"), "a time that only other readers use"),
     **dict.fromkeys(("Finding.rule", "Lacking.level"), "tells entries of a list apart"),
     **dict.fromkeys(("Snapshot.id", "Snapshot.placeholders", "View.parent", "Delta.gone"), "only compared"),
     "Node.marks": "the page has its own word for each that it knows, and `unknown` for others",

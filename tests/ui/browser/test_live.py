@@ -58,15 +58,6 @@ def test_what_changed_is_marked_for_a_moment(page: Page, live: Shown) -> None:
     page.wait_for_function(f"() => !({marked})()")
 
 
-def test_nodes_come_and_go(page: Page, live: Shown) -> None:
-    page.goto(f"{live.address}#in=zone-1/block-2")
-    expect(domain(page, "rack rack-3")).to_have_accessible_name(re.compile("4 nodes"))
-    live.write([obj for obj in demo_objects() if obj["metadata"]["name"] != "h200-1"])
-    expect(domain(page, "rack rack-3")).to_have_accessible_name(re.compile("3 nodes"))
-    live.write(demo_objects())
-    expect(domain(page, "rack rack-3")).to_have_accessible_name(re.compile("4 nodes"))
-
-
 def _maps(page: Page, session: CDPSession) -> int:
     """How many maps the page holds (a table has five), when nothing is under way and garbage has been collected."""
     page.evaluate(

@@ -68,14 +68,6 @@ def test_a_tray_of_a_rack_is_joined_by_switches_outside(page: Page, demo: Shown)
     expect(page.get_by_role("definition").filter(has_text="4 allocatable, 1 free")).to_be_visible()
 
 
-def test_a_node_without_an_agent_says_why_there_is_nothing(page: Page, demo: Shown) -> None:
-    answer = _answered(demo, "l40s-3")
-    page.goto(f"{demo.address}#node=l40s-3")
-    expect(page.get_by_role("heading", name="l40s-3", level=2)).to_be_visible()
-    if answer["problem"]:
-        expect(page.get_by_text(answer["problem"])).to_be_visible()
-
-
 def test_a_node_that_is_gone_is_told_in_the_servers_words(page: Page, demo: Shown) -> None:
     page.goto(f"{demo.address}#node=missing")
     expect(page.get_by_role("alert")).to_contain_text("missing")

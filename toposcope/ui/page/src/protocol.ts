@@ -73,9 +73,6 @@ export interface Change {
   at: string;
   view: string | null;
   kind: string;
-  subject: string;
-  before: string;
-  after: string;
   count: number;
   nodes: string[];
   text: string;
@@ -146,7 +143,6 @@ export interface CellClass {
 
 export interface NodeDetail {
   name: string;
-  asOf: string | null;
   ready: boolean;
   schedulable: boolean;
   state: "ok" | "degraded" | "unknown" | null;
@@ -213,7 +209,6 @@ export interface Check {
 }
 
 export interface CheckAnswer {
-  asOf: string | null;
   checks: Check[];
   problems: string[];
   warnings: string[];

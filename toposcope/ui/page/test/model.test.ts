@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { missing } from "../src/missing.ts";
 import { clusterOf, failingConditions, moved, viewOf } from "../src/model/cluster.ts";
 import { domainAt, pathOf } from "../src/model/domains.ts";
 import { byHealth, lensOf, tally } from "../src/model/lens.ts";
 import { after, listOf, tableOf, word } from "../src/model/table.ts";
-import type { ConditionView, Delta } from "../src/protocol.ts";
-import { forest, level, row, snapshot, view } from "./fixtures.ts";
+import type { ConditionView, Delta, View } from "../src/protocol.ts";
+import { forest, level, type Made, row, snapshot, view } from "./fixtures.ts";
 
 const quiet = { asOf: null, stale: null, warnings: [] };
 
@@ -110,7 +111,7 @@ test("an event that the snapshot has already is passed over, one of another life
 });
 
 test("the list of changes stays bounded", () => {
-  const change = { id: 1, at: "", view: null, kind: "state", subject: "", before: "", after: "", count: 1 };
+  const change = { id: 1, at: "", view: null, kind: "state", count: 1 };
   const changes = Array.from({ length: 300 }, () => ({ ...change, nodes: [], text: "", bad: false }));
 
   assert.equal(moved(clusterOf(snapshot([])), "e-2", delta({ changes })).changes.length, 200);
@@ -209,4 +210,29 @@ test("conditions that are not True come worst first, and Ready only where it is 
     ["TopologyLevelsAvailable", "AgentsReporting", "FabricHealthy"],
   );
   assert.deepEqual(types(fabric, ready), ["Ready", "FabricHealthy"]);
+});
+
+const agentless = { marks: ["no-agent"], views: [], apart: "without an agent" };
+const inferred: View = { ...view(""), kind: "inferred" };
+for (const [what, nodes, shown, others, source, command] of [
+  ["The files hold no nodes", [], view("cluster"), 0, "files", "kubectl get nodes,pods"],
+  ["The cluster has no nodes", [], view("cluster"), 0, "cluster", "kubectl get nodes"],
+  ["None of the 2 nodes reports a GPU", [], view("cluster"), 2, "cluster", "allocatable"],
+  ["No agent has labelled the node", [{ name: "a", ...agentless }], view("cluster"), 0, "cluster", "get daemonset"],
+  ["There is no ClusterTopology", [{ name: "a", views: [""] }], inferred, 0, "cluster", "kubectl get crd"],
+  ["selects none of the 1 node ", [{ name: "a", views: [] }], view("c"), 0, "cluster", "kubectl get clustertopology c"],
+] as const satisfies readonly (readonly [string, readonly Made[], View, number, "files" | "cluster", string])[]) {
+  test(`what is missing is said first: ${what}`, () => {
+    const made = { ...snapshot([...nodes], [shown]), otherNodes: others, source };
+    const found = missing(clusterOf(made), shown);
+
+    assert.ok(found?.what.includes(what));
+    assert.ok(found?.steps.some(([, step]) => step.includes(command)));
+  });
+}
+
+test("nothing is missing where a ClusterTopology has nodes", () => {
+  const shown = { ...view("cluster"), nodes: 1 };
+
+  assert.equal(missing(clusterOf(snapshot([{ name: "a" }], [shown])), shown), null);
 });

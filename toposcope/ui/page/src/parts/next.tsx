@@ -1,68 +1,7 @@
-// Where there is nothing to see yet: what is missing, and what to do next.
-import { figure, many } from "../map/text.ts";
+// What to do next, where something is missing.
+import { missing } from "../missing.ts";
 import type { Cluster } from "../model/cluster.ts";
-import { listOf } from "../model/table.ts";
 import type { View } from "../protocol.ts";
-
-interface Missing {
-  readonly what: string;
-  readonly steps: readonly (readonly [why: string, command: string])[];
-}
-
-const SAVE = "kubectl get nodes,pods,clustertopologies.gpu.topology -A -o json > cluster.json";
-const PODS = "kubectl -n toposcope-system get daemonset,deployment,pods";
-
-/** The first thing that is missing, from the nodes up; null where nothing is. */
-export function missing({ table, otherNodes, source }: Cluster, view: View): Missing | null {
-  const nodes = table.names.length;
-  if (!nodes && !otherNodes) {
-    return source === "files"
-      ? { what: "The files hold no nodes.", steps: [["Save the cluster again:", SAVE]] }
-      : { what: "The cluster has no nodes.", steps: [["See whether kubectl knows of any:", "kubectl get nodes"]] };
-  }
-  if (!nodes) {
-    return {
-      what: `None of the ${many(otherNodes, "node")} reports a GPU.`,
-      steps: [
-        ["See what the nodes offer. Without nvidia.com/gpu, install NVIDIA's device plugin or GPU operator.", OFFERED],
-        ["See whether the agent runs: it labels each node on which it finds GPUs.", PODS],
-      ],
-    };
-  }
-  const unlabelled = table.names.every((_, node) => listOf(table.marks, node).includes("no-agent"));
-  if (unlabelled) {
-    return {
-      what: `No agent has labelled ${nodes === 1 ? "the node" : `any of the ${figure(nodes)} nodes`} with GPUs.`,
-      steps: [
-        ["See whether Toposcope is installed and its agents run. If not, docs/install.md says how.", PODS],
-        ["If they run, read what they say.", "kubectl -n toposcope-system logs daemonset/toposcope-agent"],
-      ],
-    };
-  }
-  if (view.kind === "inferred") {
-    return {
-      what: "There is no ClusterTopology: levels are inferred from labels, and schedulers are told nothing.",
-      steps: [
-        ["See whether the CRD is installed. If not, docs/install.md says how.", CRD],
-        ["If it is, let Toposcope suggest one for these nodes.", "toposcope suggest"],
-      ],
-    };
-  }
-  if (!view.nodes) {
-    const name = view.parent ?? view.name;
-    return {
-      what: `ClusterTopology ${name} selects none of the ${many(nodes, "node")} with GPUs.`,
-      steps: [
-        ["Read its spec.nodeSelector.", `kubectl get clustertopology ${name} -o yaml`],
-        ["Compare it with the nodes' labels.", "kubectl get nodes --show-labels"],
-      ],
-    };
-  }
-  return null;
-}
-
-const OFFERED = "kubectl get nodes -o custom-columns='NAME:.metadata.name,GPUS:.status.allocatable.nvidia\\.com/gpu'";
-const CRD = "kubectl get crd clustertopologies.gpu.topology";
 
 export function Next({ cluster, view }: { cluster: Cluster; view: View }) {
   const found = missing(cluster, view);
