@@ -20,16 +20,17 @@ const SHOWN = 12;
 export function Overview({ table, forest, focus, otherNodes, open }: Props) {
   const ailing = inTrouble(table, forest, focus);
   const inside = focus.end - focus.start;
-  const apart = standingApart(forest, focus);
-  // Of the whole view what its ClusterTopology counts, which includes nodes that lack a level.
-  const { nodes, gpus } = focus.parent ? { nodes: inside, gpus: focus.gpus } : forest.view;
+  // Of the whole view what its ClusterTopology counts, as status and commands do: nodes that lack a level included.
+  const { nodes, gpus, leftOut } = focus.parent
+    ? { nodes: inside, gpus: focus.gpus, leftOut: standingApart(forest, focus).length }
+    : forest.view;
   return (
     <>
       <dl class="figures">
         <Figure value={gpus} name="GPUs" />
         <Figure value={focus.free} name="free" />
         <Figure value={nodes} name={nodes === 1 ? "node" : "nodes"} />
-        {apart.length > 0 && <Figure value={apart.length} name="left out" alarm />}
+        {leftOut > 0 && <Figure value={leftOut} name="left out" alarm />}
         <Figure value={ailing.length} name="in trouble" alarm={ailing.length > 0} />
       </dl>
       <section>
