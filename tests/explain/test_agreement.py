@@ -126,8 +126,7 @@ def explained(snapshot: Snapshot, store: ObjectStore, document: dict[str, Any]) 
 
 def on_the_page(snapshot: Snapshot, document: dict[str, Any]) -> bool:
     return all(
-        check.well
-        for check in Checks(lambda: snapshot, lambda: snapshot).check(yaml.safe_dump(document), ()).checks
+        check.well for check in Checks(lambda: snapshot, lambda: snapshot).check(yaml.safe_dump(document), ()).checks
     )
 
 
