@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.cluster import topology
 from toposcope.api.effective_levels import Absences
-from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME
+from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME, NVLINK_DOMAIN
 from toposcope.controller.assess.assessment import assess
 from toposcope.topology.catalogue import BUILT_IN
 from toposcope.topology.hierarchy import cover, crossings, level_value
@@ -68,7 +68,8 @@ def test_counts_levels_and_messages_are_those_of_the_nodes(seed: int) -> None:
         found = assess(asked, nodes, Absences(), now=0.0)
         messages = {condition.type: condition.message for condition in found.conditions}
 
-        silent = [n for n in nodes if n.label(GPUS) is None and (n.gpus or n.label(GPU_PRESENT) == "true")]
+        signs = [(n, n.gpus or n.label(GPU_PRESENT) == "true" or n.label(NVLINK_DOMAIN) is not None) for n in nodes]
+        silent = [node for node, has_gpus in signs if node.label(GPUS) is None and has_gpus]
         assert ("no gpu.topology/gpus label" in messages["AgentsReporting"]) == bool(silent)
         for name in sorted(node.name for node in silent)[:10]:
             assert f" {name}" in messages["AgentsReporting"]
