@@ -14,10 +14,10 @@ from toposcope.agent.labels import labels_for
 from toposcope.agent.nvml.structs import read_fabric, read_platform
 from toposcope.agent.raw import RawFabric, RawGpu
 from toposcope.api import label_keys
-from toposcope.simulator.faults import CallFault, Faults
+from toposcope.simulator.faults import Faults
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
-from toposcope.topology.hardware import Fabric, GpuFabric, State
+from toposcope.topology.hardware import Fabric, State
 
 TRAY = "gb200-nvl72-tray"
 UUID = "6a8ab8c124e44fd19d5c0d9f3fd6a1b2"
@@ -72,13 +72,6 @@ def test_pairs_are_the_identity() -> None:
     assert "in 2 fabric cliques" in fabric_reasons(gpus(MEMBER, other))[-1]
 
 
-@pytest.mark.parametrize("driver", ["525.60.13", "550.54.15", "580.95.05"])
-def test_each_driver_answers_in_the_layout_it_has(driver: str, tmp_path: Path) -> None:
-    topology = discovered(replace(load_profile(TRAY), driver=driver), tmp_path)
-    assert topology.clique == "6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.32766"
-    assert topology.fabric is Fabric.COMPLETED
-
-
 def test_no_answer_and_state_zero_are_alike() -> None:
     """PCIe cards and single GPUs answer either (gpud#1140, #1147)."""
     zero = RawFabric(state=0, status=0, uuid="0" * 32, clique=0)
@@ -114,21 +107,6 @@ def test_a_tray_whose_fabric_is_down_reports_that_it_has_none(tmp_path: Path) ->
     again = describe(probed(machine, tmp_path), "n1", description.annotations[label_keys.REFERENCE])
     assert again.labels.known[label_keys.STATE] == "ok"
     assert describe(down, "n1").labels.known[label_keys.STATE] == "ok"  # it never was in one: nothing is missing
-
-
-def test_a_lost_gpu_may_hold_up_the_others_registration(tmp_path: Path) -> None:
-    faults = Faults(lost=frozenset({3}), fabric={i: {"state": 2} for i in range(3)})
-    topology = discovered(load_profile(TRAY), tmp_path, faults)
-    assert (topology.fabric, topology.state) == (Fabric.IN_PROGRESS, State.UNKNOWN)
-    assert "is on the PCI bus but not in NVML" in topology.reasons[0]
-    assert {gpu.fabric for gpu in topology.gpus} == {GpuFabric.IN_PROGRESS}
-
-
-def test_a_fabric_call_that_fails_is_a_fault_and_not_the_absence_of_a_fabric(tmp_path: Path) -> None:
-    faults = Faults(calls=(CallFault("nvmlDeviceGetGpuFabricInfoV", outcome=999, gpu=2),))
-    topology = discovered(load_profile(TRAY), tmp_path, faults)
-    assert (topology.fabric, topology.gpus[2].fabric) == (Fabric.FAILED, GpuFabric.FAILED)
-    assert topology.reasons == ("GPU 2: fabric query failed: Unknown Error",)
 
 
 @pytest.mark.parametrize("code", [pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH, pynvml.NVML_ERROR_INVALID_ARGUMENT])
