@@ -1,5 +1,6 @@
 """What the controller concludes from nodes, over time and on thin evidence."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -8,8 +9,9 @@ import pytest
 from tests.support.cluster import BLOCK, RACK, ZONE, History, gpu_node
 from tests.support.tables import each_row
 from toposcope.api.conditions import Condition
+from toposcope.api.controller_config import read_config
 from toposcope.api.effective_levels import Absences
-from toposcope.api.label_keys import GPU_PRODUCT, GPUS, NVLINK_DOMAIN
+from toposcope.api.label_keys import GPUS
 from toposcope.controller.assess.assessment import Assessment
 from toposcope.topology.catalogue import BUILT_IN
 from toposcope.topology.node import NodeFacts, node_facts
@@ -30,17 +32,65 @@ def nodes(count: int = 4, **labels: str | None) -> list[NodeFacts]:
     return [gpu_node(f"n{i}", labels) for i in range(count)]
 
 
-def test_levels_of_a_new_cluster_need_no_configuration() -> None:
-    found = History().look(nodes())
-    assert found.effective.path == FULL
-    assert (found.nodes, found.gpus) == (4, 32)
-    assert {c.type: c.status for c in found.conditions} == {
-        "TopologyLevelsAvailable": "True",
-        "LevelsCovered": "True",
-        "AgentsReporting": "True",
-        "HierarchyConsistent": "True",
-        "FabricHealthy": "True",
-    }
+class Group(msgspec.Struct, forbid_unknown_fields=True):
+    """One node, or `count` of them with a number behind the name, each `count`ed from 0."""
+
+    name: str
+    count: int | None = None
+    labels: dict[str, str | None] = {}
+
+    @property
+    def names(self) -> list[str]:
+        return [self.name] if self.count is None else [f"{self.name}{i}" for i in range(self.count)]
+
+
+class Assessed(msgspec.Struct, forbid_unknown_fields=True):
+    """Nodes, and what is said of them at first sight."""
+
+    case: str
+    nodes: list[Group]
+    spec: dict[str, Any] = {}
+    catalogue: str = ""
+    """As in a configuration file."""
+    by_value: dict[str, str] = {}
+    path: str = ""
+    domains: list[int] = []
+    """Of each level, counted by their path from the top."""
+    status: dict[str, Any] = {}
+    """Whole fields of the status; None for one that it must not have."""
+    conditions: dict[str, list[str]] = {}
+    """Status, reason, and what the message says."""
+    hints: dict[str, dict[str, Any] | None] = {}
+    """Fields by reason and key; None for a hint that there must not be."""
+
+
+def says(text: str, words: str) -> bool:
+    """Whether a text consists of these words, of which `*` stands for any."""
+    return re.fullmatch(".*".join(map(re.escape, words.split("*"))), text) is not None
+
+
+@each_row("assessed.yaml", Assessed, ids=lambda row: row.case)
+def test_what_is_said_at_first_sight(row: Assessed) -> None:
+    history = History(**row.spec)
+    if row.catalogue:
+        config = f"apiVersion: config.gpu.topology/v1alpha1\nkind: ControllerConfig\ncatalogue: {row.catalogue}"
+        history.catalogue = read_config(config.encode(), "c").catalogue
+    history.by_value = row.by_value
+    found = history.look([gpu_node(name, group.labels) for group in row.nodes for name in group.names])
+    assert not row.path or found.effective.path == row.path
+    assert not row.domains or [cover.domains for cover in found.coverage] == row.domains
+    assert {field: history.status.get(field) for field in row.status} == row.status
+    for kind, expected in row.conditions.items():
+        seen = history.condition(kind)
+        said = [seen["status"], seen["reason"], *[seen["message"]] * len(expected)]
+        for words, text in zip(expected, said, strict=False):
+            assert says(text, words), text
+    hints = {f"{hint['reason']} {hint['key']}": hint for hint in history.status.get("hints", ())}
+    for name, fields in row.hints.items():
+        assert (name in hints) == (fields is not None)
+        for field, value in (fields or {}).items():
+            hint = hints[name].get(field)
+            assert says(hint, value) if field == "message" else hint == value, hint
 
 
 def test_levels_that_are_no_longer_required_are_forgotten() -> None:
@@ -94,28 +144,6 @@ def test_the_message_stays_short_however_long_the_names_and_many_the_labels() ->
     assert message.endswith("more such labels: toposcope levels")
     assert len(message) < 3000
     assert "bare-0" in message
-
-
-def test_of_few_nodes_all_must_carry_it_and_the_condition_says_so() -> None:
-    found = History().look([*nodes(7), gpu_node("n7", {"rack": None})])
-    assert condition(found, "LevelsCovered").message == (
-        f"'rack' ({RACK}) is on 7 of 8 nodes and no level, because all 8 must carry it (spec.minCoveragePercent 95); "
-        "lacking: n7; label it, or lower the percentage, and schedulers leave it out"
-    )
-
-
-def test_a_label_of_a_minority_is_told_but_is_nobodys_gap() -> None:
-    covered = condition(History().look([*nodes(3, rack=None), gpu_node("n9")]), "LevelsCovered")
-    assert covered.status == "True"
-    assert covered.message.endswith(f"only 1 of 4 carry 'rack' ({RACK}), which is no level: n9")
-
-
-@pytest.mark.parametrize(("product", "status"), [("NVIDIA-L40S", "True"), ("NVIDIA-H100", "False"), (None, "False")])
-def test_another_kind_of_machine_is_no_gap(product: str | None, status: str) -> None:
-    """Nodes of a product that has no racks are a segment; one of the same product lacks a label."""
-    racks = nodes(4, **{GPU_PRODUCT: "NVIDIA-H100"})
-    found = History().look([*racks, *(gpu_node(f"x{i}", {"rack": None, GPU_PRODUCT: product}) for i in range(4))])
-    assert condition(found, "LevelsCovered").status == status
 
 
 def test_a_level_that_nearly_all_carry_stays_however_few_are_left() -> None:
@@ -274,12 +302,6 @@ def test_several_levels_are_sorted_and_joined() -> None:
     )
 
 
-def test_levels_of_the_spec_are_taken_as_they_stand() -> None:
-    """Real racks span blocks: the order is the admin's."""
-    levels = [{"domain": "rack", "key": RACK}, {"domain": "zone", "key": ZONE}]
-    assert History(levels=levels).look(nodes()).effective.path == "rack > zone"
-
-
 def test_a_bad_spec_publishes_nothing_and_still_reports() -> None:
     found = History(levels=[{"domain": "Rack", "key": RACK}]).look(nodes())
     assert found.publishable is None
@@ -295,92 +317,11 @@ def test_nodes_that_lack_a_level_count_and_are_counted_apart() -> None:
     assert history.look(nodes()).left_out == (0, 0)
 
 
-@pytest.mark.parametrize("domain", [None, "silent"])
-def test_a_node_with_gpus_and_no_agent_is_named(domain: str | None) -> None:
-    """Also where a label of an agent is left."""
-    silent = gpu_node("silent", {"gpu.topology/gpus": None, "gpu.topology/nvlink-domain": domain})
-    found = History().look([*nodes(2), silent])
-    assert found.nodes == 2
-    reporting = condition(found, "AgentsReporting")
-    assert (reporting.status, reporting.reason) == ("False", "NodesWithoutLabels")
-    assert "1 node has GPUs but no gpu.topology/gpus label: silent" in reporting.message
-
-
-def test_counts_that_no_hardware_has_are_not_believed_and_their_nodes_are_named() -> None:
-    """A node may be called as what its label says."""
-    counts = {"b": "2147483640", "a": "9" * 63, "10000": "10000"}
-    wrong = [gpu_node(name, {GPUS: count}) for name, count in counts.items()]
-    found = History().look([*nodes(2), *wrong, gpu_node("9999", {GPUS: "9999"})])
-    assert found.gpus == 5 * 8 + 9999
-    reporting = condition(found, "AgentsReporting")
-    assert (reporting.status, reporting.reason) == ("False", "ImplausibleLabels")
-    assert (
-        "3 nodes have a gpu.topology/gpus label that is not a number from 0 to 9999: 10000, a, b;" in reporting.message
-    )
-    silent = gpu_node("silent", {GPUS: None, NVLINK_DOMAIN: None})
-    both = condition(History().look([*nodes(2), *wrong, silent]), "AgentsReporting")
-    assert both.reason == "ImplausibleLabels"
-    assert "; 1 node has GPUs but no gpu.topology/gpus label: silent; " in both.message
-
-
 def test_a_node_without_gpus_is_ignored() -> None:
     plain = node_facts("web", "u", ("kubernetes.io/hostname",), ("web",), ready=True, schedulable=True, gpus=0)
     found = History().look([*nodes(2), plain])
     assert condition(found, "AgentsReporting").status == "True"
     assert condition(found, "LevelsCovered").status == "True"
-
-
-GANGS = {"": "kube-scheduler's gangs (podgroups.scheduling.k8s.io/v1alpha2)"}
-REUSED = [("b1", "r1"), ("b2", "r1"), ("b1", "r2"), ("b2", "r2"), ("b2", "r3")]
-ODD = [("b1", "r1"), ("b2", "r1"), ("b1", "r2"), ("b2", "r3"), ("b2", "r4")]
-
-
-@pytest.mark.parametrize(
-    ("places", "by_value", "status", "reason", "text"),
-    [
-        (REUSED, {}, "True", "NamesReused", "(2 of 3 values do so)"),
-        (REUSED, {BLOCK: "the pod affinity of Job ml/a"}, "True", "NamesReused", "ordinary where each block"),
-        (
-            REUSED,
-            {RACK: "the pod affinity of Job ml/a"},
-            "False",
-            "NamesMixed",
-            "but the pod affinity of Job ml/a would",
-        ),
-        (
-            REUSED,
-            GANGS,
-            "False",
-            "NamesMixed",
-            "but kube-scheduler's gangs (podgroups.scheduling.k8s.io/v1alpha2) would",
-        ),
-        (ODD, {}, "False", "LevelsDoNotNest", "or a wrong cable"),
-        (ODD, GANGS, "False", "LevelsDoNotNest", "would mix them, going by the value alone"),
-    ],
-)
-def test_reused_names_are_ordinary_unless_somebody_here_goes_by_the_value_alone(
-    places: list[tuple[str, str]], by_value: dict[str, str], status: str, reason: str, text: str
-) -> None:
-    history = History()
-    history.by_value = by_value
-    found = history.look([gpu_node(f"n{i}", {"block": b, "rack": r}) for i, (b, r) in enumerate(places)])
-    consistent = condition(found, "HierarchyConsistent")
-    assert (consistent.status, consistent.reason) == (status, reason)
-    assert "rack 'r1' lies under block 'b1' and 'b2'" in consistent.message
-    assert text in consistent.message
-    assert found.effective.path == FULL  # reported, not enforced
-
-
-def test_values_that_kai_reads_as_one_domain_are_counted_apart_and_reported() -> None:
-    """KAI joins the values of a path by dots (its domain identity); the levels stay as they are."""
-    found = History().look(
-        [gpu_node("n1", {"block": "a.b", "rack": "c"}), gpu_node("n2", {"block": "a", "rack": "b.c"})]
-    )
-    consistent = condition(found, "HierarchyConsistent")
-    assert (consistent.status, consistent.reason) == ("False", "ValuesReadAlike")
-    assert "block 'a' > rack 'b.c' and block 'a.b' > rack 'c' are one rack domain to KAI" in consistent.message
-    assert [cover.domains for cover in found.coverage if cover.level.domain == "rack"] == [2]
-    assert found.effective.path == FULL
 
 
 def test_transition_times_move_with_the_status_only() -> None:

@@ -1,19 +1,14 @@
-"""Hints of the status, why a label is not used as a level: each case of the catalogue's page by name."""
+"""Hints of the status, and how levels follow the catalogue; each hint by itself is a row of assessed.yaml."""
 
 from collections.abc import Mapping
-from typing import Any
 
-import pytest
-
-from tests.support.cluster import BLOCK, RACK, History, gpu_node
+from tests.support.cluster import BLOCK, History, gpu_node
 from tests.support.paths import SHARED
 from toposcope.api.controller_config import read_config
 from toposcope.controller.assess.diagnostics import MOST
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.node import NodeFacts
 
-CLIQUE = "nvidia.com/gpu.clique"
-NEAR_CLIQUE = "nvidia.com/gpu-clique"
 TIER = "fabric.topograph.run/tier-0"
 BELOW_BLOCK = "rack > nvlink-domain > host"
 LEAF = "network.topology.nvidia.com/leaf"
@@ -35,18 +30,8 @@ GPU_OPERATOR_KEYS = """
 """What GPU Feature Discovery and the operator write on nodes, without `nvidia.com/`."""
 
 
-def hints(history: History) -> dict[tuple[str, str], dict[str, Any]]:
-    return {(hint["reason"], hint["key"]): hint for hint in history.status.get("hints", ())}
-
-
 def nodes(count: int = 4, labels: Mapping[str, str | None] | None = None) -> list[NodeFacts]:
     return [gpu_node(f"n{i}", labels) for i in range(count)]
-
-
-def looked(seen: list[NodeFacts], **spec: Any) -> dict[tuple[str, str], dict[str, Any]]:
-    history = History(**spec)
-    history.look(seen)
-    return hints(history)
 
 
 def catalogue(*keys: str, domains: str = "") -> Catalogue:
@@ -56,131 +41,6 @@ def catalogue(*keys: str, domains: str = "") -> Catalogue:
     return read_config(config.encode(), "c").catalogue
 
 
-def test_a_sound_cluster_has_no_hints() -> None:
-    history = History()
-    history.look(nodes())
-    assert "hints" not in history.status
-
-
-def test_a_near_miss_is_reported_with_the_right_key() -> None:
-    found = looked([*nodes(3, labels={NEAR_CLIQUE: "c"}), gpu_node("n9")])
-    assert found == {
-        ("NearMiss", NEAR_CLIQUE): {
-            "key": NEAR_CLIQUE,
-            "reason": "NearMiss",
-            "nodes": 3,
-            "message": "nvidia.com/gpu-clique is on 3 of 4 nodes and is not a level: nothing writes it; "
-            "the key is nvidia.com/gpu.clique (on 0)",
-        }
-    }
-
-
-def test_a_near_miss_in_the_spec_is_reported_with_its_place() -> None:
-    levels = [{"domain": "rack", "key": RACK}, {"domain": "nvlink-domain", "key": NEAR_CLIQUE}]
-    message = looked(nodes(labels={CLIQUE: "c"}), levels=levels)["NearMiss", NEAR_CLIQUE]["message"]
-    assert message.startswith("spec.levels[1].key: nvidia.com/gpu-clique is on 0 of 4 nodes")
-    assert message.endswith("the key is nvidia.com/gpu.clique (on 4)")
-
-
-def test_another_spelling_in_the_spec_is_reported_too() -> None:
-    assert looked(nodes(), levels=[{"domain": "rack", "key": "cloud.google.com/subblock"}]) == {}
-    found = looked(nodes(), levels=[{"domain": "rack", "key": "cloud.google.com/GCE_topology.subblock"}])
-    assert f"the key is {RACK} (on 4)" in found["NearMiss", "cloud.google.com/GCE_topology.subblock"]["message"]
-
-
-def test_a_key_that_all_nodes_carry_is_no_slip_in_a_spec() -> None:
-    levels = [{"domain": "rack", "key": "kubernetes.io/rack"}]
-    assert looked(nodes(labels={"kubernetes.io/rack": "r"}), levels=levels) == {}
-
-
-def test_a_partly_covered_level_says_how_many_lack_it_and_which() -> None:
-    found = looked([*nodes(14), gpu_node("x1", {"rack": None}), gpu_node("x2", {"rack": None})])
-    assert found["PartlyCovered", RACK] == {
-        "key": RACK,
-        "domain": "rack",
-        "reason": "PartlyCovered",
-        "nodes": 14,
-        "message": f"level 'rack' ({RACK}) is on 14 of 16 nodes, so it is not published: "
-        "schedulers would leave out the others; lacking: x1, x2",
-    }
-
-
-def test_a_value_that_means_unknown_is_no_place() -> None:
-    """Topograph writes no-topology: taken as a leaf it would make neighbours of strangers."""
-    history = History()
-    found = history.look([*nodes(3, labels={TIER: "l"}), gpu_node("n9", {TIER: "no-topology"})])
-    assert "leaf" not in found.effective.path
-    message = hints(history)["PartlyCovered", TIER]["message"]
-    assert "is on 3 of 4 nodes" in message
-    assert "lacking: n9 (1 with the value 'no-topology', which names no place)" in message
-
-
-def test_a_placeholder_of_a_level_in_effect_is_named_in_hint_and_condition() -> None:
-    history = History()
-    history.look([*nodes(39), gpu_node("n99", {"rack": "no-topology"})])
-    words = "(1 with the value 'no-topology', which names no place)"
-    assert f"1 of 40 nodes lacks level 'rack' ({RACK}): n99 {words}" in history.condition("LevelsCovered")["message"]
-    hint = hints(history)["PlaceholderValue", RACK]
-    assert (hint["nodes"], hint["domain"]) == (39, "rack")
-    assert f"level 'rack' says unknown {words}: n99" in hint["message"]
-
-
-@pytest.mark.parametrize("clique", ["0", "1", "32766"])
-def test_an_all_zero_cluster_is_no_nvlink_domain(clique: str) -> None:
-    """HGX H100 reports a completed fabric with an all-zero cluster UUID."""
-    zero = f"00000000-0000-0000-0000-000000000000.{clique}"
-    zeros = [gpu_node(f"n{i}", {"gpu.topology/nvlink-domain": None, CLIQUE: zero}) for i in range(3)]
-    history = History()
-    assert "nvlink-domain" not in history.look(zeros).effective.path
-    assert hints(history)["PartlyCovered", CLIQUE]["nodes"] == 0
-
-
-def test_a_retired_key_is_reported_with_its_successor_even_beside_it() -> None:
-    stale = [gpu_node(f"n{i}", {TIER: f"t{i // 2}", LEAF: f"l{i // 2}"}) for i in range(4)]
-    found = looked(stale)
-    assert found["RetiredKey", LEAF]["message"] == (
-        f"{LEAF} is on 4 of 4 nodes and is retired: Topograph 0.3 to 0.5 wrote it, and what came later "
-        f"leaves it behind; the key now is {TIER} (on 4)"
-    )
-    assert "domain" not in found["RetiredKey", LEAF]
-
-
-def test_a_retired_key_that_is_all_there_is_makes_the_level_and_says_so() -> None:
-    history = History()
-    assert "leaf" in history.look(nodes(labels={LEAF: "l"})).effective.path
-    hint = hints(history)["RetiredKey", LEAF]
-    assert hint["domain"] == "leaf"
-    assert hint["message"].endswith("level 'leaf' is taken from it as long as it is there")
-
-
-def test_two_keys_of_one_level_that_group_nodes_differently_are_reported() -> None:
-    same = [gpu_node(f"n{i}", {TIER: f"t{i // 2}", LEAF: f"l{i // 2}"}) for i in range(4)]
-    assert ("KeysDisagree", LEAF) not in looked(same)
-    other = [gpu_node(f"n{i}", {TIER: f"t{i // 2}", LEAF: "l"}) for i in range(4)]
-    hint = looked(other)["KeysDisagree", LEAF]
-    assert hint["domain"] == "leaf"
-    assert f"{TIER} is used" in hint["message"]
-    assert "list it in spec.levels" in hint["message"]
-
-
-@pytest.mark.parametrize(
-    ("leaves", "disagree"), [(("n0", "n1"), False), (("l0", "l1"), False), (("l", "l"), True), (("n0", "l"), False)]
-)
-def test_two_keys_may_disagree_about_nodes_that_stand_alone(leaves: tuple[str, str], disagree: bool) -> None:
-    alone = [gpu_node(f"n{i}", {TIER: f"n{i}", LEAF: leaf}) for i, leaf in enumerate(leaves)]
-    assert (("KeysDisagree", LEAF) in looked(alone)) is disagree
-
-
-def test_a_key_that_is_too_long_for_grove_says_so() -> None:
-    long = "rack." + "x" * 40 + ".example.com/position"
-    history = History()
-    history.catalogue = catalogue(f"{{key: {long}, domain: rack}}")
-    assert "rack" not in history.look(nodes(labels={"rack": None, long: "r"})).effective.path
-    message = hints(history)["NotAccepted", long]["message"]
-    assert message.startswith(f"{long} is on 4 of 4 nodes, but it cannot carry the level 'rack'")
-    assert message.endswith(f"has {len(long)} characters with its prefix; Grove takes 63")
-
-
 def test_there_are_never_more_than_a_handful() -> None:
     many: dict[str, str | None] = dict.fromkeys(sorted(BUILT_IN.suspects), "x")
     history = History()
@@ -188,50 +48,6 @@ def test_there_are_never_more_than_a_handful() -> None:
     shown = history.status["hints"]
     assert len(shown) == MOST
     assert {hint["reason"] for hint in shown} == {"NearMiss"}  # the most urgent
-
-
-@pytest.mark.parametrize(
-    ("places", "coverage", "messages"),
-    [
-        pytest.param(
-            [(f"zone-{i // 28}", f"block-{i // 20}", f"rack-{i // 7}") for i in range(30)],
-            [2, 3, 6, 30, 30],
-            [
-                "block 'block-1' lies under zone 'zone-0' and 'zone-1'",
-                "rack 'rack-2' lies under block 'block-0' and 'block-1'",
-                "a reused name, a rack that spans several block domains, or a wrong cable",
-            ],
-            id="racks-that-span-blocks-as-in-the-e2e-cluster-of-grove",
-        ),
-        pytest.param(
-            # Kueue's racks r1 and r2 in each of two blocks; KAI's racks across zones look the same.
-            [("z", f"b{block}", f"r{rack}") for block in (1, 2) for rack in (1, 2)],
-            [1, 2, 4, 4, 4],
-            [
-                "rack 'r1' lies under block 'b1' and 'b2' (2 of 2 values do so)",
-                "where the two levels cut across each other, give each a ClusterTopology of its own",
-            ],
-            id="names-reused-in-each-block",
-        ),
-        pytest.param(
-            [("z", f"b{i // 2}", f"r{i // 4}") for i in range(8)],
-            [1, 4, 4, 8, 8],
-            ["each block lies within one rack: list them in spec.levels the other way round"],
-            id="a-broad-level-listed-below-a-narrow-one",
-        ),
-    ],
-)
-def test_levels_that_do_not_nest_keep_their_order_and_are_reported(
-    places: list[tuple[str, str, str]], coverage: list[int], messages: list[str]
-) -> None:
-    history = History()
-    found = history.look(
-        [gpu_node(f"n{i:02}", {"zone": z, "block": b, "rack": r}) for i, (z, b, r) in enumerate(places)]
-    )
-    assert found.effective.path == f"zone > block > {BELOW_BLOCK}"
-    assert [level.domains for level in found.coverage] == coverage
-    for message in messages:
-        assert message in history.condition("HierarchyConsistent")["message"]
 
 
 def test_renumbered_values_are_no_news() -> None:
