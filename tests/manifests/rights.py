@@ -1,5 +1,6 @@
 """Attempts: requests with a token of one of the programs, and what must become of each."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,8 +8,10 @@ from typing import Any
 
 import yaml
 
-from tests.manifests.support import NAMESPACE
+from tests.manifests.support import NAMESPACE, TOPOLOGIES
 from tests.support.api import APPLY, JSON_PATCH, MERGE, NODES, ApiUnderTest, node, wait_until
+from tests.support.paths import FIXTURES
+from toposcope.api.yaml_text import load
 from toposcope.cli.main import main
 
 OWN, OTHER = f"{NODES}/confined-own", f"{NODES}/confined-other"
@@ -18,11 +21,24 @@ FOREIGN = {
     "labels": {"example.com/pool": "h100", "topology.kubernetes.io/zone": "a"},
     "annotations": {"example.com/note": "keep"},
 }
+_MEDIA = dict.fromkeys(("body", "event"), "application/json") | {"merge": MERGE, "json_patch": JSON_PATCH}
 TOKEN_REQUEST = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-POLICY = "toposcope-agent.gpu.topology"
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
-# All of an Event that an update may change.
-SERIES = {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:01:00.000000Z"}}
+APPS = "/apis/apps/v1/namespaces/toposcope-system"
+PLACES = {
+    "": "",
+    "OWN": OWN,
+    "OTHER": OTHER,
+    "NODES": NODES,
+    "EVENTS": EVENTS,
+    "TOPOLOGIES": TOPOLOGIES,
+    "HOME": NAMESPACE,
+    "LEASES": "/apis/coordination.k8s.io/v1/namespaces/toposcope-system/leases",
+    "AGENTS": f"{APPS}/daemonsets",
+    "CONTROLLERS": f"{APPS}/deployments",
+    "FLAVORS": "/apis/kueue.x-k8s.io/v1beta2/resourceflavors",
+}
+"""What the words in capitals stand for with which paths in tests/fixtures/rights/ begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +74,10 @@ def apply_node(what: str, path: str, says: str = "", **metadata: Any) -> Attempt
 
 
 def event(
-    name: str, *, kind: str = "Node", about: str = "confined-own", by: str = "gpu.topology/agent"
+    name: str, *, kind: str = "Node", about: str = "confined-own", by: str = "gpu.topology/agent", **more: Any
 ) -> dict[str, Any]:
-    return {
+    """An Event as the agent writes it; what `more` has goes into its metadata and regarding, or beside them."""
+    body: dict[str, Any] = {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {"name": name, "namespace": "default"},
@@ -72,44 +89,27 @@ def event(
         "reason": "GpuMissing",
         "type": "Warning",
     }
+    return body | {key: {**body.get(key, {}), **value} for key, value in more.items()}
 
 
-def rbac(verb: str, resource: str) -> str:
-    return f'cannot {verb} resource "{resource}"'
+def attempts(table: str, part: str, account: str = "") -> tuple[Attempt, ...]:
+    """A part of a table in tests/fixtures/rights/, where ACCOUNT stands for a program's service account.
+
+    A row has `what`, `request` (method and path), `says` for a refused one, and a body in the form that its key names.
+    """
+    text = (FIXTURES / "rights" / f"{table}.yaml").read_bytes().replace(b"ACCOUNT", account.encode())
+    return tuple(_attempt(**row) for row in load(text)[part])
 
 
-def reaching(account: str) -> tuple[Attempt, ...]:
-    """What no program of ours may: reach for more than it was given."""
-    binding = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": "more"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": "toposcope-system"}],
-    }
-    role = {"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}
-    soft = {"spec": {"failurePolicy": "Ignore"}}
-    roles = "/apis/rbac.authorization.k8s.io/v1"
-    policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
-    bindings = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
-    unbind = rbac("delete", "validatingadmissionpolicybindings")
-    accounts = f"{NAMESPACE}/serviceaccounts"
-    bind, impersonate = rbac("create", "clusterrolebindings"), rbac("create", "serviceaccounts/token")
-    return (
-        Attempt("read secrets", "GET", "/api/v1/secrets", says=rbac("list", "secrets")),
-        Attempt("read configuration", "GET", f"{NAMESPACE}/configmaps", says=rbac("list", "configmaps")),
-        Attempt("read pods", "GET", "/api/v1/pods", says=rbac("list", "pods")),
-        Attempt("run in a pod", "POST", f"{NAMESPACE}/pods/a/exec?command=sh", says=rbac("create", "pods/exec")),
-        Attempt("make a pod", "POST", f"{NAMESPACE}/pods", {"kind": "Pod"}, says=rbac("create", "pods")),
-        Attempt("bind itself to more", "POST", f"{roles}/clusterrolebindings", binding, says=bind),
-        merge("widen its role", f"{roles}/clusterroles/{account}", role, rbac("patch", "clusterroles")),
-        *(
-            Attempt(f"make a token of {name}", "POST", f"{accounts}/{name}/token", TOKEN_REQUEST, says=impersonate)
-            for name in ("toposcope-agent", "toposcope-controller")
-        ),
-        Attempt("switch its policy off", "DELETE", f"{bindings}/{POLICY}", says=unbind),
-        merge("soften its policy", f"{policies}/{POLICY}", soft, rbac("patch", "validatingadmissionpolicies")),
-    )
+def _attempt(what: str, request: str, says: str = "", **given: Any) -> Attempt:
+    method, _, path = request.partition(" ")
+    path = re.sub("^[A-Z]*", lambda word: PLACES[word[0]], path)
+    ((form, body),) = (given or {"body": None}).items()
+    if form == "node":
+        return apply_node(what, path, says, **body)
+    if form == "apply":
+        return apply(what, path, body, says)
+    return Attempt(what, method, path, event(**body) if form == "event" else body, _MEDIA[form], says)
 
 
 def surprises(api: ApiUnderTest, attempts: Iterable[Attempt], token: str) -> dict[str, tuple[int, str]]:
@@ -145,6 +145,13 @@ def granted(api: ApiUnderTest, token: str, group: str, resource: str) -> set[str
         if answer["status"]["allowed"]:
             found.add(verb)
     return found
+
+
+def grants(program: str) -> dict[tuple[str, str], set[str]]:
+    """What `granted` finds for a program, by group and resource."""
+    table = load((FIXTURES / "rights" / "grants.yaml").read_bytes())[program]
+    listed = [(name.partition("."), set(verbs.split())) for verbs, names in table.items() for name in names]
+    return {(group, resource): verbs for (resource, _, group), verbs in listed}
 
 
 def make_node(api: ApiUnderTest, path: str) -> None:

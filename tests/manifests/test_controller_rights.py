@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,166 +10,33 @@ from tests.manifests.rights import (
     EVENTS,
     OTHER,
     OWN,
-    SERIES,
+    PLACES,
     Attempt,
-    apply,
-    apply_node,
+    attempts,
     event,
     granted,
-    json_patch,
+    grants,
     kubeconfig_with,
     make_node,
-    merge,
-    rbac,
-    reaching,
     surprises,
     unbound_token,
     untouched,
     wait_for,
 )
-from tests.manifests.support import NAMESPACE, TOPOLOGIES
-from tests.support.api import NODES, ApiUnderTest, wait_until
+from tests.manifests.support import TOPOLOGIES
+from tests.support.api import ApiUnderTest, wait_until
 
-GROUP = "gpu.topology/v1alpha1"
-UID = "11111111-2222-3333-4444-555555555555"
-LEASES = "/apis/coordination.k8s.io/v1/namespaces/toposcope-system/leases"
-LEASE = f"{LEASES}/toposcope-controller"
-DAEMON_SETS = "/apis/apps/v1/namespaces/toposcope-system/daemonsets"
-ELSEWHERE = LEASES.replace("toposcope-system", "kube-system")
-NO_SEGMENTS_OF_ITS_OWN = "the ClusterTopology of a segment has no segments"
-ONLY_SEGMENTS = "the controller may only write ClusterTopologies that it made for segments of another"
-NO_OTHER_OWNER = "the controller may not give a ClusterTopology another owner"
-ONLY_OWN_EVENTS = "the controller may only write Events of its own"
+LEASE = f"{PLACES['LEASES']}/toposcope-controller"
+KINDS = grants("controller")
 PLAIN_EVENTS = "Events of the controller name no related object"
-RELATED = {"apiVersion": "v1", "kind": "Node", "name": "confined-other"}
-
-
-def segment(
-    name: str, *, owner: str = "ClusterTopology", managed_by: str = "toposcope", version: str = GROUP, **spec: Any
-) -> dict[str, Any]:
-    """A ClusterTopology as the controller makes it for a segment of another."""
-    return {
-        "apiVersion": GROUP,
-        "kind": "ClusterTopology",
-        "metadata": {
-            "name": name,
-            "labels": {"app.kubernetes.io/managed-by": managed_by},
-            "ownerReferences": [
-                {"apiVersion": version, "kind": owner, "name": "cluster", "uid": UID, "controller": True}
-            ],
-        },
-        "spec": spec,
-    }
-
-
-def apply_segment(what: str, name: str, says: str, **parts: Any) -> Attempt:
-    return apply(what, f"{TOPOLOGIES}/{name}", segment(name, **parts), says)
-
-
-def lease(name: str) -> dict[str, Any]:
-    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name}}
-
-
-STATUS = {"nodes": 2, "levelPath": "zone > host"}
-REQUIRED = {"required": ["rack"]}
-ABOUT_A_POD = event("a.5", kind="Pod", about="trainer", by="gpu.topology/controller")
-
-MAY = (
-    Attempt("list Nodes", "GET", NODES),
-    Attempt("read a Node", "GET", OWN),
-    Attempt("list topologies", "GET", TOPOLOGIES),
-    merge("patch status", f"{TOPOLOGIES}/cluster/status", {"status": {"nodes": 2}}),
-    apply(
-        "apply status",
-        f"{TOPOLOGIES}/cluster/status",
-        {"apiVersion": GROUP, "kind": "ClusterTopology", "metadata": {"name": "cluster"}, "status": STATUS},
-    ),
-    Attempt("make the topology of a segment", "POST", TOPOLOGIES, segment("cluster-rack", segments="Off")),
-    json_patch("change it", f"{TOPOLOGIES}/cluster-rack", "replace", "/spec", REQUIRED),
-    Attempt("take it back", "DELETE", f"{TOPOLOGIES}/cluster-rack"),
-    Attempt("report on a workload", "POST", EVENTS, ABOUT_A_POD),
-    merge("count its Event on", f"{EVENTS}/a.5", SERIES),
-    Attempt("make the Lease", "POST", LEASES, lease("toposcope-controller")),
-    Attempt("read the Lease", "GET", LEASE),
-    Attempt("look at the agents' DaemonSet", "GET", f"{DAEMON_SETS}/toposcope-agent"),
-    Attempt("read why it has no pods", "GET", f"{NAMESPACE}/events"),
-)
-
+# Larger than what every watch of Events should carry.
+HUGE = {"metadata": {"annotations": {"a": "x" * 250_000}}}
+WORKLOAD = event("a.9", kind="Pod", about="trainer", by="gpu.topology/controller", **HUGE)
 MAY_NOT = (
-    Attempt("read another Lease", "GET", f"{LEASES}/other", says=rbac("get", "leases")),
-    Attempt("take another Lease", "PUT", f"{LEASES}/other", lease("other"), says=rbac("update", "leases")),
-    merge("patch the Lease", LEASE, {"metadata": {"labels": {"a": "b"}}}, rbac("patch", "leases")),
-    Attempt("delete the Lease", "DELETE", LEASE, says=rbac("delete", "leases")),
-    Attempt("list Leases", "GET", LEASES, says=rbac("list", "leases")),
-    Attempt("elect elsewhere", "POST", ELSEWHERE, lease("toposcope-controller"), says=rbac("create", "leases")),
-    apply_node("label a Node", OWN, rbac("patch", "nodes"), labels={"gpu.topology/gpus": "8"}),
-    merge("cordon", OWN, {"spec": {"unschedulable": True}}, rbac("patch", "nodes")),
-    Attempt("delete a Node", "DELETE", OTHER, says=rbac("delete", "nodes")),
-    merge("change what an admin asked for", f"{TOPOLOGIES}/cluster", {"spec": REQUIRED}, ONLY_SEGMENTS),
-    Attempt("delete a topology", "DELETE", f"{TOPOLOGIES}/cluster", says=ONLY_SEGMENTS),
-    apply_segment("take an admin's topology over", "cluster", ONLY_SEGMENTS),
-    apply_segment("make one that is nobody's", "a", ONLY_SEGMENTS, managed_by="me"),
-    apply_segment("make one of something else", "b", ONLY_SEGMENTS, owner="Node"),
-    apply_segment("make one of Grove's ClusterTopology", "d", ONLY_SEGMENTS, version="grove.io/v1alpha1"),
-    apply_segment("make one with segments of its own", "c", NO_SEGMENTS_OF_ITS_OWN, segments="Auto"),
-    json_patch(
-        "give one to another",
-        f"{TOPOLOGIES}/owned",
-        "replace",
-        "/metadata/ownerReferences/0/uid",
-        UID.replace("1", "9"),
-        NO_OTHER_OWNER,
-    ),
-    Attempt("delete all topologies", "DELETE", TOPOLOGIES, says=rbac("deletecollection", "clustertopologies")),
-    Attempt("speak for the kubelet", "POST", EVENTS, event("a.7", by="kubelet"), says=ONLY_OWN_EVENTS),
-    Attempt("speak for an agent", "POST", EVENTS, event("a.8"), says=ONLY_OWN_EVENTS),
-    *(
-        Attempt(f"put {field} into an Event", "POST", EVENTS, {**ABOUT_A_POD, "metadata": metadata}, says=PLAIN_EVENTS)
-        for field, metadata in (
-            ("finalizers", {"name": "a.9", "finalizers": ["a.b/c"]}),
-            ("annotations", {"name": "a.9", "annotations": {"a": "x" * 250_000}}),
-        )
-    ),
-    Attempt(
-        "relate", "POST", EVENTS, {**ABOUT_A_POD, "metadata": {"name": "a.9"}, "related": RELATED}, says=PLAIN_EVENTS
-    ),
-    merge("write on in an Event of another", f"{EVENTS}/confined-own.kubelet", SERIES, ONLY_OWN_EVENTS),
-    Attempt("read Events", "GET", EVENTS, says=rbac("list", "events")),
-    Attempt("read Events elsewhere", "GET", "/api/v1/namespaces/default/events", says=rbac("list", "events")),
-    Attempt("look at another DaemonSet", "GET", f"{DAEMON_SETS}/a", says=rbac("get", "daemonsets")),
-    merge("change the agents'", f"{DAEMON_SETS}/toposcope-agent", REQUIRED, rbac("patch", "daemonsets")),
+    *attempts("controller", "may not"),
+    Attempt("put annotations into an Event", "POST", EVENTS, WORKLOAD, says=PLAIN_EVENTS),
+    *attempts("anyone", "may not", "toposcope-controller"),
 )
-
-# One for each role and policy.
-PROBES = (
-    Attempt("reading Nodes", "GET", NODES),
-    merge("its own topologies only", f"{TOPOLOGIES}/cluster?dryRun=All", {"spec": REQUIRED}, ONLY_SEGMENTS),
-    Attempt("honest Events", "POST", f"{EVENTS}?dryRun=All", event("a.0", by="kubelet"), says=ONLY_OWN_EVENTS),
-    Attempt("making Leases", "POST", f"{LEASES}?dryRun=All", lease("toposcope-controller")),
-)
-
-# Kinds of others: they need not be served for the right to be checked.
-_KEEPS = frozenset({"get", "create", "patch", "delete"})
-_FOLLOWS = frozenset({"list", "watch"})
-KINDS = {
-    ("gpu.topology", "clustertopologies"): _KEEPS | _FOLLOWS,
-    ("grove.io", "clustertopologybindings"): _KEEPS | _FOLLOWS,
-    ("grove.io", "clustertopologies"): _KEEPS | _FOLLOWS,
-    ("kai.scheduler", "topologies"): _KEEPS | _FOLLOWS,
-    ("kueue.x-k8s.io", "topologies"): _KEEPS | _FOLLOWS,
-    ("kueue.x-k8s.io", "resourceflavors"): _FOLLOWS,
-    ("nvidia.com", "dynamographdeployments"): _FOLLOWS,
-    ("grove.io", "podcliquesets"): _FOLLOWS,
-    ("scheduling.run.ai", "podgroups"): _FOLLOWS,
-    ("kueue.x-k8s.io", "workloads"): _FOLLOWS,
-    ("leaderworkerset.x-k8s.io", "leaderworkersets"): _FOLLOWS,
-    ("jobset.x-k8s.io", "jobsets"): _FOLLOWS,
-    ("batch", "jobs"): _FOLLOWS,
-    ("apps", "deployments"): _FOLLOWS,
-    ("apps", "statefulsets"): _FOLLOWS,
-    ("apps", "daemonsets"): frozenset(),
-    ("", "pods"): frozenset(),
-}
 
 
 @pytest.fixture(scope="module")
@@ -179,20 +45,20 @@ def token(installed_once: ApiUnderTest) -> str:
     api = installed_once
     for path in (OWN, OTHER):
         make_node(api, path)
-    api.create(EVENTS, event("confined-own.kubelet", by="kubelet"))
-    api.create(TOPOLOGIES, segment("owned"))
+    for there in attempts("controller", "there"):
+        api.create(there.path, there.body)
     token = unbound_token(api, "toposcope-controller")
-    wait_for(api, PROBES, token)
+    wait_for(api, attempts("controller", "in force"), token)
     return token
 
 
 def test_it_may_do_its_work(installed_once: ApiUnderTest, token: str) -> None:
-    assert surprises(installed_once, MAY, token) == {}
+    assert surprises(installed_once, attempts("controller", "may"), token) == {}
 
 
 def test_it_may_do_nothing_else(installed_once: ApiUnderTest, token: str) -> None:
     before = untouched(installed_once)
-    assert surprises(installed_once, (*MAY_NOT, *reaching("toposcope-controller")), token) == {}
+    assert surprises(installed_once, MAY_NOT, token) == {}
     assert untouched(installed_once) == before
 
 
@@ -207,7 +73,8 @@ def test_it_may_elect_itself_and_give_its_lease_back(installed_once: ApiUnderTes
     api = installed_once
     # One that is about to expire: whoever makes a new one waits as long as it lasts.
     api.request("DELETE", LEASE)
-    api.create(LEASES, lease("toposcope-controller") | {"spec": {"leaseDurationSeconds": 1}})
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "toposcope-controller"}}
+    api.create(PLACES["LEASES"], lease | {"spec": {"leaseDurationSeconds": 1}})
     flags = ["--kubeconfig", str(kubeconfig_with(api, token, tmp_path)), "--leader-elect", "--debounce", "0"]
     with (tmp_path / "log").open("wb") as log:
         program = subprocess.Popen([sys.executable, "-m", "toposcope.controller", *flags], stdout=log, stderr=log)

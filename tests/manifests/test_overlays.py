@@ -9,20 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.manifests.rights import (
-    EVENTS,
-    FOREIGN,
-    OTHER,
-    OWN,
-    Attempt,
-    apply_node,
-    event,
-    kubeconfig_with,
-    make_node,
-    merge,
-    wait_for,
-)
-from tests.manifests.support import TOPOLOGIES, built, run_kubectl, serve, write_overlay
+from tests.manifests.rights import FOREIGN, OTHER, OWN, attempts, kubeconfig_with, make_node, wait_for
+from tests.manifests.support import built, run_kubectl, serve, write_overlay
 from tests.support.api import ApiUnderTest, pod_token, wait_until
 from tests.support.paths import MANIFESTS
 from toposcope.agent.publish import Publisher
@@ -34,42 +22,10 @@ from toposcope.kube.confinement import Confinement
 
 pytestmark = pytest.mark.real_api
 
-AGENT_MAY = (
-    apply_node("label its Node", OWN, labels={GPUS: "8"}),
-    Attempt("report on its Node", "POST", EVENTS, event("confined-own.1")),
-)
-AGENT_MAY_NOT = (
-    merge(
-        "label its Node otherwise",
-        f"{OWN}?dryRun=All",
-        {"metadata": {"labels": {"a": "b"}}},
-        "only write labels under gpu.topology/",
-    ),
-    apply_node("label another Node", OTHER, "may not write node confined-other", labels={GPUS: "8"}),
-    Attempt(
-        "report on another Node",
-        "POST",
-        f"{EVENTS}?dryRun=All",
-        event("a.1", about="confined-other"),
-        says="may not write Events",
-    ),
-)
-TOPOLOGY = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": "a"}}
-CONTROLLER_MAY_NOT = (
-    Attempt("make a topology", "POST", f"{TOPOLOGIES}?dryRun=All", TOPOLOGY, says="that it made for segments"),
-    Attempt(
-        "speak for the kubelet",
-        "POST",
-        f"{EVENTS}?dryRun=All",
-        event("a.2", by="kubelet"),
-        says="only write Events of its own",
-    ),
-)
-
-
-RENAMED = [
-    {"op": "replace", "path": "/metadata/name", "value": "gpu-labeller"},
-]
+AGENT_MAY = attempts("overlays", "agent may")
+AGENT_MAY_NOT = attempts("overlays", "agent may not")
+CONTROLLER_MAY_NOT = attempts("overlays", "controller may not")
+RENAMED = [{"op": "replace", "path": "/metadata/name", "value": "gpu-labeller"}]
 BINDING = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 
 

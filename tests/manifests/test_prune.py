@@ -1,7 +1,6 @@
 """The prune Job: what its token may do on a real API server; its program removes everything with no more."""
 
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -9,7 +8,7 @@ import yaml
 
 from tests.manifests import rights
 from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests, built, run_kubectl, write_overlay
-from tests.support.api import MERGE, NODES, ApiUnderTest, node
+from tests.support.api import MERGE, ApiUnderTest, node
 from tests.support.paths import MANIFESTS
 from tests.support.publishing import PUBLISHED, published, serve_all
 from toposcope import __version__
@@ -17,66 +16,23 @@ from toposcope.agent.nvidia_labels import KEYS, MANAGER
 from toposcope.cli.main import main
 from toposcope.cli.removal import WRITERS
 
-APPS = "/apis/apps/v1/namespaces/toposcope-system"
-AGENTS, CONTROLLERS = f"{APPS}/daemonsets", f"{APPS}/deployments"
-FLAVORS = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors"
-
-ONLY_LABELS = "the prune Job may only remove labels of Toposcope"
-ONLY_ANNOTATIONS = "the prune Job may only remove annotations of Toposcope"
+AGENTS, CONTROLLERS = rights.PLACES["AGENTS"], rights.PLACES["CONTROLLERS"]
 ONLY_PUBLISHED = "the prune Job may only delete topologies that Toposcope published"
-ONLY_SPEC = "the prune Job may not write Node.spec"
-NO_OWNERS = "the prune Job may not write finalizers or ownerReferences"
-
-
-def change(what: str, says: str, path: str = rights.OWN, **body: Any) -> rights.Attempt:
-    return rights.merge(what, path, body, says)
-
-
-def labels(**values: str | None) -> dict[str, Any]:
-    return {"metadata": {"labels": {key.replace("__", "/").replace("_", "."): value for key, value in values.items()}}}
-
-
 MAY = (
-    rights.Attempt("list Nodes", "GET", NODES),
-    change("take a label of ours", "", **labels(gpu_topology__gpus=None)),
-    change("take one that an agent may have written", "", **labels(nvidia_com__gpu_count=None)),
-    change("take an annotation of ours", "", metadata={"annotations": {"gpu.topology/matrix": None}}),
-    rights.Attempt("list ClusterTopologies", "GET", TOPOLOGIES),
+    *rights.attempts("prune", "may"),
     *(rights.Attempt(f"list {path}", "GET", path) for path in PUBLISHED),
     *(rights.Attempt(f"look at {path}", "GET", f"{path}/theirs") for path in PUBLISHED),
-    rights.Attempt("list flavors", "GET", FLAVORS),
-    rights.Attempt("list pods at home", "GET", f"{NAMESPACE}/pods"),
-    rights.Attempt("look at the agents", "GET", f"{AGENTS}/toposcope-agent"),
-    rights.Attempt("look at the controllers", "GET", f"{CONTROLLERS}/toposcope-controller"),
 )
-
 MAY_NOT = (
-    change("set a label of ours", ONLY_LABELS, **labels(gpu_topology__state="ok")),
-    change("change a label of ours", ONLY_LABELS, **labels(gpu_topology__shape="x")),
-    change("set a label of others", ONLY_LABELS, **labels(example_com__new="x")),
-    change("take a label of others", ONLY_LABELS, **labels(example_com__pool=None)),
-    change("take a label of the GPU Operator", ONLY_LABELS, **labels(nvidia_com__gpu_present=None)),
-    rights.json_patch("take all labels", rights.OWN, "remove", "/metadata/labels", says=ONLY_LABELS),
-    change("annotate", ONLY_ANNOTATIONS, metadata={"annotations": {"gpu.topology/matrix": "[]"}}),
-    change("take others' annotation", ONLY_ANNOTATIONS, metadata={"annotations": {"example.com/note": None}}),
-    change("cordon", ONLY_SPEC, spec={"unschedulable": True}),
-    change("taint", ONLY_SPEC, spec={"taints": [{"key": "a", "effect": "NoExecute"}]}),
-    change("hold a Node", NO_OWNERS, metadata={"finalizers": ["a.b/c"]}),
-    change("write a Node's status", rights.rbac("patch", "nodes/status"), f"{rights.OWN}/status", status={}),
-    rights.Attempt("delete a Node", "DELETE", rights.OTHER, says=rights.rbac("delete", "nodes")),
-    rights.apply_node("apply to a Node that is gone", f"{NODES}/ghost", rights.rbac("create", "nodes")),
+    *rights.attempts("prune", "may not"),
     *(
         rights.Attempt(f"delete another's {path}", "DELETE", f"{path}/theirs", says=ONLY_PUBLISHED)
         for path in PUBLISHED
     ),
-    *(change(f"change {path}", "cannot patch", f"{path}/theirs", spec={}) for path in PUBLISHED),
+    *(rights.merge(f"change {path}", f"{path}/theirs", {"spec": {}}, "cannot patch") for path in PUBLISHED),
     *(rights.Attempt(f"make {path}", "POST", path, published(path, "a"), says="cannot create") for path in PUBLISHED),
     *(rights.Attempt(f"delete all {path}", "DELETE", path, says="cannot deletecollection") for path in PUBLISHED),
-    change("ask for levels", "cannot patch", f"{TOPOLOGIES}/cluster", spec={"required": ["rack"]}),
-    rights.Attempt("delete a flavor", "DELETE", f"{FLAVORS}/h200", says="cannot delete"),
-    rights.Attempt("stop another program", "DELETE", f"{AGENTS}/other", says=rights.rbac("delete", "daemonsets")),
-    rights.Attempt("stop all programs", "DELETE", AGENTS, says=rights.rbac("deletecollection", "daemonsets")),
-    rights.Attempt("delete a pod", "DELETE", f"{NAMESPACE}/pods/a", says=rights.rbac("delete", "pods")),
+    *rights.attempts("anyone", "may not", "toposcope-prune"),
 )
 
 
@@ -95,20 +51,15 @@ def token(installed_once: ApiUnderTest, kubectl: str) -> str:
     for path in PUBLISHED:
         api.create(path, published(path, "theirs"))
     token = rights.unbound_token(api, "toposcope-prune")
-    any_kind = next(iter(PUBLISHED))
-    probes = (
-        rights.Attempt("reading Nodes", "GET", NODES),
-        rights.Attempt("looking at pods", "GET", f"{NAMESPACE}/pods"),
-        change("only labels of ours", ONLY_LABELS, f"{rights.OWN}?dryRun=All", **labels(example_com__a="b")),
-        rights.Attempt("only what was published", "DELETE", f"{any_kind}/theirs?dryRun=All", says=ONLY_PUBLISHED),
-    )
-    rights.wait_for(api, probes, token)
+    theirs = f"{next(iter(PUBLISHED))}/theirs?dryRun=All"
+    published_only = rights.Attempt("only what was published", "DELETE", theirs, says=ONLY_PUBLISHED)
+    rights.wait_for(api, (*rights.attempts("prune", "in force"), published_only), token)
     return token
 
 
 def test_it_may_do_nothing_else(installed_once: ApiUnderTest, token: str) -> None:
     before = rights.untouched(installed_once)
-    assert rights.surprises(installed_once, (*MAY_NOT, *rights.reaching("toposcope-prune")), token) == {}
+    assert rights.surprises(installed_once, MAY_NOT, token) == {}
     assert rights.untouched(installed_once) == before
 
 
