@@ -17,6 +17,7 @@ import yaml
 from tests.manifests.support import run_kubectl
 from tests.support.helm import find_helm
 from tests.support.paths import MANIFESTS
+from tests.support.tables import each_case
 from toposcope import __version__
 
 NAMESPACE = "toposcope-system"
@@ -219,21 +220,7 @@ def test_values_change_what_they_say_and_nothing_else(template_of: Helm, kustomi
     assert found == wanted
 
 
-@pytest.mark.parametrize(
-    ("values", "says"),
-    [
-        ({"components": {"nvidialabels": True}}, "nvidialabels"),
-        ({"components": {"hostSysfs": "yes"}}, "hostSysfs"),
-        ({"components": {"gke": True}}, "gke"),
-        ({"platform": "azure"}, "platform"),
-        ({"prune": {"onUninstall": "yes"}}, "onUninstall"),
-        ({"controller": {"replicas": 0}}, "replicas"),
-        ({"agent": {"tolerations": [{"operator": "exists"}]}}, "operator"),
-        ({"agent": {"nodeSelector": {"pool": True}}}, "pool"),
-        ({"image": {"pullPolicy": "always"}}, "pullPolicy"),
-        ({"controller": {"extraArgs": "--once"}}, "extraArgs"),
-    ],
-)
+@each_case("chart.yaml")
 def test_wrong_values_are_refused_objects(template_of: Helm, values: dict[str, Any], says: str) -> None:
     done = template_of(values)
     assert done.returncode != 0

@@ -5,11 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.support.tables import each_row
-from tests.support.workloads import Object, job, jobset, leader_worker_set, replicated, template, workload
+from tests.support.tables import each_case, each_row
+from tests.support.workloads import Object, leader_worker_set, template, workload
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.node_affinity import (
-    OPERATORS,
     Expression,
     NodeFilter,
     Operator,
@@ -56,27 +55,7 @@ def test_pod_level_resources_replace_the_sum() -> None:
     assert requested(spec)[0] == {"cpu": 4000}
 
 
-@pytest.mark.parametrize(
-    ("spec", "finding"),
-    [
-        ({"containers": "none"}, "spec.containers: is 'none', expected a list"),
-        (
-            {"containers": [container({"cpu": "lots"})]},
-            "spec.containers[0].resources.requests.cpu: 'lots' is not a quantity",
-        ),
-        ({"containers": [container({"cpu": "-1"})]}, "spec.containers[0].resources.requests.cpu: '-1' is below zero"),
-        (
-            {"containers": [container({"cpu": [1]})]},
-            "spec.containers[0].resources.requests.cpu: is [1], expected a quantity such as 8, 500m or 2Gi",
-        ),
-        ({"containers": [7]}, "spec.containers[0]: is 7, expected an object"),
-        ("nothing", "spec: is 'nothing', expected an object"),
-        (
-            affinity({"key": "a", "operator": "Like"}),
-            f"{REQUIRED}.nodeSelectorTerms[0].matchExpressions[0].operator: 'Like' is none of {', '.join(OPERATORS)}",
-        ),
-    ],
-)
+@each_case("pods.yaml")
 def test_what_is_wrong_is_named_with_its_path(spec: Any, finding: str) -> None:
     assert finding in requested(spec)[1]
 
@@ -95,44 +74,12 @@ def test_the_choice_of_nodes() -> None:
     assert choice.tolerations == (Toleration(operator="Exists"),)
 
 
-def counted(document: Object) -> tuple[list[tuple[str, int]], int]:
+@each_case("pods.yaml")
+def test_how_many_pods(document: Object, sets: dict[str, int], copies: int) -> None:
     structure = structure_of(Field(document))
     assert structure is not None
-    return [(set_.name, set_.count) for set_ in structure.sets], structure.copies
-
-
-RAY_SPEC = {
-    "headGroupSpec": {"template": template(0)},
-    "workerGroupSpecs": [
-        {"groupName": "big", "replicas": 2, "numOfHosts": 4, "template": template()},
-        {"groupName": "off", "replicas": 3, "suspend": True, "template": template()},
-        {"template": template()},
-    ],
-}
-RAY = [("head", 1), ("big", 8), ("off", 0), ("worker-group-2", 0)]
-PYTORCH_SPEC = {"pytorchReplicaSpecs": {"Master": {"template": template()}, "Worker": {"replicas": 7}}}
-
-
-@pytest.mark.parametrize(
-    ("document", "sets", "copies"),
-    [
-        (workload("v1", "Pod", template()["spec"]), [("pod", 1)], 1),
-        (job(4), [("pods", 4)], 1),
-        (job(4, completions=3), [("pods", 3)], 1),
-        (workload("batch/v1", "Job", {"template": template()}), [("pods", 1)], 1),
-        (workload("apps/v1", "Deployment", {"replicas": 5, "template": template()}), [("pods", 5)], 1),
-        (workload("apps/v1", "StatefulSet", {"template": template()}), [("pods", 1)], 1),
-        (jobset(replicated("a", 2, 3), replicated("b", 1, 4)), [("a", 6), ("b", 4)], 1),
-        (leader_worker_set(3, 5), [("leader", 1), ("worker", 4)], 3),
-        (leader_worker_set(3, 5, leader=False), [("pods", 5)], 3),
-        (workload("kubeflow.org/v1", "PyTorchJob", PYTORCH_SPEC), [("Master", 1), ("Worker", 7)], 1),
-        (workload("ray.io/v1", "RayCluster", RAY_SPEC), RAY, 1),
-        (workload("ray.io/v1", "RayJob", {"rayClusterSpec": RAY_SPEC}), RAY, 1),
-        (workload("ray.io/v1", "RayService", {"rayClusterConfig": RAY_SPEC}), RAY, 1),
-    ],
-)
-def test_how_many_pods(document: Object, sets: list[tuple[str, int]], copies: int) -> None:
-    assert counted(document) == (sets, copies)
+    assert [(pods.name, pods.count) for pods in structure.sets] == [*sets.items()]
+    assert structure.copies == copies
 
 
 def test_what_a_pod_takes_is_that_of_its_template() -> None:
@@ -154,41 +101,19 @@ def test_kinds_without_pods(document: Any) -> None:
     assert structure_of(Field(document)) is None
 
 
-@pytest.mark.parametrize(
-    ("document", "field", "message"),
-    [
-        (job(-1), "spec.parallelism", "is -1, expected a whole number of at least 0"),
-        (
-            workload("jobset.x-k8s.io/v1", "JobSet", {"replicatedJobs": [7]}),
-            "spec.replicatedJobs[0]",
-            "is 7, expected an object",
-        ),
-        (leader_worker_set(1, 0), "spec.leaderWorkerTemplate.size", "is 0, expected a whole number of at least 1"),
-        (workload("ray.io/v1", "RayCluster", "x"), "spec", "is 'x', expected an object"),
-    ],
-)
+@each_case("pods.yaml")
 def test_nonsense_is_named(document: Object, field: str, message: str) -> None:
     root = Field(document)
     structure_of(root)
     assert (field, message) in [(finding.field, finding.message) for finding in root.findings]
 
 
-@pytest.mark.parametrize(
-    ("size", "subgroup", "apart", "expected"),
-    [
-        (5, 2, False, [([1, 2], 1), ([2], 1)]),  # size - 1 can be divided: the leader is the extra pod
-        (9, 2, False, [([1, 2], 1), ([2], 3)]),
-        (6, 2, False, [([1, 1], 1), ([2], 2)]),  # size can be divided: the leader is one of the first
-        (5, 2, True, [([2], 2)]),
-        (6, 4, False, [([1, 3], 1), ([2], 1)]),  # neither: KAI fills the last one as far as it goes
-        (1, 1, False, [([1], 1)]),
-    ],
-)
-def test_subgroups(size: int, subgroup: int, apart: bool, expected: list[tuple[list[int], int]]) -> None:
+@each_case("pods.yaml")
+def test_subgroups(size: int, subgroup: int, apart: bool, expected: list[list[Any]]) -> None:
     structure = structure_of(Field(leader_worker_set(1, size)))
     assert structure is not None
     alike = sub_groups(structure, subgroup, leader_excluded=apart)
-    assert [([pods.count for pods in parts], times) for parts, times in alike] == expected
+    assert [[[pods.count for pods in parts], times] for parts, times in alike] == expected
     total = sum(sum(pods.count for pods in parts) * times for parts, times in alike)
     assert total == size - (1 if apart else 0)
 
@@ -220,21 +145,9 @@ def test_a_field_is_the_name_of_the_node() -> None:
     assert not chosen.holds("node-2", {"metadata.name": "node-1"})
 
 
-@pytest.mark.parametrize(
-    ("toleration", "covers"),
-    [
-        (Toleration("gpu", "Equal", "yes", "NoSchedule"), True),
-        (Toleration("gpu", "Equal", "no", "NoSchedule"), False),
-        (Toleration("gpu", "Equal", "yes", "NoExecute"), False),
-        (Toleration("gpu", "Exists"), True),
-        (Toleration("cpu", "Exists"), False),
-        (Toleration("", "Exists"), True),
-        (Toleration("", "Equal"), False),
-        (Toleration("gpu", "Equal", "yes"), True),
-    ],
-)
-def test_tolerations(toleration: Toleration, covers: bool) -> None:
-    assert toleration.covers(Taint("gpu", "yes", "NoSchedule")) is covers
+@each_case("pods.yaml")
+def test_tolerations(toleration: list[str], covers: bool) -> None:
+    assert Toleration(*toleration).covers(Taint("gpu", "yes", "NoSchedule")) is covers
 
 
 def test_terms_are_alternatives_and_an_empty_one_matches_nothing() -> None:

@@ -11,7 +11,9 @@ import yaml
 
 from tests.manifests.support import COMPONENTS, NAMESPACE, Manifests, built, run_kubectl, write_overlay
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, pod_token, wait_until
+from tests.support.paths import FIXTURES
 from toposcope.agent.nvidia_labels import KEYS
+from toposcope.api.yaml_text import load
 
 NAMES = sorted(folder.parent.name for folder in COMPONENTS.glob("*/kustomization.yaml"))
 # The base includes the first, other components the second: an admin names neither.
@@ -74,27 +76,9 @@ def test_the_base_has_the_admission_policies(base: Manifests) -> None:
     assert wanted <= by_name(base).keys()
 
 
-DAEMON_SET = ("DaemonSet", "toposcope-agent")
-NAMESPACED = {DAEMON_SET, ("Namespace", "toposcope-system")}
 TOUCHED = {
-    "aks": {DAEMON_SET},
-    "bottlerocket": NAMESPACED,
-    "default-runtime": {DAEMON_SET},
-    "eks": {DAEMON_SET},
-    "gke": NAMESPACED | {("ResourceQuota", "toposcope")},
-    "grafana-dashboard": {("ConfigMap", "toposcope-dashboard")},
-    "host-sysfs": NAMESPACED,
-    "network-policy": {("NetworkPolicy", "toposcope")},
-    "nvidia-labels": {DAEMON_SET, ("ValidatingAdmissionPolicy", "toposcope-agent.gpu.topology")},
-    "pod-monitor": {("PodMonitor", "toposcope-agent"), ("PodMonitor", "toposcope-controller")},
-    "openshift": {("RoleBinding", "toposcope-nonroot-v2")},
-    "privileged-runtime": NAMESPACED,
-    "prometheus-rule": {("PrometheusRule", "toposcope")},
-    "ui": {
-        (kind, "toposcope-ui")
-        for role in ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
-        for kind in (role, "ServiceAccount", "Deployment", "NetworkPolicy", "Service")
-    },
+    name: {(kind, named) for kind, names in kinds.items() for named in names}
+    for name, kinds in load((FIXTURES / "components.yaml").read_bytes()).items()
 }
 
 

@@ -9,6 +9,7 @@ import yaml
 from tests.operator.crds import operator_crds
 from tests.support.api import ApiUnderTest, create_namespace
 from tests.support.paths import MANIFESTS
+from tests.support.tables import each_case
 
 COMPONENTS = MANIFESTS / "components"
 FILES = ("pod-monitor/agent.yaml", "pod-monitor/controller.yaml", "prometheus-rule/prometheusrule.yaml")
@@ -41,18 +42,9 @@ def test_the_operators_schema_takes_them(operated: ApiUnderTest, file: str) -> N
     assert refused(operated, loaded(file)) == ""
 
 
-@pytest.mark.parametrize(
-    ("file", "path", "value", "says"),
-    [
-        (FILES[0], ("podMetricsEndpoints", 0, "interval"), "half a minute", "podMetricsEndpoints[0].interval"),
-        (FILES[0], ("podMetricsEndpoints", 0, "relabelings", 0, "action"), "swap", "relabelings[0].action"),
-        (FILES[1], ("podMetricEndpoints",), [], 'unknown field "spec.podMetricEndpoints"'),
-        (FILES[2], ("groups", 0, "rules", 0, "for"), "ten minutes", "rules[0].for"),
-        (FILES[2], ("groups", 0, "rules", 0, "expression"), "up", "unknown field"),
-    ],
-)
+@each_case("monitoring.yaml")
 def test_the_schema_refuses_what_is_wrong(
-    operated: ApiUnderTest, file: str, path: tuple[str | int, ...], value: object, says: str
+    operated: ApiUnderTest, file: str, path: list[str | int], value: object, says: str
 ) -> None:
     wrong = copy.deepcopy(loaded(file))
     inner: Any = wrong["spec"]

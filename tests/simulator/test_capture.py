@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tests.support.tables import each_case
 from toposcope.simulator.capture import CaptureError, machine_from_capture
 from toposcope.simulator.machine import Ancestor, ancestor
 
@@ -128,41 +129,12 @@ def test_cpus_of_gpus_that_cannot_share_their_node_are_kept() -> None:
     assert [node.cpulist for node in machine.numa_nodes] == ["0-7"]
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "no matrix: paste the text"),
-        ("hello\nworld\n", "no matrix: paste the text"),
-        (three("PIX", "PIX", "SYS"), "no machine has these cells: GPU1-GPU2 is SYS where the other cells ask for PIX"),
-        (three("PIX", "PXB", "PHB"), "no machine has these cells"),
-        (
-            three("NV12", "NV12", "NV3"),
-            "no machine has these cells: GPU1-GPU2 is NV3 where the other cells ask for NV12",
-        ),
-        (BARE.format("PIX", "SYS", "PXB", "SYS", "SYS", "SYS"), "GPU0-GPU1 is PIX in row GPU0 but PXB in row GPU1"),
-        (three("XYZ", "PIX", "PIX"), "row GPU0, column GPU1: 'XYZ' is not a cell"),
-        ("\tGPU0\tGPU1\nGPU0\t X \n", "row GPU0, column GPU1: 'the end of the line' is not a cell"),
-        (three("X", "PIX", "PIX"), "GPU0-GPU1 is X, which two different devices"),
-        (
-            "\n".join(three("PIX", "PIX", "PIX").splitlines()[:2]),
-            "rows missing: GPU1, GPU2; nothing tells how these are",
-        ),
-        (three("SYS", "SYS", "SYS").replace("GPU2", "GPU3"), "the GPUs are GPU0, GPU1, GPU3; paste a header"),
-        (three("SYS", "SYS", "SYS").replace("\tGPU2\n", "\tGPU1\n"), "the header names a device twice"),
-        (three("SYS", "SYS", "SYS") + "GPU2\tSYS\tSYS\t X \n", "GPU2 has two rows"),
-        (
-            TABS.replace("PIX\tNODE\tNODE\t0-7", "NV4\tNODE\tNODE\t0-7").replace("NIC0\tPIX", "NIC0\tNV4"),
-            "GPU0-NIC0 is NV4",
-        ),
-        (TABS.replace("0-7,16-23\t0", "0-7,16-23\tnone"), "row GPU0: affinity columns"),
-        (TABS + "GPU 0: V100\n\t Link 0: 25 GB/s\n", "GPU0 has 1 active links in `nvlink -s` but 2 by its row"),
-        (TABS.replace("storage", "mlx5_2"), "two NICs are called mlx5_2"),
-        (TABS.replace("storage", "../../etc"), "'../../etc' is not a device name"),
-        (TABS + "NUMA node0 CPU(s): 7-0\n", "NUMA node0 CPU(s): not a kernel list"),
-        (TABS + "NUMA node0 CPU(s): 0-7\nNUMA node1 CPU(s): 7-9\n", "put a CPU on two nodes"),
-        (TABS + "0, 0000:1A:00.0\n1, 0000:1A:00.0\n", "names one address twice"),
-    ],
-)
-def test_a_capture_that_cannot_be_true_is_refused(text: str, says: str) -> None:
+@each_case("simulator.yaml")
+def test_a_capture_that_cannot_be_true_is_refused(text: str, replaced: dict[str, str], added: str, says: str) -> None:
+    cells = text.split()
+    whole = TABS if text == "TABS" else "" if not cells else BARE.format(*cells) if cells[3:] else three(*cells)
+    for part, other in replaced.items():
+        assert part in whole
+        whole = whole.replace(part, other)
     with pytest.raises(CaptureError, match=re.escape(says)):
-        machine_from_capture(text)
+        machine_from_capture(whole + added)

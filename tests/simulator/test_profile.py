@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.support.tables import each_row
+from tests.support.tables import each_case, each_row
 from toposcope.simulator.faults import CallFault, FaultError, Misbehaviour, load_faults
 from toposcope.simulator.machine import Remote
 from toposcope.simulator.profile import ProfileError, load_profile, profile_names
@@ -94,17 +94,7 @@ def test_faults_come_with_a_profile_or_from_a_file(tmp_path: Path) -> None:
     assert (faults.link_down(0, 3), faults.link_down(0, 2), faults.link_down(1, 2)) == (True, False, True)
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("lots: [1]", "faults.yaml: lots: unknown field"),
-        ("lost: 1", "faults.yaml: lost: is 1 (int), write a list of whole numbers"),
-        ("- lost", "faults.yaml: is ['lost'] (list), write a mapping"),
-        ("calls: [{call: nvmlInit}]", "calls[0]: error: give exactly one of"),
-        ("calls: [{call: nvmlInit, hang: true, crash: true}]", "calls[0]: error: give exactly one of"),
-        ("fabric: {0: {colour: 1}}", "fabric.0: colour: unknown field"),
-    ],
-)
+@each_case("simulator.yaml")
 def test_a_wrong_fault_file(text: str, says: str, tmp_path: Path) -> None:
     file = tmp_path / "faults.yaml"
     file.write_text(text)

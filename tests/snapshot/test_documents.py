@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
+from tests.support.tables import each_case
 from toposcope.snapshot import cutter
 from toposcope.snapshot.decode import every
 from toposcope.snapshot.documents import documents
@@ -94,41 +95,18 @@ def test_every_layout_holds_the_same_cluster(layout: str, expected: object, tmp_
     assert facts(found) == expected
 
 
-LINES: Final = {
-    "marks": b'{\n"kind": "A"\n}\n---\n{"kind": "B"}\n---\n',
-    "nothing between": b'{\n"kind": "A"\n}\n{"kind":\n "B"}',
-    "one line": b'\n\n{"kind": "A"} {"kind": "B"}\n{"kind": "C"}',
-    "comments": b'# one\n{"kind": "A"} # two\n# three\n\n{"kind": "B"}\n--- # four\nkind: C\n',
-    "yaml between": b'\xef\xbb\xbf{"kind": "A"}\n---\nkind: B\nmetadata: {}\n---\n\t{"kind": "C"}\n{"kind": "D"}\n---',
-    "yaml first": b'kind: A\n---\n{"kind": "B", "items":\n{"x": [\n{}\n]}}\n---\n# no more\n',
-    "yaml in braces": b'{kind: A}\n---\n{kind: B,\n "x": [1, 2,]}\n---\nkind: C',
-    "a malformed one among them": b'{"kind": "A"}\n---\n{"kind":\n"B",,\n}\n---\n{"kind": "C"}\n',
-    "one that does not end": b'{"kind": "A"}\n---\n{"kind": [\n{},\n---\n{"kind": "C"}\n',
-}
-PLACES: Final = {
-    "marks": {"A": (1, 1), "B": (2, 5)},
-    "nothing between": {"A": (1, 1), "B": (2, 4)},
-    "one line": {"A": (1, 3), "B": (2, 3), "C": (3, 4)},
-    "comments": {"A": (1, 2), "B": (2, 5), "C": (3, 6)},
-    "yaml between": {"A": (1, 1), "B": (2, 2), "C": (3, 6), "D": (4, 7)},
-    "yaml first": {"A": (1, 1), "B": (2, 3)},
-    "yaml in braces": {"A": (1, 1), "B": (2, 3), "C": (3, 5)},
-    "a malformed one among them": {"A": (1, 1), "C": (3, 7), 2: 4},
-    "one that does not end": {"A": (1, 1), "C": (3, 6), 2: 3},
-}
-
-
 @pytest.mark.parametrize("windows", [False, True])
-@pytest.mark.parametrize("name", LINES)
-def test_documents_of_a_stream_have_their_lines(name: str, windows: bool, tmp_path: Path) -> None:
+@each_case("snapshot.yaml")
+def test_documents_of_a_stream_have_their_lines(
+    text: str, found: dict[str, list[int]], malformed: list[list[int]], windows: bool, tmp_path: Path
+) -> None:
+    """Documents by their kinds, and those that are none, each with its number and its line."""
     file = tmp_path / "stream"
-    file.write_bytes(LINES[name].replace(b"\n", b"\r\n") if windows else LINES[name])
+    file.write_bytes((text.replace("\n", "\r\n") if windows else text).encode())
     problems: list[Problem] = []
-    found = {
-        document.kind: (document.place.document, document.place.line)
-        for document in documents([str(file)], problems.append)
-    }
-    assert found | {problem.place.document: problem.place.line for problem in problems} == PLACES[name]
+    read = {each.kind: [each.place.document, each.place.line] for each in documents([str(file)], problems.append)}
+    assert read == found
+    assert [[problem.place.document, problem.place.line] for problem in problems] == malformed
 
 
 def test_standard_input_directories_and_compression(expected: object, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ import pytest
 
 from tests.snapshot.clusters import node_of, pod_of, scoped, snapshot, view
 from tests.support.saved import cluster_topology, pod
+from tests.support.tables import each_case
 from toposcope.snapshot.filters import Mark, marks
 from toposcope.snapshot.outline import Line, outline
 from toposcope.snapshot.scope import LevelNotFoundError, Origin, TopologyNotFoundError, select_scope
@@ -59,19 +60,11 @@ def test_a_count_that_no_hardware_has_is_not_added_up(count: str) -> None:
     assert tree(seen, select_scope(seen)).gpus == 16
 
 
-@pytest.mark.parametrize(
-    ("key", "cordoned", "expected"),
-    [
-        ("maintenance", False, (Mark.TAINTED,)),
-        ("maintenance", True, (Mark.CORDONED, Mark.TAINTED)),
-        ("node.kubernetes.io/unschedulable", True, (Mark.CORDONED,)),
-        ("nvidia.com/gpu", False, ()),
-    ],
-)
+@each_case("snapshot.yaml")
 def test_a_taint_marks_a_node_unless_gpu_pods_tolerate_it_or_another_mark_says_it(
-    key: str, cordoned: bool, expected: tuple[Mark, ...]
+    key: str, cordoned: bool, expected: list[str]
 ) -> None:
-    assert marks(view("a", cordoned=cordoned, taints=[{"key": key, "effect": "NoSchedule"}])) == expected
+    assert marks(view("a", cordoned=cordoned, taints=[{"key": key, "effect": "NoSchedule"}])) == (*expected,)
 
 
 def test_free_is_what_pods_leave_on_nodes_that_take_pods() -> None:

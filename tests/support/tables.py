@@ -1,7 +1,7 @@
 """Tables of cases in tests/fixtures/: YAML, a row per case; a field that no row has fails as the test is collected."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -9,6 +9,7 @@ import pytest
 from tests.support.paths import FIXTURES
 from toposcope.api.yaml_text import load
 
+Test = TypeVar("Test", bound=Callable[..., Any])
 Row = TypeVar("Row", bound=msgspec.Struct)
 
 
@@ -20,3 +21,15 @@ def rows(file: str, kind: type[Row]) -> list[Row]:
 def each_row(file: str, kind: type[Row], ids: Callable[[Row], str]) -> pytest.MarkDecorator:
     """Run a test once per row, which it takes as `row`."""
     return pytest.mark.parametrize("row", rows(file, kind), ids=ids)
+
+
+def each_case(file: str) -> Callable[[Test], Test]:
+    """Run a test once per row of the file's table of its name, with the row's fields as its arguments."""
+
+    def parametrized(test: Test) -> Test:
+        table = load((FIXTURES / file).read_bytes())[test.__name__]
+        names = list(table[0])
+        assert all(list(case) == names for case in table), f"{file}: {test.__name__}: rows differ in their fields"
+        return pytest.mark.parametrize(names, [list(case.values()) for case in table])(test)
+
+    return parametrized

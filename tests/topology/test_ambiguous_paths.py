@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from tests.support.tables import each_case
 from toposcope.api.label_keys import HOSTNAME, NVLINK_DOMAIN
 from toposcope.topology.hierarchy import ambiguous_paths, cover, level_value
 from toposcope.topology.levels import Level
@@ -40,20 +41,9 @@ def test_many_are_counted_and_the_first_is_named() -> None:
     assert "'b0.x.r0' (3 such names in all)" in sentence
 
 
-@pytest.mark.parametrize(
-    "nodes",
-    [
-        (node("n1", block="a.b", rack="c"), node("n2", block="a.b", rack="d")),
-        (node("n1", block="a", rack="b.c"), node("n2", block="a", rack="d.e")),
-        (node("n1", block="a.b", rack="c"), node("n2", block="a", rack="b.d")),
-        (node("n1", block="a.b", rack="c"), node("n2", block="a")),
-        (node("a.n", block="b.c", domain="a.n"), node("n", block="b.c.a", domain="n")),
-        (),
-    ],
-    ids=("dots above", "dots below", "dots in both", "no rack", "values of nodes", "no nodes"),
-)
-def test_dots_alone_are_nothing_to_tell(nodes: tuple[NodeFacts, ...]) -> None:
-    assert ambiguous_paths(LEVELS, list(nodes)) == []
+@each_case("topology.yaml")
+def test_dots_alone_are_nothing_to_tell(nodes: dict[str, dict[str, str]]) -> None:
+    assert ambiguous_paths(LEVELS, [node(name, **labels) for name, labels in nodes.items()]) == []
 
 
 @pytest.mark.parametrize("seed", range(20))

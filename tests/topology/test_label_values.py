@@ -1,5 +1,6 @@
 import pytest
 
+from tests.support.tables import each_case
 from toposcope.topology.label_values import is_label_value, label_safe, short_name
 
 
@@ -13,18 +14,7 @@ def test_what_the_api_server_refuses(text: str) -> None:
     assert not is_label_value(text)
 
 
-@pytest.mark.parametrize(
-    ("product", "label"),
-    [
-        ("NVIDIA H100 80GB HBM3", "NVIDIA-H100-80GB-HBM3"),
-        ("Tesla V100-SXM2-32GB", "Tesla-V100-SXM2-32GB"),
-        ("NVIDIA RTX™ 6000 (Ada)", "NVIDIA-RTX-6000-Ada"),
-        ("  spaced  ", "spaced"),
-        ("☃", None),
-        ("", None),
-        ("x" * 80, "x" * 63),
-    ],
-)
+@each_case("topology.yaml")
 def test_products_read_as_in_gpu_feature_discovery(product: str, label: str | None) -> None:
     assert label_safe(product) == label
 

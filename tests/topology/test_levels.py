@@ -1,5 +1,4 @@
-import pytest
-
+from tests.support.tables import each_case
 from toposcope.topology.catalogue import BUILT_IN
 from toposcope.topology.levels import Level, level_problems
 
@@ -16,23 +15,8 @@ def test_no_key_stands_for_two_domains() -> None:
     assert len(keys) == len(set(keys))
 
 
-@pytest.mark.parametrize(
-    ("levels", "words"),
-    [
-        ([("Rack", "a/b")], "lower-case"),
-        ([("rack-", "a/b")], "not end with"),
-        ([("1rack", "a/b")], "begin with a letter"),
-        ([("numa", "a/b")], "inside a node"),
-        ([("rack", "Example.com/rack")], "lower-case DNS prefix"),
-        ([("rack", "a..b/rack")], "lower-case DNS prefix"),
-        ([("rack", "x" * 60 + "/rack")], "65 characters"),
-        ([("rack", "a/b"), ("rack", "a/c")], "is listed twice"),
-        ([("rack", "a/b"), ("block", "a/b")], "label of its own"),
-        ([("host", "kubernetes.io/hostname"), ("rack", "a/b")], "must be the last level"),
-        ([(f"d{i}", f"a/k{i}") for i in range(17)], "17 entries"),
-    ],
-)
-def test_what_one_of_the_schedulers_refuses_is_named(levels: list[tuple[str, str]], words: str) -> None:
+@each_case("topology.yaml")
+def test_what_one_of_the_schedulers_refuses_is_named(levels: list[list[str]], words: str) -> None:
     problems = level_problems([Level(*level) for level in levels])
     assert any(words in problem for problem in problems), problems
     assert all(problem.startswith("spec.levels") for problem in problems)

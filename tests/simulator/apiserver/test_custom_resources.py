@@ -6,6 +6,7 @@ import pytest
 
 from tests.simulator.apiserver.widgets import GROUP, WIDGETS, gizmo_crd, widget, widget_crd
 from tests.support.api import CRDS, MERGE, ApiUnderTest, crd_conditions, wait_until
+from tests.support.tables import each_case
 
 W1 = f"{WIDGETS}/w1"
 GIZMOS = f"/apis/{GROUP}/v1/gizmos"
@@ -78,20 +79,7 @@ def test_unknown_fields_are_dropped_with_a_warning(served: ApiUnderTest) -> None
     assert answer.headers["Warning"] == '299 - "unknown field \\"spec.typo\\""'
 
 
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ({"name": "ABC"}, "spec.name: Invalid value: \"ABC\": spec.name in body should match '^[a-z]+$'"),
-        ({"name": None}, "spec.name: Required value"),
-        ({"name": 1}, "spec.name in body must be of type string"),
-        ({"mode": "x"}, 'spec.mode: Unsupported value: "x": supported values: "Auto", "Never"'),
-        ({"parts": [{}]}, "spec.parts[0].name: Required value"),
-        (
-            {"parts": [{"name": "x", "weight": 2**31}]},
-            '<nil>: Invalid value: "": Checked value must be of type integer with format int32 in spec.parts[0].weight',
-        ),
-    ],
-)
+@each_case("simulator.yaml")
 def test_what_the_schema_refuses(served: ApiUnderTest, spec: dict[str, Any], message: str) -> None:
     code, answer = served.request("POST", WIDGETS, widget(**spec))
     assert (code, answer["reason"]) == (422, "Invalid")

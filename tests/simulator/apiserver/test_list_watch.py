@@ -8,6 +8,7 @@ import pytest
 
 from tests.simulator.apiserver.widgets import WIDGETS, widget_crd
 from tests.support.api import METADATA, METADATA_LIST, NODES, ApiUnderTest, node
+from tests.support.tables import each_case
 
 END_MARK = "k8s.io/initial-events-end"
 STREAMING = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
@@ -59,29 +60,12 @@ def test_pages_have_the_version_of_the_first_one(api: ApiUnderTest) -> None:
 
 
 @pytest.mark.usefixtures("version")
-@pytest.mark.parametrize(
-    ("selector", "expected"),
-    [
-        ("labelSelector=rack", "ab"),
-        ("labelSelector=!rack", "cde"),
-        ("labelSelector=rack%3Dr1,name%3Da", "a"),
-        ("labelSelector=name%21%3Da", "bcde"),
-        ("fieldSelector=metadata.name%3Dc", "c"),
-        ("fieldSelector=metadata.name%21%3Dc&labelSelector=rack", "ab"),
-    ],
-)
+@each_case("simulator.yaml")
 def test_selectors(api: ApiUnderTest, selector: str, expected: str) -> None:
     assert names(api.get(f"{NODES}?{selector}")["items"]) == list(expected)
 
 
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
-        ("labelSelector=a!!b", "unable to parse requirement"),
-        ("fieldSelector=spec.no%3D1", "field label not supported: spec.no"),
-        ("continue=x", "continue key is not valid"),
-    ],
-)
+@each_case("simulator.yaml")
 def test_queries_that_make_no_sense(api: ApiUnderTest, query: str, message: str) -> None:
     code, answer = api.request("GET", f"{NODES}?{query}")
     assert (code, answer["reason"]) == (400, "BadRequest")

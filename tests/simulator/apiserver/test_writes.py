@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.api import APPLY, JSON_PATCH, MERGE, NODES, ApiUnderTest, node
+from tests.support.api import JSON_PATCH, MERGE, NODES, ApiUnderTest, node
+from tests.support.tables import each_case
 
 NODE = f"{NODES}/n1"
 LABELS = {"b": "2"}
@@ -179,17 +180,7 @@ def test_delete_of_a_selection(api: ApiUnderTest) -> None:
 
 
 @pytest.mark.usefixtures("made")
-@pytest.mark.parametrize(
-    ("method", "path", "body", "kind"),
-    [
-        ("POST", f"{NODES}?", node("n2", labels=LABELS), "application/json"),
-        ("PUT", f"{NODE}?", node("n1", labels=LABELS), "application/json"),
-        ("PATCH", f"{NODE}?", {"metadata": {"labels": LABELS}}, MERGE),
-        ("PATCH", f"{NODE}?fieldManager=agent&", node("n1", labels=LABELS), APPLY),
-        ("DELETE", f"{NODE}?", None, "application/json"),
-    ],
-    ids=["create", "replace", "patch", "apply", "delete"],
-)
+@each_case("simulator.yaml")
 def test_dry_runs_answer_and_store_nothing(api: ApiUnderTest, method: str, path: str, body: Any, kind: str) -> None:
     before = api.get(NODES)["items"]
     code, answer = api.request(method, f"{path}dryRun=All", body, content_type=kind)
