@@ -61,6 +61,15 @@ def test_what_if_for_programs(demo: str, tmp_path: Path, toposcope: Command) -> 
     assert "+ pod/new-0" in toposcope(f"whatif --admit {wanted} --from {demo}", code=None).out
 
 
+def test_an_order_to_drain(demo: str, toposcope: Command) -> None:
+    assert toposcope(f"drain-order -n 4 --from {demo}").out == page("drain-order.txt")
+    names = toposcope(f"drain-order --level rack --from {demo} -o name").out.split()
+    (first, *_) = toposcope(f"drain-order --level rack --from {demo} -o json").json["steps"]
+    assert first["name"] == names[0] == "zone-1/block-1/rack-2"
+    assert first["slots"][0] == {"gpus": 64, "domain": "block", "before": 1, "after": 0}
+    assert "rack-3 runs train/apart" in toposcope(f"drain-order --level rack --from {demo} -o wide").out
+
+
 def budget(allowed: int) -> Object:
     return {
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "keep", "namespace": "train"},
@@ -81,6 +90,8 @@ def test_what_must_not_move(tmp_path: Path, allowed: int, flags: str, code: int,
     ran = toposcope(f"whatif --free {len(nodes) * 4} --level rack {flags} --from {file}", code=None)
     assert (ran.code == 2) == (code == 2), ran
     assert ("pods that a PodDisruptionBudget" in ran.err) == (code == 2)
+    ran = toposcope(f"drain-order --from {file}", code=int(not allowed))
+    assert ("not with those above: train/keep lets no more go" in ran.out) == (not allowed)
 
 
 @pytest.mark.parametrize(

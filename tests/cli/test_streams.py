@@ -33,6 +33,7 @@ QUESTIONS = {
     "score": ("score",),
     "slots": ("slots",),
     "whatif": ("whatif", "--drain", "gb200-01"),
+    "drain-order": ("drain-order",),
     "suggest": ("suggest",),
     "export": ("export", "--format", "slurm"),
 }

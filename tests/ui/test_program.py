@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from tests.support.paths import ROOT
 from tests.support.saved import cluster_topology, demo_nodes, saved
-from toposcope.cli import COMMANDS
+from toposcope.cli import COMMANDS, module_of
 
 
 def test_the_program_prints_its_address_serves_and_ends_at_a_signal(tmp_path: Path) -> None:
@@ -36,10 +36,10 @@ def test_the_program_prints_its_address_serves_and_ends_at_a_signal(tmp_path: Pa
 
 
 def test_no_other_program_imports_a_web_framework() -> None:
-    others = ", ".join(name for name in COMMANDS if name != "ui")
+    others = ", ".join(module_of(name) for name in COMMANDS if name != "ui")
     text = (
         "import importlib, sys\n"
-        f"for name in '{others}'.split(', '): importlib.import_module('toposcope.cli.' + name)\n"
+        f"for name in '{others}'.split(', '): importlib.import_module(name)\n"
         "import toposcope.agent.run, toposcope.controller.run\n"
         "print(sorted({'starlette', 'uvicorn', 'anyio', 'h11', 'toposcope.ui'} & sys.modules.keys()))\n"
     )

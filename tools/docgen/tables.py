@@ -22,7 +22,7 @@ from toposcope.agent.nvml.gateway import Nvml
 from toposcope.agent.probe import probe
 from toposcope.agent.sysfs import Sysfs
 from toposcope.api import label_keys
-from toposcope.cli import COMMANDS
+from toposcope.cli import COMMANDS, module_of
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
 from toposcope.simulator.sysfs import write_sysfs
@@ -171,7 +171,7 @@ def flags() -> str:
 
 
 def _section(name: str) -> str:
-    command = importlib.import_module(f"toposcope.cli.{name}")
+    command = importlib.import_module(module_of(name))
     parser = argparse.ArgumentParser(prog=f"toposcope {name}", add_help=False)
     command.add_arguments(parser)
     text = " ".join((command.__doc__ or COMMANDS[name]).split())

@@ -1,4 +1,4 @@
-"""The `toposcope` command. Each subcommand is a module of its name here, loaded only when it is called."""
+"""The `toposcope` command. Each subcommand is a module here, loaded only when it is called."""
 
 from typing import Final
 
@@ -15,6 +15,7 @@ COMMANDS: Final = {
     "explain": "explain why a workload in the cluster waits, and what to do next",
     "score": "show how well running gangs are placed, the worst first",
     "whatif": "show what a drain, more nodes or another workload would change, and what to move for a gang",
+    "drain-order": "show in which order nodes or domains can be drained, and which can be down together",
     "slots": "show how many gangs of each size still fit, level by level",
     "suggest": "suggest ClusterTopologies for the kinds of nodes in the cluster",
     "export": "write the topology in the format of Grove, KAI, Kueue, Run:ai, OSMO, Slurm or NCCL",
@@ -26,3 +27,8 @@ COMMANDS: Final = {
     "completion": "print shell completion for bash, zsh or fish",
 }
 """Subcommand to its one-line help."""
+
+
+def module_of(command: str) -> str:
+    """The module of a subcommand."""
+    return f"{__name__}.{command.replace('-', '_')}"

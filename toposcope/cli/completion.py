@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from toposcope.cli import COMMANDS
+from toposcope.cli import COMMANDS, module_of
 from toposcope.cli.command import EXIT_OK, run_command
 from toposcope.errors import ToposcopeError
 from toposcope.topology.text import escaped
@@ -61,7 +61,7 @@ def parser_for(line: str) -> argparse.ArgumentParser:
     for name, text in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=text)
         if name == chosen:
-            importlib.import_module(f"toposcope.cli.{name}").add_arguments(subparser)
+            importlib.import_module(module_of(name)).add_arguments(subparser)
     return parser
 
 

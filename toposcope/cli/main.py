@@ -7,7 +7,7 @@ from typing import Final
 
 from toposcope import __version__
 from toposcope.agent.gc_tuning import loading
-from toposcope.cli import COMMANDS
+from toposcope.cli import COMMANDS, module_of
 from toposcope.cli.streams import flushed, open_all
 
 _PLUGIN: Final = "kubectl-toposcope"
@@ -41,7 +41,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         name = words[0]
         # Only the chosen command is imported: the agent must not pay for the demo's libraries.
         with loading():
-            command = importlib.import_module(f"toposcope.cli.{name}")
+            command = importlib.import_module(module_of(name))
         # The image is built without docstrings.
         about = command.__doc__ or COMMANDS[name]
         parser = argparse.ArgumentParser(prog=f"{called} {name}", description=about)

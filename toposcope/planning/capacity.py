@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from heapq import merge
 from itertools import accumulate, islice
-from typing import Final
 
 from toposcope.api.label_keys import GPU_PRODUCT, GPUS
 from toposcope.integrations.framework.constraints import Pods
+from toposcope.kube.pod_resources import is_gpu
 from toposcope.placement.check import nodes_of
 from toposcope.placement.room import PODS, Node, Path, path_of
 from toposcope.planning.gangs import Gang
@@ -30,8 +30,6 @@ class View(StrEnum):
 
 
 Labels = tuple[tuple[str, str], ...]
-_USUAL: Final = ("nvidia.com/gpu", "amd.com/gpu")
-"""Keys of taints that keep pods without GPUs away: pods with GPUs tolerate them."""
 
 
 class Capacity:
@@ -158,6 +156,6 @@ def _may_use(node: Node, pods: Pods, known: dict[tuple[object, ...], bool]) -> b
     key = (node.name if wants.terms else "", asked, node.taints)
     may = known.get(key)
     if may is None:
-        taints = [taint for taint in node.taints if taint.key not in _USUAL]
+        taints = [taint for taint in node.taints if not is_gpu(taint.key)]  # pods with GPUs tolerate these
         may = known[key] = not wants.rejection(node.name, node.labels, taints)
     return may

@@ -1,0 +1,102 @@
+"""The order in which nodes can go down: by hand, and against counting anew on random small clusters."""
+
+import random
+from itertools import islice
+
+import msgspec
+import pytest
+
+from tests.planning.clusters import at_random, capacity, cluster, node, pods
+from toposcope.planning.budgets import Budget, Budgets, budget_of
+from toposcope.planning.capacity import View
+from toposcope.planning.changes import drained
+from toposcope.planning.drain_order import DrainOrder, Step, faults, units_of
+from toposcope.planning.slots import slots
+from toposcope.snapshot.model import Snapshot
+
+RACKS = [node(f"n{i}", f"b{i // 4}", f"r{i // 2}") for i in range(8)]
+
+
+def order(
+    snapshot: Snapshot,
+    budgets: Budgets | None = None,
+    sizes: tuple[int, ...] = (16, 8),
+    per_pod: int = 8,
+    depth: int = 0,
+) -> list[Step]:
+    table, gangs = capacity(snapshot)
+    kept = budgets or Budgets()
+    return [*DrainOrder(table, kept, sizes, per_pod).steps(units_of(snapshot, table, gangs, kept, depth))]
+
+
+def test_what_runs_nothing_and_breaks_no_large_slot_goes_first() -> None:
+    names = [step.unit.name for step in order(cluster(RACKS, pods("g", "n0", "n2", "n4")))]
+    assert names[:3] == ["n5", "n1", "n3"]  # the other halves of racks in use; of three free nodes in a block one first
+    assert {*names[-3:]} == {"n0", "n2", "n4"}
+
+
+def test_whole_racks_and_what_stops_with_them() -> None:
+    steps = order(cluster(RACKS, pods("g", "n0", "n2")), depth=2)
+    assert [step.unit.name for step in steps][-2:] == ["b0/r0", "b0/r1"]
+    assert [gang.name for gang in steps[-1].unit.gangs] == ["g"]
+
+
+def test_what_needs_maintenance_goes_first() -> None:
+    sick = msgspec.structs.replace(
+        RACKS[6], conditions={"Ready": "True", "GpuXidWatch": "True", "FabricHealthy": "True"}
+    )
+    (first, *_) = order(cluster([*RACKS[:6], sick, RACKS[7]]))
+    assert (first.unit.name, first.unit.needs) == ("n6", ("GpuXidWatch",))
+    assert faults(msgspec.structs.replace(sick, conditions={"DriverHealthy": "False"})) == ("DriverHealthy",)
+
+
+def test_a_budget_lets_only_so_many_go_together() -> None:
+    budgets = Budgets()
+    budgets.budgets.append(Budget("ml", "keep", (), 1))
+    running = pods("g", "n0", "n2")
+    for one in running:
+        budgets.labelled(f"{one.namespace}/{one.name}", {})
+    steps = order(cluster(RACKS[:4], running), budgets)
+    assert [step.blocked for step in steps] == [(), (), (), ("ml/keep",)]
+
+
+@pytest.mark.parametrize(
+    ("selector", "labels", "covers"),
+    [
+        ({}, {}, True),
+        ({"matchLabels": {"a": "1"}}, {"a": "1", "b": "2"}, True),
+        ({"matchLabels": {"a": "1"}}, {}, False),
+        ({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["1"]}]}, {}, True),
+        ({"matchExpressions": [{"key": "a", "operator": "Exists"}]}, {"a": ""}, True),
+    ],
+)
+def test_what_a_budget_covers(selector: object, labels: dict[str, str], covers: bool) -> None:
+    budget = budget_of({"metadata": {"name": "b", "namespace": "ml"}, "spec": {"selector": selector}})
+    assert budget.allowed == 0
+    assert (budget.covers("ml", labels), budget.covers("other", labels)) == (covers, False)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_losses_are_those_of_counting_anew(seed: int) -> None:
+    rng = random.Random(seed)
+    snapshot = at_random(rng)
+    sizes, per_pod = (rng.randint(1, 3), rng.randint(4, 6)), rng.randint(1, 2)
+    down: list[str] = []
+    for step in islice(order(snapshot, None, sizes, per_pod), 4):
+        before = fitting(drained(snapshot, down), sizes, per_pod)
+        down.append(step.unit.name)
+        after = fitting(drained(snapshot, down), sizes, per_pod)
+        told = {loss.gpus: (loss.level.domain, loss.before, loss.after) for loss in step.losses}
+        for gpus in sizes:
+            lost = [
+                (domain, before[size, domain], count)
+                for domain in ("host", "rack", "block")
+                for size, count in [(gpus, after.get((gpus, domain), 0))]
+                if count != before.get((gpus, domain), 0)
+            ]
+            assert told.get(gpus) == (lost[0] if lost else None)
+
+
+def fitting(snapshot: Snapshot, sizes: tuple[int, ...], per_pod: int) -> dict[tuple[int, str], int]:
+    table, _ = capacity(snapshot)
+    return {(row.gpus, row.level.domain): row.fitting[View.NOW] for row in slots(table, sizes, per_pod)}

@@ -1,0 +1,197 @@
+"""In which order nodes or domains can go down together, at the least cost in slots, running gangs and budgets.
+
+Each step takes, of what is left, the unit that costs the least while all units before it are down: so the first N steps
+are a set that can be down at the same time, until a PodDisruptionBudget blocks.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from toposcope.planning.budgets import Budgets
+from toposcope.planning.capacity import Capacity, View
+from toposcope.planning.gangs import Gang
+from toposcope.planning.slots import shape_of
+from toposcope.snapshot.filters import FAULTS, marks
+from toposcope.snapshot.model import NodeView, Snapshot
+from toposcope.topology.levels import Level
+
+_POSITIVE: Final = ("Healthy", "Ready", "Available")
+_OF_KUBELET: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What goes down at once: a node, or a domain."""
+
+    name: str
+    nodes: tuple[int, ...]
+    """Numbers of `Capacity.nodes`."""
+    needs: tuple[str, ...] = ()
+    """Why it needs maintenance: faults that its nodes show."""
+    gangs: tuple[Gang, ...] = ()
+    """Those with a pod there: they stop, or go on without it."""
+    budgets: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """By namespace and name of a PodDisruptionBudget: pods there that count to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Slots that go."""
+
+    gpus: int
+    level: Level
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One unit, after all before it."""
+
+    unit: Unit
+    losses: tuple[Loss, ...]
+    """The largest gangs first; slots free now."""
+    blocked: tuple[str, ...]
+    """PodDisruptionBudgets `NAMESPACE/NAME` that do not let its pods go once the units before it are down."""
+
+
+def faults(node: NodeView) -> tuple[str, ...]:
+    """What is wrong with a node: our own marks, and conditions that others set.
+
+    node-problem-detector and NVSentinel set a condition of their own to True where they find a problem; conditions
+    called Healthy, Ready or Available are meant the other way round.
+    """
+    found = [mark.value for mark in marks(node) if mark in FAULTS]
+    for kind, status in sorted(node.conditions.items()):
+        if kind not in _OF_KUBELET and status == ("False" if kind.endswith(_POSITIVE) else "True"):
+            found.append(kind)
+    return tuple(found)
+
+
+def units_of(snapshot: Snapshot, capacity: Capacity, gangs: Iterable[Gang], budgets: Budgets, depth: int) -> list[Unit]:
+    """The domains of a level (`depth`: 1 is the broadest), or with 0 the nodes; without those that are cordoned."""
+    members: dict[tuple[str, ...], list[int]] = {}
+    for number, (node, path) in enumerate(zip(capacity.nodes, capacity.paths, strict=True)):
+        if node.obstacle != "cordoned":
+            members.setdefault(path[:depth] if depth else (node.name,), []).append(number)
+    running: dict[str, dict[int, Gang]] = {}
+    for gang in gangs:
+        for pod in gang.placed:
+            running.setdefault(pod.node, {})[id(gang)] = gang
+    counts = _counts(snapshot, budgets)
+    units = []
+    for path, numbers in members.items():
+        names = [capacity.nodes[number].name for number in numbers]
+        stopping = {key: gang for name in names for key, gang in running.get(name, {}).items()}
+        held = sum((counts.get(name, Counter()) for name in names), Counter[tuple[str, str]]())
+        needs = tuple(dict.fromkeys(fault for name in names for fault in faults(snapshot.by_name[name])))
+        units.append(Unit("/".join(path), tuple(numbers), needs, tuple(stopping.values()), held))
+    return units
+
+
+def _counts(snapshot: Snapshot, budgets: Budgets) -> dict[str, Counter[tuple[str, str]]]:
+    """By node: how many pods count to each budget."""
+    counts: dict[str, Counter[tuple[str, str]]] = {}
+    for pod in snapshot.pods or () if budgets.budgets else ():
+        for budget in budgets.of(f"{pod.namespace}/{pod.name}"):
+            counts.setdefault(pod.node, Counter())[budget.namespace, budget.name] += 1
+    return counts
+
+
+class DrainOrder:
+    """The order, step by step."""
+
+    def __init__(self, capacity: Capacity, budgets: Budgets, sizes: Sequence[int], per_pod: int) -> None:
+        self._levels = capacity.levels
+        self._paths = capacity.paths
+        self._allowed = {(one.namespace, one.name): one.allowed for one in budgets.budgets}
+        self._sizes = []
+        """For each size at each level: GPUs, depth, pods, slots by node, and by domain without what is down."""
+        sums: dict[object, dict[tuple[str, ...], int]] = {}
+        for gpus in sorted(sizes, reverse=True):
+            pods, wanted = shape_of(gpus, per_pod)
+            for depth in range(len(self._levels), 0, -1):
+                counted = sums.setdefault((pods, depth), dict(capacity.sums(View.NOW, pods, depth)))
+                self._sizes.append((gpus, depth, wanted, capacity.slots(View.NOW, pods), counted))
+        members = Counter(path[:depth] for path in self._paths for depth in range(len(path)))
+        self._shared = [
+            next((path[:depth] for depth in range(len(path) - 1, 0, -1) if members[path[:depth]] > 1), ())
+            for path in self._paths
+        ]
+        """By node: its narrowest domain with other nodes in it."""
+        self._different = list({id(slots): slots for *_, slots, _ in self._sizes}.values())
+        self._fitting = [sum(count // wanted for count in counted.values()) for _, _, wanted, _, counted in self._sizes]
+
+    def steps(self, units: Iterable[Unit]) -> Iterator[Step]:
+        """All units; those that need maintenance first, those that a budget blocks last."""
+        kinds: dict[object, list[Unit]] = {}
+        for unit in sorted(units, key=lambda unit: unit.name, reverse=True):
+            kinds.setdefault(self._kind(unit), []).append(unit)
+        while kinds:
+            blocked = {kind: self._blocked(alike[-1]) for kind, alike in kinds.items()}
+            classes = {kind: _class(alike[-1], blocked[kind]) for kind, alike in kinds.items()}
+            first = min(classes.values())
+            known: dict[object, list[int]] = {}
+            losses = {kind: self._losses(kinds[kind][-1], known) for kind, of in classes.items() if of == first}
+            best = min(losses, key=lambda kind: _rank(kinds[kind][-1], losses[kind]))
+            unit = kinds[best].pop()
+            if not kinds[best]:
+                del kinds[best]
+            yield Step(unit, tuple(self._told(losses[best])), blocked[best])
+            self._take_down(unit, losses[best])
+
+    def _kind(self, unit: Unit) -> object:
+        """Nodes without pods that cost the same are as good as each other: one of them is looked at."""
+        apart = unit.gangs or unit.budgets or unit.needs or len(unit.nodes) > 1
+        return unit.name if apart else self._cost(unit.nodes[0])
+
+    def _cost(self, number: int) -> object:
+        """What the loss of a node depends on."""
+        return self._shared[number], tuple(slots[number] for slots in self._different)
+
+    def _losses(self, unit: Unit, known: dict[object, list[int]]) -> list[int]:
+        """For each size at each level: slots that go with the unit. `known` are those of single nodes."""
+        key = self._cost(unit.nodes[0]) if len(unit.nodes) == 1 else unit.name
+        found = known.get(key)
+        if found is None:
+            found = known[key] = []
+            for _, depth, wanted, slots, counted in self._sizes:
+                taken: dict[tuple[str, ...], int] = {}
+                for number in unit.nodes:
+                    domain = self._paths[number][:depth]
+                    taken[domain] = taken.get(domain, 0) + slots[number]
+                found.append(sum(counted[d] // wanted - (counted[d] - count) // wanted for d, count in taken.items()))
+        return found
+
+    def _blocked(self, unit: Unit) -> tuple[str, ...]:
+        return tuple("/".join(key) for key, count in unit.budgets.items() if count > self._allowed.get(key, 0))
+
+    def _told(self, losses: Sequence[int]) -> Iterator[Loss]:
+        """Each size at the narrowest level at which it loses slots."""
+        told = set()
+        for (gpus, depth, *_), before, loss in zip(self._sizes, self._fitting, losses, strict=True):
+            if loss and gpus not in told:
+                told.add(gpus)
+                yield Loss(gpus, self._levels[depth - 1], before, before - loss)
+
+    def _take_down(self, unit: Unit, losses: Sequence[int]) -> None:
+        self._fitting = [before - loss for before, loss in zip(self._fitting, losses, strict=True)]
+        done = set()
+        for _, depth, _, slots, counted in self._sizes:
+            if id(counted) not in done:  # sizes share them
+                done.add(id(counted))
+                for number in unit.nodes:
+                    counted[self._paths[number][:depth]] -= slots[number]
+        for key, count in unit.budgets.items():
+            self._allowed[key] = self._allowed.get(key, 0) - count
+
+
+def _class(unit: Unit, blocked: Sequence[str]) -> tuple[bool, bool, bool]:
+    """What counts before any slot."""
+    return bool(blocked), not unit.needs, bool(unit.gangs)
+
+
+def _rank(unit: Unit, losses: Sequence[int]) -> tuple[object, ...]:
+    return losses, sum(gang.gpus for gang in unit.gangs), unit.name
