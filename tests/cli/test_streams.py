@@ -30,6 +30,7 @@ QUESTIONS = {
     "check": ("check", "-f", "WORK"),
     "check as JSON": ("check", "-f", "WORK", "-o", "json"),
     "explain": ("explain", "pod/a"),
+    "status": ("status",),
     "score": ("score",),
     "slots": ("slots",),
     "whatif": ("whatif", "--drain", "gb200-01"),

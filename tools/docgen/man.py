@@ -5,7 +5,7 @@ import importlib
 
 from tools.docgen.tables import form, meaning
 from toposcope import __version__
-from toposcope.cli import COMMANDS
+from toposcope.cli import COMMANDS, module_of
 
 
 def page() -> str:
@@ -25,7 +25,7 @@ def page() -> str:
         ".SH COMMANDS",
     ]
     for name, summary in COMMANDS.items():
-        command = importlib.import_module(f"toposcope.cli.{name}")
+        command = importlib.import_module(module_of(name))
         parser = argparse.ArgumentParser(add_help=False)
         command.add_arguments(parser)
         lines += [f".SS {name}", _roff(" ".join((command.__doc__ or summary).split()))]
