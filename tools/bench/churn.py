@@ -6,9 +6,11 @@ Every hour is like every other, with other names: what grows from hour to hour w
 import random
 from collections import deque
 from copy import deepcopy
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+import yaml
 
 from tools.bench.workspace import MeasurementError
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
@@ -36,19 +38,7 @@ _SETS: Final = 20
 _FINE: Final = frozenset({200, 201, 404})
 _JOBSETS: Final = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
 
-_ANYTHING: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-JOBSET_CRD: Final = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "jobsets.jobset.x-k8s.io"},
-    "spec": {
-        "group": "jobset.x-k8s.io",
-        "scope": "Namespaced",
-        "names": {"kind": "JobSet", "listKind": "JobSetList", "plural": "jobsets", "singular": "jobset"},
-        "versions": [{"name": "v1alpha2", "served": True, "storage": True, "schema": {"openAPIV3Schema": _ANYTHING}}],
-    },
-}
-"""As much of JobSet as is needed to store one."""
+JOBSET_CRD: Final = yaml.safe_load(Path(__file__).with_name("jobset_crd.yaml").read_text(encoding="utf-8"))
 
 
 def call(server: EmbeddedApiServer, method: str, path: str, body: Any = None) -> int:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -57,20 +58,7 @@ _ACTS: Final = (
     ("", ".lens select", "health"),
 )
 """What is done, where, and what is typed or chosen there; acts without a name only lead back."""
-_UNTIL_SHOWN: Final = """async (element, act) => {
-  const before = performance.getEntriesByName('toposcope:map').at(-1)?.startTime ?? 0;
-  const frame = () => new Promise(requestAnimationFrame);
-  const began = performance.now();
-  if (act) {
-    element.value = act;
-    for (const kind of ['input', 'change']) element.dispatchEvent(new Event(kind, {bubbles: true}));
-  }
-  else element.click();
-  while ((performance.getEntriesByName('toposcope:map').at(-1)?.startTime ?? 0) <= before) await frame();
-  await frame();
-  await frame();
-  return performance.now() - began;
-}"""
+_UNTIL_SHOWN: Final = Path(__file__).with_name("act.js").read_text(encoding="utf-8")
 
 
 def page_figures(*, quick: bool) -> Iterator[Figure]:

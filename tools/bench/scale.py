@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log
 from pathlib import Path
+from statistics import linear_regression
 from typing import Final
 
 import matplotlib as mpl
@@ -19,7 +20,7 @@ from matplotlib.figure import Figure as Canvas
 from tools.bench.controller import at_rest, change, column, compile_programs, first_status, moves, topology, until_done
 from tools.bench.recompute import event_rate
 from tools.bench.report import Rows, Sample, number
-from tools.bench.snapshot_commands import WORKLOAD, runs_on, write_cluster
+from tools.bench.snapshot_commands import runs_on, write_cluster
 from tools.bench.usage import idle
 from tools.bench.workspace import ApiServer, MeasurementError, Program, cluster, has_room, scratch
 from tools.figures import FOLDER
@@ -56,9 +57,7 @@ def exponent(line: Sequence[tuple[float, float]]) -> float | None:
     """The slope of log(cost) over log(size) by least squares; None where there are not two sizes."""
     if len({size for size, _ in line}) < 2:  # noqa: PLR2004 - two points make a line
         return None
-    xs, ys = [log(size) for size, _ in line], [log(cost) for _, cost in line]
-    x, y = sum(xs) / len(xs), sum(ys) / len(ys)
-    return sum((a - x) * (b - y) for a, b in zip(xs, ys, strict=True)) / sum((a - x) ** 2 for a in xs)
+    return linear_regression([log(size) for size, _ in line], [log(cost) for _, cost in line]).slope
 
 
 def curve_rows(curves: Sequence[Curve]) -> Rows:
@@ -212,10 +211,9 @@ def _commands(curves: Curves, nodes: int, runs: int) -> None:
         if psutil.disk_usage(str(folder)).free < nodes * _NODE_ON_DISK:
             print(f"commands left out at {nodes:,} nodes: the disk is too full for their file", file=sys.stderr)
             return
-        file, work = folder / "cluster.json", folder / "work.yaml"
-        work.write_text(WORKLOAD, encoding="utf-8")
+        file = folder / "cluster.json"
         pods = write_cluster(file, nodes)
-        results = runs_on(file, work, runs)
+        results = runs_on(file, runs)
     if not pods:
         raise MeasurementError("the cluster of the commands has no pods")
     for command in ("tree", "check"):

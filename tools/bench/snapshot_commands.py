@@ -47,37 +47,7 @@ print("items", len(list(documents([sys.argv[1]], print, take_list=lambda _, text
 {_PEAK}"""
 """Nothing but the name of each object: less than this cannot be read of JSON."""
 
-WORKLOAD: Final = """\
-apiVersion: grove.io/v1alpha1
-kind: PodCliqueSet
-metadata: {name: model, namespace: bench}
-spec:
-  replicas: 2
-  template:
-    topologyConstraint: {topologyName: cluster, pack: {required: block}}
-    cliques:
-    - name: router
-      spec:
-        roleName: router
-        replicas: 4
-        podSpec:
-          schedulerName: kai-scheduler
-          containers: [{name: main, resources: {requests: {cpu: "1"}}}]
-    - name: leader
-      spec:
-        roleName: leader
-        replicas: 1
-        podSpec: &gpu
-          schedulerName: kai-scheduler
-          containers: [{name: main, resources: {limits: {nvidia.com/gpu: 1}}}]
-    - {name: worker, spec: {roleName: worker, replicas: 3, podSpec: *gpu}}
-    podCliqueScalingGroups:
-    - name: decode
-      replicas: 8
-      cliqueNames: [leader, worker]
-      topologyConstraint: {pack: {required: rack}}
-"""
-"""Two replicas in one block each, with eight groups in one rack each: a tree, so the placement is a search."""
+_WORKLOAD: Final = str(Path(__file__).with_name("workload.yaml"))
 
 
 def look_figures(*, quick: bool) -> Iterator[Figure]:
@@ -86,13 +56,12 @@ def look_figures(*, quick: bool) -> Iterator[Figure]:
         if quick and nodes > min(_SIZES):
             return
         with scratch() as folder:
-            file, small, work = (folder / name for name in ("cluster.json", "cluster.toposcope", "work.yaml"))
-            work.write_text(WORKLOAD, encoding="utf-8")
+            file, small = folder / "cluster.json", folder / "cluster.toposcope"
             of = f"of {nodes:,} nodes and {write_cluster(file, nodes):,} pods"
-            first = runs_on(file, work, runs)
+            first = runs_on(file, runs)
             saved = _several(runs, _COMMAND, b"saved", "save", str(small), "--from", str(file))
             file_size = f"({file.stat().st_size / _MIB:,.0f} MiB)"
-            again = runs_on(small, work, max(3, runs))
+            again = runs_on(small, max(3, runs))
             small_size = f"({small.stat().st_size / _MIB:.1f} MiB)"
         beside = {"read the bytes only": first["read"], "read, decode the names only": first["decode"]}
         for command in ("tree", "check"):
@@ -103,14 +72,14 @@ def look_figures(*, quick: bool) -> Iterator[Figure]:
             yield from _figures(f"{command} {of}, saved {small_size}", again[command], beside)
 
 
-def runs_on(file: Path, work: Path, runs: int) -> dict[str, "Runs"]:
+def runs_on(file: Path, runs: int) -> dict[str, "Runs"]:
     """Both commands, the reading of the bytes alone, and of JSON the least that can be decoded, on one file."""
     source = ("--from", str(file))
     return {
         "read": _several(runs, _READ, b"", str(file)),
         "decode": _several(runs, _DECODE, b"items", str(file)) if file.suffix == ".json" else [],
         "tree": _several(runs, _COMMAND, b"all nodes", "tree", *source),
-        "check": _several(runs, _COMMAND, b"fits", "check", "-f", str(work), *source),
+        "check": _several(runs, _COMMAND, b"fits", "check", "-f", _WORKLOAD, *source),
     }
 
 

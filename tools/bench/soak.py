@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import sqrt
 from pathlib import Path
+from statistics import linear_regression
 from typing import Any, Final
 
 from tools.bench.churn import JOBSET_CRD, STEPS, Churn, call
@@ -208,10 +209,9 @@ def trend(series: Sequence[float]) -> Trend:
     count = len(series)
     if count < _FEWEST:
         raise ValueError(f"{count} looks are too few to tell a trend: at least {_FEWEST} are needed")
-    middle, mean = (count - 1) / 2, sum(series) / count
-    spread = sum((i - middle) ** 2 for i in range(count))
-    slope = sum((i - middle) * (value - mean) for i, value in enumerate(series)) / spread
-    rest = sum((value - mean - slope * (i - middle)) ** 2 for i, value in enumerate(series))
+    slope, start = linear_regression(range(count), series)
+    rest = sum((value - start - slope * i) ** 2 for i, value in enumerate(series))
+    spread = sum((i - (count - 1) / 2) ** 2 for i in range(count))
     return Trend(slope, sqrt(rest / (count - 2) / spread), slope * (count - 1))
 
 

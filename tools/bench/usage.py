@@ -61,7 +61,6 @@ class Memory:
 
     anonymous: int
     files: int
-    pss: int
 
     @property
     def total(self) -> int:
@@ -71,17 +70,16 @@ class Memory:
 
 def memory(processes: Iterable[psutil.Process]) -> Memory:
     """The memory of processes that live. Of a file that several use, the one that uses most of it counts."""
-    anonymous = pss = 0
+    anonymous = 0
     files: dict[str, int] = {}
     for process in processes:
         rows = map(str.split, Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()[1:])
         rollup = {row[0].rstrip(":"): int(row[1]) * _KIB for row in rows}
         anonymous += rollup["Pss_Anon"]
-        pss += rollup["Pss"]
         for mapping in process.memory_maps(grouped=True):
             if mapping.path.startswith("/"):
                 files[mapping.path] = max(files.get(mapping.path, 0), mapping.rss - mapping.anonymous)
-    return Memory(anonymous, sum(files.values()), pss)
+    return Memory(anonymous, sum(files.values()))
 
 
 def peak_memory(pid: int) -> int:

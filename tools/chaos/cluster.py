@@ -27,12 +27,12 @@ _SERVERS: Final = ("uid", "resourceVersion", "creationTimestamp", "generation", 
 _PROFILES: Final = ("gb200-nvl72-tray", "dgx-h200", "l40s-4", "gb200-nvl72-tray", "hgx-a100-4", "dgx-h200")
 _GPUS: Final = {"gb200-nvl72-tray": 4, "dgx-h200": 8, "l40s-4": 4, "hgx-a100-4": 4}
 _OTHERS: Final = 22
-_FOREIGN: Final = {"example.com/owner": "somebody-else", "app.kubernetes.io/managed-by": "somebody-else"}
+_HERE: Final = Path(__file__).parent
 
 
 def crds() -> dict[str, dict[str, Any]]:
     """Name of each published kind to a CRD for it: small stand-ins."""
-    kueue = yaml.safe_load((Path(__file__).parent / "kueue_topology_crd.yaml").read_text(encoding="utf-8"))
+    kueue = yaml.safe_load((_HERE / "kueue_topology_crd.yaml").read_text(encoding="utf-8"))
     return {"grove": manifests.grove_binding_crd(), "kai": manifests.kai_topology_crd(), "kueue": kueue}
 
 
@@ -79,25 +79,10 @@ def passing_node() -> dict[str, Any]:
 
 
 def foreign_objects() -> list[tuple[str, dict[str, Any]]]:
-    """Collection and object: Grove's, KAI's and Kueue's that somebody else made, one with a name that we want."""
-
-    def kind(kind: str, version: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "apiVersion": version,
-            "kind": kind,
-            "metadata": {"name": name, "labels": _FOREIGN, "annotations": {"example.com/note": "keep"}},
-            "spec": spec,
-        }
-
-    labels = {"levels": [{"nodeLabel": "example.com/row"}, {"nodeLabel": HOSTNAME}]}
-    binding = {"levels": [{"domain": "rack", "key": "example.com/row"}, {"domain": "host", "key": HOSTNAME}]}
-    grove = "ClusterTopologyBinding"
-    return [
-        (GROVE, kind(grove, "grove.io/v1alpha1", "taken", binding)),
-        (KAI, kind("Topology", "kai.scheduler/v1alpha1", "foreign", labels)),
-        (KUEUE, kind("Topology", "kueue.x-k8s.io/v1beta1", "foreign", labels)),
-        (KUEUE, kind("Topology", "kueue.x-k8s.io/v1beta1", "taken", labels)),
-    ]
+    """Collection and object: Grove's, KAI's and Kueue's that somebody else made, two with a name that we want."""
+    of_group = {path.split("/")[2]: path for path in PUBLISHED}
+    documents = yaml.safe_load_all((_HERE / "foreign_objects.yaml").read_text(encoding="utf-8"))
+    return [(of_group[document["apiVersion"].partition("/")[0]], document) for document in documents]
 
 
 def topologies() -> list[dict[str, Any]]:
@@ -110,15 +95,10 @@ def topologies() -> list[dict[str, Any]]:
 
 def pod(name: str, account: str, node: str) -> dict[str, Any]:
     """A pod of a service account on a node, for a token to be bound to: nothing runs in it."""
-    security = {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "runAsNonRoot": True,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
-    container = {"name": "main", "image": "example.invalid/main", "securityContext": security}
-    spec = {"nodeName": node, "serviceAccountName": account, "containers": [container]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+    document: dict[str, Any] = yaml.safe_load((_HERE / "pod.yaml").read_text(encoding="utf-8"))
+    document["metadata"] = {"name": name}
+    document["spec"] |= {"nodeName": node, "serviceAccountName": account}
+    return document
 
 
 def bare(document: dict[str, Any]) -> dict[str, Any]:

@@ -93,26 +93,11 @@ def _targets(fault: Fault, actors: Sequence[str]) -> tuple[str, ...]:
 
 
 def shrink(items: Sequence[T], fails: Callable[[tuple[T, ...]], bool]) -> tuple[T, ...]:
-    """A part of `items`, in their order, that fails, and of which no single item can be left out (Zeller's ddmin).
+    """A part of `items`, in their order, that fails, and of which no single item can be left out.
 
-    `items` as a whole fails: that is not tried again. `fails` may end the search early by saying no to everything.
+    `items` as a whole fails: that is not tried again, nor is nothing at all.
     """
     current = tuple(items)
-    parts = 2
-    while len(current) > 1:
-        size = -(-len(current) // parts)
-        chunks = [current[i : i + size] for i in range(0, len(current), size)]
-        without = [tuple(item for chunk in chunks[:i] + chunks[i + 1 :] for item in chunk) for i in range(len(chunks))]
-        smaller = next((part for part in _once(chunks, without) if fails(part)), None)
-        if smaller is not None:
-            current, parts = smaller, max(2, min(parts, len(smaller)))
-        elif parts >= len(current):
-            break
-        else:
-            parts = min(2 * parts, len(current))
-    return current
-
-
-def _once(chunks: list[tuple[T, ...]], without: list[tuple[T, ...]]) -> list[tuple[T, ...]]:
-    """Parts, then complements, none twice: of two halves each is the other's complement."""
-    return [*chunks, *(part for part in without if part not in chunks)]
+    smaller = (current[:i] + current[i + 1 :] for i in range(len(current)) if len(current) > 1)
+    part = next((part for part in smaller if fails(part)), None)
+    return current if part is None else shrink(part, fails)

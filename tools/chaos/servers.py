@@ -10,26 +10,10 @@ import urllib.request
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from tools.apiserver.client import AdminApi
 from tools.apiserver.server import Binaries, RealApiServer
 
-_PROGRAMS: Final = "system:serviceaccounts:toposcope-system"
-"""The group of every token that agents and controllers have."""
-
-_AUDIT: Final[dict[str, Any]] = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "rules": [
-        {
-            "level": "Request",
-            "userGroups": [_PROGRAMS],
-            "verbs": ["create", "update", "patch", "delete", "deletecollection"],
-        },
-        {"level": "None"},
-    ],
-}
+_AUDIT: Final = Path(__file__).with_name("audit_policy.yaml")
 
 
 class Servers(RealApiServer):
@@ -38,7 +22,6 @@ class Servers(RealApiServer):
     def __init__(self, folder: Path, binaries: Binaries) -> None:
         super().__init__(binaries, folder)
         self.audit_log = folder / "audit.log"
-        (folder / "audit.yaml").write_text(yaml.safe_dump(_AUDIT), encoding="utf-8")
         kubeconfig = folder / "admin.kubeconfig"
         self.write_kubeconfig(kubeconfig)
         self.api = AdminApi("real", self.url, kubeconfig, self.ca_file, self.admin_token)
@@ -90,5 +73,5 @@ class Servers(RealApiServer):
     def _apiserver(self) -> list[Path | str]:
         return [
             *super()._apiserver(),
-            *("--audit-policy-file", self.folder / "audit.yaml", "--audit-log-path", self.audit_log),
+            *("--audit-policy-file", _AUDIT, "--audit-log-path", self.audit_log),
         ]

@@ -1,10 +1,10 @@
 """Cases of one subject for a while, drawn by Hypothesis from a seed; in a process of its own when run as a program.
 
 `python -m tools.fuzz.run SUBJECT SECONDS SEED BATCHES FILE` is that process: one that crashes, or eats its memory, is a
-finding and not the end. It writes each case into FILE before it tries it, and prints what came of all as JSON.
+finding and not the end. It writes seed and case into FILE before each attempt, and prints what came of all as JSON.
 """
 
-import contextlib
+import faulthandler
 import importlib.util
 import os
 import re
@@ -17,7 +17,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,10 +49,6 @@ PROFILE: Final = settings(
 )
 
 
-class HungError(BaseException):
-    """An attempt that did not end. No Exception: Hypothesis would make it small, and each attempt takes as long."""
-
-
 class Result(msgspec.Struct):
     """What came of one subject."""
 
@@ -79,14 +75,15 @@ def fuzz(
     seed: int,
     batches: int | None = None,
     clock: Callable[[], float] = time.monotonic,
-    note: Callable[[Any], object] = lambda _: None,
+    note: Callable[[int, Any], object] = lambda *_: None,
     batch: int = _BATCH,
     *,
     shrink: bool = True,
 ) -> Result:
     """Try batch after batch, each from the next seed, until time is over, so many are done, or a case fails.
 
-    `note` gets each case before it is tried. Without `shrink` a case that fails is reported as it was drawn.
+    `note` gets the batch's seed and each case before it is tried. Without `shrink` a case that fails is reported as it
+    was drawn.
     """
     outcomes: Counter[str] = Counter()
     result = Result(subject.name)
@@ -95,10 +92,9 @@ def fuzz(
     def attempt(drawn: Any) -> None:
         nonlocal case
         case = drawn
-        note(case)
+        note(result.seed, case)
         began = clock()
-        with time_limit():
-            outcome = subject.attempt(case)
+        outcome = subject.attempt(case)
         result.slowest = max(result.slowest, clock() - began)
         outcomes[outcome] += 1
 
@@ -113,7 +109,7 @@ def fuzz(
                 # Hypothesis describes cases to itself; large ones are wanted here.
                 warnings.filterwarnings("ignore", "Generating overly large repr", HypothesisWarning)
                 seeded(result.seed)(draw(given(subject.cases)(attempt)))()
-        except (Exception, HungError) as error:  # noqa: BLE001 - whatever it is, it is what we look for
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is what we look for
             where = "".join(traceback.format_exception(error)[-6:])
             shown = repr(case)
             result.finding = f"case: {shown[:_SHOWN]}{'...' if len(shown) > _SHOWN else ''}\n{where.rstrip()}"
@@ -122,33 +118,28 @@ def fuzz(
     return result
 
 
-@contextlib.contextmanager
-def time_limit(seconds: float = _PATIENCE) -> Iterator[None]:
-    """Raise HungError in whatever runs longer than this, in the main thread."""
+def noted(path: Path, patience: float = _PATIENCE) -> Callable[[int, Any], None]:
+    """Write each seed and case into a file; an attempt that then takes longer than `patience` ends this process."""
 
-    def expired(_number: int, _frame: object) -> None:
-        raise HungError(f"still running after {seconds:g} s")
+    def note(seed: int, case: Any) -> None:
+        path.write_text(f"{seed}\n{repr(case)[:_SHOWN]}", encoding="utf-8", errors="backslashreplace")
+        faulthandler.dump_traceback_later(patience, exit=True)
 
-    before = signal.signal(signal.SIGALRM, expired)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    return note
 
 
 def in_child(name: str, seconds: float, seed: int, batches: int | None) -> Result:
     """Fuzz one subject in a child process."""
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         note = Path(folder) / "case"
-        done = _python(folder, seconds, "tools.fuzz.run", name, str(seconds), str(seed), str(batches or 0), str(note))
-        if done is not None and done.returncode == 0:
+        arguments = name, str(seconds), str(seed), str(batches or 0), str(note)
+        done = python(folder, seconds + _GRACE, "tools.fuzz.run", *arguments)
+        if done.returncode == 0:
             return msgspec.json.decode(done.stdout, type=Result)
-        how = f"ended with {done.returncode}" if done else "did not end"
-        case = note.read_text(encoding="utf-8", errors="replace") if note.exists() else "none was begun"
-        errors = done.stderr[-_TAIL:] if done else ""
-    return Result(name, finding=f"{how}\ncase: {case}\n{errors}".rstrip(), seed=seed)
+        text = note.read_text(encoding="utf-8", errors="replace") if note.exists() else f"{seed}\nnone was begun"
+    failed, _, case = text.partition("\n")
+    finding = f"ended with {done.returncode}\ncase: {case}\n{done.stderr[-_TAIL:]}".rstrip()
+    return Result(name, finding=finding, seed=int(failed))
 
 
 def guided_in_child(name: str, seconds: float, seed: int) -> tuple[str, str]:
@@ -158,22 +149,21 @@ def guided_in_child(name: str, seconds: float, seed: int) -> tuple[str, str]:
     limits = f"-max_total_time={max(1, int(seconds))}", "-rss_limit_mb=2048", "-timeout=20"
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         output = f"-artifact_prefix={folder}/", "-print_final_stats=1"
-        done = _python(folder, seconds, "tools.fuzz.guided", name, *limits, f"-seed={seed or 1}", *output)
-    if done is None:
-        return "did not end", f"libFuzzer did not end within {seconds + _GRACE:g} s"
+        done = python(folder, seconds + _GRACE, "tools.fuzz.guided", name, *limits, f"-seed={seed or 1}", *output)
     count = re.search(r"^stat::number_of_executed_units: *(\d+)", done.stderr, re.MULTILINE)
     cases = f"{int(count[1]) if count else 0:,} cases"
     return cases, "" if done.returncode == 0 else done.stderr[-_TAIL:] + done.stdout[-_TAIL:]
 
 
-def _python(folder: str, seconds: float, *arguments: str) -> subprocess.CompletedProcess[str] | None:
-    """Run a module with temporary files in a folder; None when it took too long."""
+def python(folder: str, seconds: float, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a module with temporary files in a folder; one that takes longer than `seconds` is killed, and says so."""
     command, environment = [sys.executable, "-m", *arguments], {**os.environ, "TMPDIR": folder}
-    with contextlib.suppress(subprocess.TimeoutExpired):
+    try:
         return subprocess.run(  # noqa: S603 - our own program
-            command, capture_output=True, text=True, timeout=seconds + _GRACE, check=False, env=environment
+            command, capture_output=True, text=True, timeout=seconds, check=False, env=environment
         )
-    return None
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, -signal.SIGKILL, "", f"did not end within {seconds:g} s")
 
 
 def main() -> None:
@@ -182,15 +172,11 @@ def main() -> None:
 
     name, seconds, seed, batches, file = sys.argv[1:]
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    subject = SUBJECTS[name]
-    fuzz(subject, 0.0, int(seed) - 1, 1)  # loads what is loaded late
+    subject, note = SUBJECTS[name], noted(Path(file))
+    fuzz(subject, 0.0, int(seed) - 1, 1, note=note)  # loads what is loaded late
     before = rss(os.getpid())
-    path = Path(file)
-
-    def note(case: Any) -> None:
-        path.write_text(repr(case)[:_SHOWN], encoding="utf-8", errors="backslashreplace")
-
     result = fuzz(subject, float(seconds), int(seed), int(batches) or None, note=note)
+    faulthandler.cancel_dump_traceback_later()
     result.grew = max(0, rss(os.getpid()) - before) / (1 << 20)
     sys.stdout.buffer.write(msgspec.json.encode(result))
 

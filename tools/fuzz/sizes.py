@@ -9,7 +9,6 @@ import json
 import os
 import resource
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -21,6 +20,7 @@ import msgspec
 
 from tools.bench.report import number
 from tools.bench.usage import peak_memory
+from tools.fuzz.run import python
 from tools.fuzz.subject import held, refusal
 
 _MIB: Final = 1 << 20
@@ -212,17 +212,11 @@ def size_rows(sizes: tuple[Size, ...] = SIZES) -> tuple[list[tuple[str, ...]], l
 
 def _in_child(index: int) -> tuple[str, float, float]:
     """What came of one row, its CPU seconds and the peak in MiB."""
-    with tempfile.TemporaryFile() as errors:
-        command = [sys.executable, "-m", "tools.fuzz.sizes", str(index)]
-        try:
-            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, timeout=_ASLEEP, check=False)  # noqa: S603 - our own program
-        except subprocess.TimeoutExpired:
-            return f"BROKEN: asleep after {_ASLEEP:g} s", 0.0, 0.0
-        if done.returncode == -signal.SIGXCPU:
-            return f"BROKEN: still at it after {_BUSY} s", _BUSY, 0.0
-        if done.returncode:
-            errors.seek(0)
-            return f"BROKEN: {errors.read()[-2000:].decode(errors='replace')}", 0.0, 0.0
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
+        done = python(folder, _ASLEEP, "tools.fuzz.sizes", str(index))
+    if done.returncode:
+        why = f"still at it after {_BUSY} s" if done.returncode == -signal.SIGXCPU else done.stderr[-2000:]
+        return f"BROKEN: {why}", 0.0, 0.0
     outcome, seconds, peak = json.loads(done.stdout)
     return str(outcome), float(seconds), float(peak)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
+import yaml
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
@@ -42,6 +43,11 @@ class Subject:
 def sample(name: str) -> str:
     """A good input of `samples/`, to be spoiled."""
     return (_SAMPLES / name).read_text(encoding="utf-8")
+
+
+def documents(name: str) -> list[Any]:
+    """The documents of such a file."""
+    return list(yaml.safe_load_all(sample(name)))
 
 
 def refusal(message: object) -> Outcome:

@@ -35,12 +35,13 @@ def test_a_subject_runs_in_a_process_of_its_own() -> None:
 def test_a_child_that_dies_is_a_finding_with_its_case(monkeypatch: pytest.MonkeyPatch) -> None:
     def killed(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
         with open(command[-1], "w") as note:  # noqa: PTH123 - a path as the child gets it
-            note.write("'the case'")
+            note.write("7\n'the case'")
         return subprocess.CompletedProcess(command, -signal.SIGSEGV, "", "Fatal Python error")
 
     monkeypatch.setattr("tools.fuzz.run.subprocess.run", killed)
     result = in_child("labels", 1.0, 1, None)
     assert result.finding.startswith("ended with -11\ncase: 'the case'\nFatal")
+    assert result.seed == 7
 
 
 def test_the_table_says_what_broke_and_how_to_see_it_again(

@@ -13,7 +13,7 @@ import msgspec
 import pynvml
 from hypothesis import strategies as st
 
-from tools.fuzz.subject import Outcome, Subject, held, refusal, spoiled, strings
+from tools.fuzz.subject import Outcome, Subject, documents, held, refusal, spoiled, strings
 from toposcope.agent import baseline
 from toposcope.agent.annotation import LIMIT
 from toposcope.agent.describe import Description, describe
@@ -95,27 +95,6 @@ LABELS: Final = Subject(
 
 
 # Annotations that a hostile or broken node writes: read by its agent, by `toposcope` and by those who look at it.
-_MATRIX: Final[dict[str, Any]] = {
-    "version": 1,
-    "gpus": [
-        {"index": 0, "uuid": "GPU-1", "pci": "0000:1b:00.0", "numa": 0, "nics": ["mlx5_0"]},
-        {"index": 1, "uuid": "GPU-2", "pci": "0000:43:00.0", "numa": 1},
-    ],
-    "nics": [{"name": "mlx5_0", "pci": "0000:18:00.0", "numa": 0}],
-    "cpus": {"0": "0-55,112-167", "1": "56-111"},
-    "matrix": ["X", "NV18 X", "PXB SYS X"],
-    "disputes": ["GPU0 GPU1: NVML says PIX, sysfs PXB"],
-    "reasons": ["GPU 1: 17 of 18 NVLinks active"],
-}
-_REFERENCE: Final[dict[str, Any]] = {
-    "version": 1,
-    "product": "NVIDIA H200",
-    "gpus": {"0000:1b:00.0": 18, "0000:43:00.0": 18},
-    "paths": ["X", "NV18 X"],
-    "fabric": True,
-}
-
-
 def _annotations(case: Any) -> Outcome:
     """Both annotations are read, or refused as a whole."""
     text = case if isinstance(case, str) else _json(case).decode()
@@ -150,7 +129,7 @@ def _whole(document: dict[str, Any], matrix: NodeMatrix) -> None:
 ANNOTATIONS: Final = Subject(
     "annotations",
     "a node's annotations are read or refused whole, by its agent and by everybody else",
-    st.one_of(spoiled([_MATRIX, _REFERENCE], "X", "NV18", "SYS", "mlx5_0"), strings("{}", "[]", "{" * 60)),
+    st.one_of(spoiled(documents("annotations.yaml"), "X", "NV18", "SYS", "mlx5_0"), strings("{}", "[]", "{" * 60)),
     _annotations,
 )
 

@@ -12,25 +12,14 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from tools.fuzz.subject import Outcome, Subject, held, refusal, spoiled, strings
+from tools.fuzz.subject import Outcome, Subject, documents, held, refusal, spoiled, strings
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.config import Cluster
 from toposcope.kube.errors import KubeError
 from toposcope.kube.reflector import Reflector
 
-_META: Final = {"name": "n1", "uid": "u1", "resourceVersion": "7", "labels": {"gpu.topology/gpus": "8"}}
-_NODE: Final = {"metadata": _META, "spec": {}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-_END: Final = {"metadata": {"resourceVersion": "9", "annotations": {"k8s.io/initial-events-end": "true"}}}
-_GOOD: Final[list[Any]] = [
-    {"kind": "NodeList", "metadata": {"resourceVersion": "9"}, "items": [_NODE]},
-    {"kind": "NodeList", "metadata": {"resourceVersion": "9", "continue": "more"}, "items": [_NODE]},
-    {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"},
-    {"type": "ADDED", "object": _NODE},
-    {"type": "DELETED", "object": _NODE},
-    {"type": "BOOKMARK", "object": _END},
-    {"type": "ERROR", "object": {"code": 410, "reason": "Expired", "message": "too old"}},
-]
+_GOOD: Final = documents("answers.yaml")
 _HEADERS: Final = (
     "Content-Type: application/json", "Retry-After: 1", "Retry-After: soon", "Retry-After: " + "9" * 50,
     "Connection: close", "Transfer-Encoding: chunked", "Transfer-Encoding: gzip", "Content-Length: 5",

@@ -17,7 +17,7 @@ import yaml
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from tools.fuzz.subject import Outcome, Subject, encoded, held, refusal, sample, spoiled, text_of
+from tools.fuzz.subject import Outcome, Subject, documents, encoded, held, refusal, sample, spoiled, text_of
 from tools.fuzz.subjects.workloads import cluster
 from toposcope.api.controller_config import API_VERSION, KIND, UnreadableError, read_config
 from toposcope.api.label_keys import MATRIX, STATE
@@ -95,19 +95,8 @@ _CONFIG_WORDS: Final = (
     "[", "]", "#",
 )  # fmt: skip
 
-_ENTRIES: Final[dict[str, list[Any]]] = {
-    "domains": [{"name": "row", "after": "block", "keys": ["example.com/row"]}],
-    "keys": [{"key": "example.com/rack", "domain": "rack", "position": "Preferred"}],
-    "placeholders": ["unknown"],
-    "nearMisses": [{"key": "example.com/rak", "instead": "example.com/rack", "why": "a typing error of 2024"}],
-}
-_UNTOUCHED: Final[dict[str, Any]] = {
-    "domains": {"name": "aisle", "after": "zone", "keys": ["example.org/aisle"]},
-    "keys": {"key": "example.org/cabinet", "domain": "rack"},
-    "placeholders": "nowhere",
-    "nearMisses": {"key": "example.org/cabinett", "instead": "example.org/cabinet", "why": "a typing error of 2025"},
-}
-"""Good entries beside bad ones, of names that no bad one has."""
+_ENTRIES, _UNTOUCHED = documents("config-entries.yaml")
+"""Entries to be spoiled, and good ones beside them, of names that no bad one has."""
 
 
 def _configs(case: Any) -> Outcome:

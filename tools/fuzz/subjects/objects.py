@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from hypothesis import strategies as st
 
-from tools.fuzz.subject import Outcome, Subject, held, refusal, scalars, spoiled
+from tools.fuzz.subject import Outcome, Subject, documents, held, refusal, scalars, spoiled
 from toposcope.api import label_keys
 from toposcope.api.cluster_topology import KIND, MANAGED_BY, TOPOSCOPE, Topology, read
 from toposcope.api.effective_levels import Absences
@@ -125,34 +125,6 @@ NODES: Final = Subject(
 
 
 # ClusterTopologies as no admission ever let them through, read by the controller and from files.
-_GOOD: Final[dict[str, Any]] = {
-    "apiVersion": "gpu.topology/v1alpha1",
-    "kind": "ClusterTopology",
-    "metadata": {
-        "name": "cluster",
-        "uid": "u",
-        "generation": 1,
-        "labels": {"app.kubernetes.io/managed-by": "toposcope"},
-        "ownerReferences": [{"kind": "ClusterTopology", "name": "all", "uid": "v", "controller": True}],
-    },
-    "spec": {
-        "nodeSelector": {
-            "matchLabels": {"pool": "a"},
-            "matchExpressions": [{"key": _GPUS, "operator": "In", "values": ["8"]}, {"key": "x", "operator": "Exists"}],
-        },
-        "levels": [{"domain": "rack", "key": "example.com/rack"}, {"domain": "host", "key": "kubernetes.io/hostname"}],
-        "required": ["rack"],
-        "gracePeriod": "10m",
-        "removalPolicy": "Retain",
-        "segments": "Off",
-        "publish": {"grove": "Auto", "kai": "Never", "kueue": "DryRun"},
-    },
-    "status": {
-        "levels": [{"domain": "rack", "key": "example.com/rack", "available": False, "expired": True}],
-        "conditions": [{"type": "TopologyLevelsAvailable", "status": "False", "message": "rack", "reason": "X"}],
-        "preferredBy": [{"domain": "rack", "workloads": 2, "available": False}],
-    },
-}
 _NODES: Final = tuple(
     node_facts(f"n{i}", f"u{i}", ("example.com/rack", _GPUS, "pool"), (f"r{i % 2}", "8", "a"), True, True, 8)
     for i in range(4)
@@ -190,7 +162,7 @@ def _is_object(case: Any) -> bool:
 SPECS: Final = Subject(
     "specs",
     "a ClusterTopology that the CRD would have refused is reported in words and crashes nothing",
-    spoiled([_GOOD], "rack", "host", "zone", _GPUS, "In", "Exists", "Auto", "Never", "1h30m"),
+    spoiled(documents("clustertopology.yaml"), "rack", "host", "zone", _GPUS, "In", "Exists", "Auto", "Never", "1h30m"),
     _specs,
 )
 
