@@ -30,8 +30,8 @@ from toposcope.topology.levels import Level
 
 RACK = "cloud.provider.com/topology-rack"
 PATIENCE = 30.0  # seconds until a test gives up
-ASKS_RACK = {"topologyConstraint": {"requiredTopologyLevel": RACK}}
-NEEDS_RACK = (LevelRequest(RACK, required=True),)
+ASKS_RACK = {"topologyConstraint": {"topology": "cluster", "requiredTopologyLevel": RACK}}
+NEEDS_RACK = (LevelRequest(RACK, required=True, topology="cluster"),)
 GROUPS = "/apis/scheduling.run.ai/v2alpha2"
 
 
@@ -130,7 +130,12 @@ def workloads(requirements: Requirements) -> set[str]:
 
 def finds_something(requirements: Requirements) -> bool:
     requirements.refresh()
-    return bool(requirements.following)
+    return bool(requirements._informers)
+
+
+def failing(requirements: Requirements) -> dict[str, str]:
+    """The kinds that cannot be read at the moment, and why."""
+    return {kind.name: str(informer.error) for kind, informer in requirements._informers.items() if informer.error}
 
 
 def needs(requirements: Requirements, name: str) -> set[LevelRequest]:
@@ -142,7 +147,7 @@ def needs(requirements: Requirements, name: str) -> set[LevelRequest]:
 def test_a_cluster_without_any_source(requirements: Requirements) -> None:
     assert not requirements.synced
     requirements.refresh()
-    assert (requirements.synced, requirements.level_requests(), requirements.failing()) == (True, {}, {})
+    assert (requirements.synced, requirements.level_requests(), failing(requirements)) == (True, {}, {})
     assert not requirements.outdated
 
 
@@ -196,9 +201,9 @@ def test_sources_come_and_go(api: ApiUnderTest, requirements: Requirements, chan
         api.remove_crd("podgroups.scheduling.run.ai")
         if api.is_real:  # the embedded server leaves watches open: only asking helps, as where the network is silent
             changes.until(lambda: requirements.outdated)
-            assert "404" in requirements.failing()["podgroups.scheduling.run.ai"]
+            assert "404" in failing(requirements)["podgroups.scheduling.run.ai"]
         wait_until(lambda: not finds_something(requirements), "lost")
-        assert (requirements.synced, requirements.level_requests(), requirements.failing()) == (True, {}, {})
+        assert (requirements.synced, requirements.level_requests(), failing(requirements)) == (True, {}, {})
 
 
 def test_the_preferred_version_is_followed_as_soon_as_it_is_served(
@@ -232,11 +237,12 @@ def test_where_nothing_can_be_found_out_everything_stays(
     embedded_server.faults.reject(503, 1, applies=lambda request: request.path == "/apis")
     with caplog.at_level(logging.WARNING):
         shaken.refresh()
-    assert "503" in shaken.failing()["discovery"]
-    assert "cannot find out which workloads this cluster serves" in caplog.text
+    (logged,) = (record.getMessage() for record in caplog.records if "cannot find out" in record.getMessage())
+    assert logged.startswith("cannot find out which workloads this cluster serves: 503")
+    assert shaken.bound_requests() is None
     assert workloads(shaken) == {"team/train"}
     shaken.refresh()
-    assert shaken.failing() == {}
+    assert (shaken.bound_requests(), failing(shaken)) == ({}, {})
 
 
 @pytest.mark.parametrize("status", [403, 404, 429, 503])
@@ -258,8 +264,8 @@ def test_what_may_not_be_read_is_reported_and_hides_nothing_else(
     embedded_server.faults.reject(403, 1000, applies=lambda request: "leaderworkersets" in request.path)
     shaken.refresh()
     changes.until(lambda: workloads(shaken) == {"team/train"})
-    wait_until(lambda: bool(embedded.get("/api") and shaken.failing()), "the error is reported")
-    assert "403" in shaken.failing()["leaderworkersets.leaderworkerset.x-k8s.io"]
+    wait_until(lambda: bool(embedded.get("/api") and failing(shaken)), "the error is reported")
+    assert "403" in failing(shaken)["leaderworkersets.leaderworkerset.x-k8s.io"]
     assert not shaken.synced
     assert not shaken.outdated
 
@@ -293,7 +299,7 @@ def test_what_grove_s_workloads_require_is_unknown_while_one_of_their_kinds_cann
     embedded_server.faults.reject(403, 1000, applies=lambda request: fault in f"{request.path}?")
     embedded_server.faults.cut_watches()
     shaken.refresh()
-    wait_until(lambda: bool(embedded.get("/api") and shaken.failing()), "the error is reported")
+    wait_until(lambda: bool(embedded.get("/api") and failing(shaken)), "the error is reported")
     if known:  # once its own watch, cut like the others, is back
         wait_until(lambda: shaken.bound_requests() is not None, "the PodCliqueSets are read")
     bound = shaken.bound_requests()
@@ -351,7 +357,7 @@ def test_jobs_are_read_while_kai_is_there_and_their_end_is_seen(
     make_group(api, "team", "pg-train")
     patch(api, f"{GROUPS}/namespaces/team/podgroups/pg-train", {"metadata": {"ownerReferences": [owner]}})
     wait_until(lambda: finds_something(requirements), "found")
-    both = {LevelRequest(RACK, required=True), LevelRequest(RACK, required=False)}
+    both = {*NEEDS_RACK, LevelRequest(RACK, required=False)}
     changes.until(
         lambda: needs(requirements, "train") == both and workloads(requirements) == {"team/train", "team/serve"}
     )
@@ -386,94 +392,25 @@ def test_every_place_that_upstream_s_schemas_keep_is_read(
     assert {need.level for need in needs(requirements, "w")} == row.asks
 
 
-LEVELS = (Level("zone", ZONE), Level("block", BLOCK), Level("rack", CLOUD_RACK), Level("host", HOSTNAME))
-ON_RACK = LevelRequest("rack", required=True)
+LEVELS = {"zone": ZONE, "block": BLOCK, "rack": CLOUD_RACK, "host": HOSTNAME}
 
 
-def ref(name: str, kind: str = "Job") -> WorkloadRef:
-    return WorkloadRef("example.com/v1", kind, "ns", name, f"uid-{name}")
+class Asked(msgspec.Struct, forbid_unknown_fields=True):
+    case: str
+    topologies: dict[str, str]
+    asks: dict[str, list[LevelRequest]]
+    expected: dict[str, dict[str, dict[str, list[str]]]]
 
 
-def one(need: LevelRequest, **topologies: tuple[Level, ...]) -> dict[str, tuple[set[str], set[str]]]:
-    """The domains that are required of each topology and those that it lacks, when one workload has that need."""
-    resolved = resolve(topologies, {ref("w"): (need,)})
-    for used in resolved.values():
-        assert all(askers == (ref("w"),) for askers in (*used.required.values(), *used.missing.values()))
-        assert not used.preferred
-    return {name: (set(used.required), set(used.missing)) for name, used in resolved.items()}
-
-
-@pytest.mark.parametrize("any_label", [True, False])
-@pytest.mark.parametrize("term", ["rack", CLOUD_RACK])
-def test_domains_and_keys_are_the_same_level(term: str, any_label: bool) -> None:
-    assert one(LevelRequest(term, True, None, any_label), cluster=LEVELS) == {"cluster": ({"rack"}, set())}
-
-
-@pytest.mark.parametrize("levels", [LEVELS, LEVELS[:2]], ids=["there", "lacking"])
-@pytest.mark.parametrize("term", ["rack", CLOUD_RACK])
-def test_a_preferred_level_is_used_and_not_required(term: str, levels: tuple[Level, ...]) -> None:
-    resolved = resolve({"cluster": levels}, {ref("w"): (LevelRequest(term, required=False),)})["cluster"]
-    assert (resolved.required, resolved.missing, resolved.preferred) == ({}, {}, {"rack": (ref("w"),)})
-
-
-@pytest.mark.parametrize("levels", [LEVELS, LEVELS[:2]], ids=["there", "lacking"])
-def test_a_workload_that_requires_a_level_does_not_prefer_it_as_well(levels: tuple[Level, ...]) -> None:
-    prefers = LevelRequest(CLOUD_RACK, required=False)
-    resolved = resolve({"cluster": levels}, {ref("a"): (prefers, ON_RACK), ref("b"): (prefers,)})["cluster"]
-    assert {**resolved.required, **resolved.missing} == {"rack": (ref("a"),)}
-    assert resolved.preferred == {"rack": (ref("b"),)}
-
-
-@pytest.mark.parametrize(
-    ("need", "lacking"),
-    [
-        (LevelRequest("rack", required=True), {"rack"}),
-        (LevelRequest(CLOUD_RACK, required=True), {"rack"}),  # a level that went keeps its name
-        (LevelRequest("row", required=True), {"row"}),
-        (LevelRequest("example.com/row", required=True), {"example.com/row"}),
-        # The level is there by another label.
-        (LevelRequest("topology.k8s.aws/zone-id", required=True), {"topology.k8s.aws/zone-id"}),
-        (LevelRequest("topology.k8s.aws/zone-id", required=True, any_label=True), set()),
-        (LevelRequest("cloud.google.com/gke-nodepool", required=True, any_label=True), set()),
-        (LevelRequest(CLOUD_RACK, required=True, any_label=True), {"rack"}),
-    ],
-)
-def test_levels_that_no_topology_has(need: LevelRequest, lacking: set[str]) -> None:
-    levels = tuple(level for level in LEVELS if level.domain != "rack")
-    assert one(need, cluster=levels) == {"cluster": (set(), lacking)}
-
-
-def test_a_need_that_names_a_topology_concerns_that_one_only() -> None:
-    need = LevelRequest("rack", required=True, topology="gb200")
-    assert one(need, h100=LEVELS, gb200=LEVELS) == {"h100": (set(), set()), "gb200": ({"rack"}, set())}
-    assert one(need, h100=LEVELS, gb200=LEVELS[:1]) == {"h100": (set(), set()), "gb200": (set(), {"rack"})}
-    assert one(need, cluster=LEVELS) == {"cluster": (set(), set())}  # somebody else's topology
-
-
-def test_a_need_that_names_none_concerns_all_that_have_the_level() -> None:
-    found = one(ON_RACK, a=LEVELS, b=LEVELS, c=LEVELS[:2])
-    assert found == {"a": ({"rack"}, set()), "b": ({"rack"}, set()), "c": (set(), set())}
-
-
-def test_what_no_topology_has_is_reported_on_the_main_one_or_to_all() -> None:
-    row = LevelRequest("row", required=True)
-    assert one(row, a=LEVELS, cluster=LEVELS) == {"a": (set(), set()), "cluster": (set(), {"row"})}
-    assert one(row, a=LEVELS, b=LEVELS) == {"a": (set(), {"row"}), "b": (set(), {"row"})}
-
-
-def test_a_workload_counts_once_for_a_level_however_often_it_asks() -> None:
-    asked = (
-        ON_RACK,
-        LevelRequest("rack", required=False),
-        LevelRequest(CLOUD_RACK, required=True),
-        LevelRequest("rack", True, "cluster"),
-    )
-    resolved = resolve({"cluster": LEVELS}, {ref("b"): asked, ref("a"): (ON_RACK,)})["cluster"]
-    assert set(resolved.required) == {"rack"}
-    assert sorted(w.name for w in resolved.required["rack"]) == ["a", "b"]
-    assert len(resolved.required["rack"]) == 2
-
-
-def test_no_topologies_and_no_needs() -> None:
-    assert resolve({}, {ref("w"): (ON_RACK,)}) == {}
-    assert not resolve({"cluster": ()}, {})["cluster"].missing
+@each_row("resolved_requests.yaml", Asked, ids=lambda row: row.case)
+def test_what_is_asked_of_each_topology(row: Asked) -> None:
+    levels = {name: [Level(domain, LEVELS[domain]) for domain in of.split()] for name, of in row.topologies.items()}
+    requests = {WorkloadRef("example.com/v1", "Job", "ns", name, f"uid-{name}"): of for name, of in row.asks.items()}
+    assert {
+        name: {
+            kind: {level: sorted(workload.name for workload in of) for level, of in by_level.items()}
+            for kind, by_level in (("required", x.required), ("missing", x.missing), ("preferred", x.preferred))
+            if by_level
+        }
+        for name, x in resolve(levels, requests).items()
+    } == row.expected

@@ -43,7 +43,7 @@ class Requirements:
         self._client = informers.client
         self._changed = changed
         self._discovered = False
-        self._error = ""
+        self._discovery_failed = False
         self._informers: Mapping[WatchedKind, _KindInformer] = {}
         self._gangs: str | None = None
         """The version in which kube-scheduler's own are served."""
@@ -61,7 +61,7 @@ class Requirements:
     def discovery_failed(self, error: KubeError) -> None:
         """Report that it is not known at the moment what is served."""
         log.warning("cannot find out which workloads this cluster serves: %s", error)
-        self._error = str(error)
+        self._discovery_failed = True
 
     def sync(self) -> None:
         """Discover what is served and list it once, without a watch: for a single pass. Raises KubeError."""
@@ -84,11 +84,6 @@ class Requirements:
         """Whether a watched kind is no longer served."""
         return any(informer.not_found for informer in self._informers.values())
 
-    @property
-    def following(self) -> list[str]:
-        """What is served and watched, as `jobsets.jobset.x-k8s.io/v1`."""
-        return [f"{kind.name}/{informer.version}" for kind, informer in self._informers.items()]
-
     def level_requests(self) -> dict[WorkloadRef, tuple[LevelRequest, ...]]:
         """The requests of each workload that has some."""
         return roll_up(read for informer in self._informers.values() for read in informer.objects())
@@ -96,7 +91,7 @@ class Requirements:
     def bound_requests(self) -> dict[WorkloadRef, tuple[LevelRequest, ...]] | None:
         """The requests of workloads whose constraints depend on Grove's binding; None: not all can be read now."""
         informers = [informer for kind, informer in self._informers.items() if kind in BOUND]
-        if not self._discovered or self._error or any(not one.synced or one.error for one in informers):
+        if not self._discovered or self._discovery_failed or any(not one.synced or one.error for one in informers):
             return None
         served = POD_CLIQUE_SETS in self._informers  # without Grove nothing is bound
         return roll_up(read for one in informers for read in one.objects()) if served else {}
@@ -108,11 +103,6 @@ class Requirements:
             affinity = f"the pod affinity of {workload.kind} {workload.namespace}/{workload.name}"
             who |= {request.level: affinity for request in requests if request.any_label}
         return who
-
-    def failing(self) -> dict[str, str]:
-        """What cannot be read at the moment, and why; what was read before stays valid."""
-        failures = {kind.name: str(informer.error) for kind, informer in self._informers.items() if informer.error}
-        return failures | ({"discovery": self._error} if self._error else {})
 
     def _discover(self, answer: Served | None = None) -> list["_KindInformer"]:
         """Match the informers to what is served; returns new ones, still to be started. Raises KubeError."""
@@ -136,7 +126,7 @@ class Requirements:
                 old = _KindInformer(self._factory, kind, version, self._changed, known)
                 started.append(old)
             now[kind] = old
-        self._informers, self._discovered, self._error = now, True, ""
+        self._informers, self._discovered, self._discovery_failed = now, True, False
         for kind, informer in before.items():
             if now.get(kind) is not informer:
                 informer.end()
