@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.manifests import conftest as of_manifests
 from tests.support.paths import MANIFESTS
+
+kubectl = of_manifests.kubectl
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,6 @@ import copy
 import functools
 import itertools
 import json
-import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -14,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.manifests.support import run_kubectl
+from tests.manifests.support import run_kubectl, write_overlay
 from tests.support.helm import find_helm
 from tests.support.paths import MANIFESTS
-from tests.support.tables import each_case
+from tests.support.tables import each_case, named_objects
 from toposcope import __version__
 
 NAMESPACE = "toposcope-system"
@@ -46,26 +44,13 @@ Helm = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")
-def kubectl() -> str:
-    path = shutil.which("kubectl")
-    if path is None:
-        pytest.skip("kubectl is not on PATH; it renders the kustomize base")
-    return path
-
-
-@pytest.fixture(scope="module")
 def kustomized(kubectl: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
     """What kustomize renders of the base with some components."""
 
     @functools.cache
     def render(*components: str) -> str:
-        folder = tmp_path_factory.mktemp("overlay")
-        overlay = {
-            "resources": [os.path.relpath(MANIFESTS / "base", folder)],
-            "components": [os.path.relpath(MANIFESTS / "components" / component, folder) for component in components],
-        }
-        (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay), encoding="utf-8")
-        return run_kubectl(kubectl, "kustomize", folder).stdout
+        overlay = write_overlay(tmp_path_factory.mktemp("overlay").resolve(), components)
+        return run_kubectl(kubectl, "kustomize", overlay).stdout
 
     return render
 
@@ -167,20 +152,8 @@ def test_pruning_is_a_hook_that_says_what_kustomize_says(
     assert weights.pop("Job") > max(weights.values())
 
 
-TOLERATION = {"key": "team", "operator": "Equal", "value": "ml", "effect": "NoSchedule"}
-AFFINITY: dict[str, Any] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
-POD: dict[str, Any] = {
-    "tolerations": [TOLERATION],
-    "nodeSelector": {"pool": "gpu"},
-    "affinity": AFFINITY,
-    "priorityClassName": "ours",
-    "resources": {"requests": {"cpu": "1"}},
-    "podAnnotations": {"a.example.com/b": "c"},
-    "podLabels": {"team": "ml", "app.kubernetes.io/name": "other"},
-    "extraArgs": ["--log-format=json"],
-    "env": [{"name": "TZ", "value": "UTC"}],
-}
-"""A value for each that a program's pods take."""
+POD = named_objects("chart_values.yaml")["pod"]
+TOLERATION, AFFINITY = POD["tolerations"][0], POD["affinity"]
 
 
 def test_values_change_what_they_say_and_nothing_else(template_of: Helm, kustomized: Callable[..., str]) -> None:

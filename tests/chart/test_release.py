@@ -1,6 +1,5 @@
 """A release on a real API server: it comes, changes and goes, and can take its traces along."""
 
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -28,11 +27,9 @@ Start = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture
-def start(real_api: ApiUnderTest) -> Start:
+def start(real_api: ApiUnderTest, kubectl: str) -> Start:
     """Starts helm as an admin, once the namespace and the CRD are there."""
-    path, kubectl = find_helm(), shutil.which("kubectl")
-    if kubectl is None:
-        pytest.skip("kubectl is not on PATH; it renders the kustomize base")
+    path = find_helm()
     as_admin = (kubectl, "--kubeconfig", real_api.kubeconfig)
     # As an admin upgrades it: Helm itself leaves a CRD that is there alone.
     for file in (MANIFESTS / "base" / "namespace.yaml", MANIFESTS / "crds" / "gpu.topology_clustertopologies.yaml"):

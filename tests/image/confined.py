@@ -16,33 +16,7 @@ ENVIRONMENT = {
     "PYTHONOPTIMIZE": "2",
     "PYTHONUNBUFFERED": "1",
 }
-# The root file system read-only, devices, processes, and nothing else that is mounted. Every shell is gone. An
-# interpreter in a folder that is closed to others (such as /root) is shown at its place, with nothing else of it.
-_ENTER = """
-set -eu
-root=$1 closed=$2 interpreter=$3; shift 3
-mount --make-rprivate /
-mount --bind / "$root"
-mount -o remount,bind,ro "$root"
-mount --rbind /proc "$root/proc"
-mount --rbind /dev "$root/dev"
-mount --rbind /sys "$root/sys"
-mount -t tmpfs -o ro,size=4k none "$root/dev/shm"
-if [ "$closed" ]; then
-  mount -t tmpfs -o mode=755,size=64k none "$root$closed"
-  mkdir -p "$root$interpreter"
-  mount --bind "$interpreter" "$root$interpreter"
-  mount -o remount,bind,ro "$root$interpreter"
-  mount -o remount,ro "$root$closed"
-fi
-for shell in sh bash dash ash; do
-  for folder in /bin /usr/bin; do
-    there=$(readlink -f "$folder/$shell") || continue
-    [ -s "$root$there" ] && mount --bind /dev/null "$root$there"
-  done
-done
-exec chroot "$root" "$@"
-"""
+_ENTER = Path(__file__).with_name("enter.sh")
 
 
 def _closed(folder: Path) -> str:
@@ -72,7 +46,7 @@ class Confinement:
         path = f"PATH={self._prefix}/bin:/usr/bin"
         user = [f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--no-new-privs", "--inh-caps=-all"]
         inside = ["setpriv", *user, "--bounding-set=-all", "env", "-i", path, *environment]
-        enter = ["unshare", "--mount", "sh", "-c", _ENTER, "sh", str(self._root), self._closed, self._interpreter]
+        enter = ["unshare", "--mount", "sh", str(_ENTER), str(self._root), self._closed, self._interpreter]
         return [*enter, *inside, str(self._prefix / "bin" / program), *rest]
 
     def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -6,24 +6,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.support.paths import FIXTURES
 from tests.support.tables import each_case, each_row
 from toposcope.simulator.faults import CallFault, FaultError, Misbehaviour, load_faults
 from toposcope.simulator.machine import Remote
 from toposcope.simulator.profile import ProfileError, load_profile, profile_names
 
-GOOD = """
-name: bench
-description: two GPUs and a NIC
-driver: "570.86.15"
-numa: {0: "0-3", 1: "4-7"}
-gpus: {count: 2, architecture: hopper, pci_id: 0x2330}
-nics:
-  - {names: [mlx5_0], pci_id: 0x1021}
-pci:
-  - {numa: 0, ports: [[gpu0, mlx5_0]]}
-  - {numa: 1, ports: [gpu1]}
-nvlink: {version: "4.0", mbps: 26562, pairs: [[0, 1, 2]], links: 4}
-"""
+GOOD = (FIXTURES / "profiles" / "bench.yaml").read_text(encoding="utf-8")
 
 
 def load(tmp_path: Path, text: str) -> None:

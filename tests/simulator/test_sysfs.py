@@ -5,22 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.paths import FIXTURES
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.profile import load_profile, profile_names
 from toposcope.simulator.sysfs import write_sysfs
 from toposcope.topology.ranges import parse_list
 
-VIRTUAL = """
-name: virtual
-description: a NIC with two virtual functions
-driver: "570.1"
-numa: {0: "0-3"}
-gpus: {count: 1, architecture: ada, pci_id: 1}
-nics:
-  - {names: [mlx5_0, mlx5_1], pci_id: 2, state: DOWN}
-  - {names: [mlx5_2, mlx5_3], pci_id: 3, physfn: mlx5_0}
-pci: [{numa: 0, ports: [gpu0, mlx5_0+mlx5_1]}]
-"""
+VIRTUAL = (FIXTURES / "profiles" / "virtual.yaml").read_text(encoding="utf-8")
 
 
 def read(root: Path, path: str) -> str:

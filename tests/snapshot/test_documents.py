@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
-from tests.support.tables import each_case
+from tests.support.tables import each_case, named_objects
 from toposcope.snapshot import cutter
 from toposcope.snapshot.decode import every
 from toposcope.snapshot.documents import documents
@@ -206,30 +206,16 @@ def test_bulk_is_cut_from_nodes_only_and_never_from_texts(tmp_path: Path) -> Non
 
 # Lists are taken many items at a time: the result must be that of reading them one by one.
 
+OBJECTS: Final = named_objects("snapshot_objects.yaml")
+KUEUE: Final = OBJECTS["kueue topology"]
 PODS: Final = [
     pod("runs", "gb200-01", 3),
     pod("over", "gb200-02", 3, phase="Succeeded"),
-    {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "waits", "annotations": {"pod-group-name": "pg", "kai.scheduler/x": "y"}},
-        "spec": {
-            "containers": [{"resources": {"limits": {"nvidia.com/gpu": 2}}}],
-            "nodeSelector": {"rack": "r1"},
-            "tolerations": [{"operator": "Exists"}],
-        },
-        "status": {"conditions": [{"type": "PodScheduled", "status": "False", "message": "no room"}]},
-    },
+    OBJECTS["waiting pod"],
 ]
-KUEUE: Final = {
-    "apiVersion": "kueue.x-k8s.io/v1beta1",
-    "kind": "Topology",
-    "metadata": {"name": "t"},
-    "spec": {"levels": [{"nodeLabel": "rack"}]},
-}
 PLAIN: Final = [*demo_nodes(most=7), *PODS]
 MIXED: Final = [KUEUE, *PLAIN[:4], cluster_topology(required=["rack"]), *PLAIN[4:], KUEUE]
-FOREIGN: Final = {"apiVersion": "other.io/v1", "kind": "Node", "metadata": {"name": "not-ours"}}
+FOREIGN: Final = OBJECTS["foreign node"]
 
 
 class WantsNodes:

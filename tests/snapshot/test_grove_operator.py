@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.saved import saved
+from tests.support.tables import named_objects
 from tests.support.upstream_crds import stand_in
 from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.placement.check import Checker
@@ -23,47 +24,18 @@ if TYPE_CHECKING:
     from toposcope.kube.client import ApiClient
 
 KUBE, KAI = "default-scheduler", "kai-scheduler"
-CONFIGURATION = """\
-apiVersion: operator.config.grove.io/v1alpha1
-kind: OperatorConfiguration
-scheduler:
-{default}  profiles:
-  - name: default-scheduler
-  - name: kai-scheduler
-topologyAwareScheduling:
-  enabled: {enabled}
-"""
+OBJECTS = named_objects("snapshot_objects.yaml")
 
 
 def config_map(default: str = "", enabled: str = "true", name: str = "grove-operator-cm-1") -> dict[str, Any]:
-    default = f"  defaultProfileName: {default}\n" if default else ""
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": "default", "labels": {"app.kubernetes.io/name": "grove-operator"}},
-        "data": {"config.yaml": CONFIGURATION.format(default=default, enabled=enabled)},
-    }
+    made = named_objects("snapshot_objects.yaml")["grove operator"]
+    made["metadata"]["name"] = name
+    default = f"defaultProfileName: {default}\n  " if default else ""
+    text = made["data"]["config.yaml"].replace("enabled: true", f"enabled: {enabled}")
+    made["data"]["config.yaml"] = text.replace("profiles:", f"{default}profiles:")
+    return made
 
 
-BINDING = {
-    "apiVersion": "grove.io/v1alpha1",
-    "kind": "ClusterTopologyBinding",
-    "metadata": {"name": "cluster"},
-    "spec": {"levels": [{"domain": "rack", "key": "example.com/rack"}]},
-}
-CLIQUE = {"name": "a", "spec": {"roleName": "a", "replicas": 1, "podSpec": {"containers": [{"name": "c"}]}}}
-SET = {
-    "apiVersion": "grove.io/v1alpha1",
-    "kind": "PodCliqueSet",
-    "metadata": {"name": "llm", "labels": {"kai.scheduler/queue": "research"}},
-    "spec": {
-        "replicas": 1,
-        "template": {
-            "cliques": [CLIQUE],
-            "topologyConstraint": {"topologyName": "cluster", "pack": {"required": "rack"}},
-        },
-    },
-}
 BROKEN = config_map(name="broken") | {"data": {"a": "kind: [OperatorConfiguration", "b": 1}}
 OTHER = config_map(name="other") | {"data": None}
 
@@ -114,8 +86,8 @@ def test_of_a_cluster_that_has_grove(api: ApiUnderTest, clients: Callable[[], Ap
 def test_check_knows_who_schedules_a_set_that_does_not_say(
     documents: list[dict[str, Any]], rules: list[str], placeable: bool, tmp_path: Path
 ) -> None:
-    (tmp_path / "cluster.json").write_text(saved([BINDING, *documents]))
-    (checked,) = Checker(load_files([str(tmp_path / "cluster.json")])).check(SET)
+    (tmp_path / "cluster.json").write_text(saved([OBJECTS["grove binding"], *documents]))
+    (checked,) = Checker(load_files([str(tmp_path / "cluster.json")])).check(OBJECTS["pod clique set"])
     assert [finding.rule for finding in checked.reading.findings] == rules
     assert checked.reading.workload
     assert checked.reading.workload.placeable is placeable

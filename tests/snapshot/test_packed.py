@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
-from toposcope.api.cluster_topology import KIND, MANAGED_BY, TOPOSCOPE
+from tests.support.tables import named_objects
 from toposcope.snapshot import packed
 from toposcope.snapshot.cutter import LIMIT
 from toposcope.snapshot.decode import degraded, every
@@ -21,26 +21,7 @@ from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.packed import MAGIC, is_packed, read_packed, write_packed
 from toposcope.snapshot.problems import InputError
 
-KAI = {
-    "apiVersion": "kai.scheduler/v1alpha1",
-    "kind": "Topology",
-    "metadata": {"name": "cluster"},
-    "spec": {"levels": [{"nodeLabel": "rack"}]},
-}
-QUEUE = {
-    "apiVersion": "kueue.x-k8s.io/v1beta2",
-    "kind": "LocalQueue",
-    "metadata": {"name": "q", "namespace": "ml"},
-    "spec": {"clusterQueue": "all"},
-}
-SEGMENT = cluster_topology({"nodes": 4, "levels": []}) | {
-    "metadata": {
-        "name": "cluster-h200",
-        "uid": "2",
-        "labels": {MANAGED_BY: TOPOSCOPE},
-        "ownerReferences": [{"controller": True, "kind": KIND, "uid": "1"}],
-    }
-}
+OBJECTS = named_objects("snapshot_objects.yaml")
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +31,9 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     nodes[2]["metadata"]["labels"] = {"note": "ünïcode"}
     nodes[3]["spec"]["unschedulable"] = True
     pods = [pod("a", "gb200-01", 4), pod("b", "gb200-01", 1), pod("waits", None, 8, phase="Pending")]
+    others = [OBJECTS[name] for name in ("segment", "kai topology", "local queue")]
     file = tmp_path_factory.mktemp("packed") / "cluster.json"
-    file.write_text(saved([*nodes, *pods, cluster_topology({"nodes": 22}, required=["rack"]), SEGMENT, KAI, QUEUE]))
+    file.write_text(saved([*nodes, *pods, cluster_topology({"nodes": 22}, required=["rack"]), *others]))
     return file
 
 

@@ -23,6 +23,12 @@ def each_row(file: str, kind: type[Row], ids: Callable[[Row], str]) -> pytest.Ma
     return pytest.mark.parametrize("row", rows(file, kind), ids=ids)
 
 
+def named_objects(file: str) -> dict[str, Any]:
+    """Objects of others by a word for each, new ones at each call."""
+    named: dict[str, Any] = load((FIXTURES / file).read_bytes())
+    return named
+
+
 def each_case(file: str) -> Callable[[Test], Test]:
     """Run a test once per row of the file's table of its name, with the row's fields as its arguments."""
 

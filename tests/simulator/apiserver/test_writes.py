@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.api import JSON_PATCH, MERGE, NODES, ApiUnderTest, node
-from tests.support.tables import each_case
+from tests.support.tables import each_case, named_objects
 
 NODE = f"{NODES}/n1"
 LABELS = {"b": "2"}
@@ -212,29 +212,10 @@ def test_leases_cannot_be_replaced_blindly(api: ApiUnderTest) -> None:
 
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
-REGARDING = {"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": "default", "uid": "u"}
-
-
-def event(**changes: Any) -> dict[str, Any]:
-    full = {
-        "apiVersion": "events.k8s.io/v1",
-        "kind": "Event",
-        "metadata": {"name": "p.1"},
-        "eventTime": "2026-01-01T00:00:00.000001Z",
-        "reportingController": "gpu.topology/controller",
-        "reportingInstance": "controller-0",
-        "action": "Check",
-        "reason": "TopologyLevelsUnavailable",
-        "regarding": REGARDING,
-        "note": "rack is gone",
-        "type": "Warning",
-        **changes,
-    }
-    return {key: value for key, value in full.items() if value is not None}
 
 
 def test_series_are_counted_by_patch(api: ApiUnderTest) -> None:
-    api.create(EVENTS, event())
+    api.create(EVENTS, named_objects("simulated_objects.yaml")["event"])
     series = {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:01:00.000000Z"}}
     answer = api.patch(f"{EVENTS}/p.1", series)
     assert answer["series"]["count"] == 2
