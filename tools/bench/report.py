@@ -1,7 +1,7 @@
 """Samples, figures, and the table that shows them."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -81,11 +81,6 @@ def rows_of(figure: Figure) -> Rows:
     ]
     first, *others = peers or [("", "")]
     return [(figure.name, str(figure.sample), _target(figure), *first), *(("", "", "", *other) for other in others)]
-
-
-def table(figures: Iterable[Figure]) -> str:
-    """Figures as aligned text."""
-    return aligned([HEAD, *(row for figure in figures for row in rows_of(figure))])
 
 
 def _target(figure: Figure) -> str:

@@ -171,13 +171,19 @@ def flags() -> str:
 
 
 def _section(name: str) -> str:
-    command = importlib.import_module(module_of(name))
-    parser = argparse.ArgumentParser(prog=f"toposcope {name}", add_help=False)
-    command.add_arguments(parser)
-    text = " ".join((command.__doc__ or COMMANDS[name]).split())
-    actions = parser._actions  # noqa: SLF001 - argparse has no public list of what a parser takes
-    rows = [[form(action), meaning(action)] for action in actions if action.help != argparse.SUPPRESS]
+    text, actions = command(name)
+    rows = [[form(action), meaning(action)] for action in actions]
     return f"### {name}\n\n{text}" + ("\n\n" + markdown(["takes", "meaning"], rows) if rows else "")
+
+
+def command(name: str) -> tuple[str, list[argparse.Action]]:
+    """What a command does, and all that it takes."""
+    module = importlib.import_module(module_of(name))
+    parser = argparse.ArgumentParser(prog=f"toposcope {name}", add_help=False)
+    module.add_arguments(parser)
+    actions = parser._actions  # noqa: SLF001 - argparse has no public list of what a parser takes
+    text = " ".join((module.__doc__ or COMMANDS[name]).split())
+    return text, [action for action in actions if action.help != argparse.SUPPRESS]
 
 
 def form(action: argparse.Action) -> str:

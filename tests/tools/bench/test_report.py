@@ -1,6 +1,6 @@
 import pytest
 
-from tools.bench.report import Figure, Peer, Sample, Target, aligned, number, table
+from tools.bench.report import HEAD, Figure, Peer, Sample, Target, aligned, number, rows_of
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.0, 1), (0.5, 2), (0.75, 3), (0.99, 4), (1.0, 4)])
@@ -28,7 +28,7 @@ def test_table_holds_each_figure_against_its_peers() -> None:
         Target(5),
         (Peer("calls", Sample((3.0,), "ms")), Peer("files", Sample((1.5,), "ms"))),
     )
-    assert table([figure, Figure("writes", Sample((0,), ""), Target(0))]).splitlines() == [
+    assert aligned([HEAD, *rows_of(figure), *rows_of(Figure("writes", Sample((0,), ""), Target(0)))]).splitlines() == [
         "figure  measured  target       limit or peer   ratio",
         "probe   6 ms      <= 5 missed  calls: 3 ms     2.00",
         "                               files: 1.50 ms  4.00",
@@ -53,15 +53,15 @@ def test_a_target_whose_limit_is_known_can_be_reached_as_a_ratio() -> None:
 
     def shown(peer: float) -> str:
         figure = Figure("start", Sample((180.0,), "ms"), target, (Peer("limit", Sample((peer,), "ms")),))
-        return table([figure]).splitlines()[1]
+        return aligned([HEAD, *rows_of(figure)]).splitlines()[1]
 
     assert "<= 120, or a ratio of 3  limit" in shown(60)
     assert "<= 120, or a ratio of 3 missed  limit" in shown(59)
 
 
 def test_peer_of_nothing_gives_no_ratio() -> None:
-    text = table([Figure("a", Sample((1,), ""), None, (Peer("b", Sample((0,), "")),))])
-    assert text.splitlines()[1] == "a       1                 b: 0"
+    (row,) = rows_of(Figure("a", Sample((1,), ""), None, (Peer("b", Sample((0,), "")),)))
+    assert row == ("a", "1", "", "b: 0", "")
 
 
 def test_columns_stand_two_spaces_apart() -> None:
