@@ -8,10 +8,11 @@ import contextlib
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self
+
+import psutil
 
 _PATIENCE: Final = 5.0
 
@@ -21,7 +22,7 @@ class Processes:
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs
-        self._running: dict[int, str] = {}
+        self._running: list[psutil.Process] = []
 
     def fork(self, name: str, program: Callable[[], int]) -> None:
         """Run `program` in a process of its own, its output in a log file called `name`."""
@@ -29,7 +30,7 @@ class Processes:
         sys.stderr.flush()
         pid = os.fork()
         if pid:
-            self._running[pid] = name
+            self._running.append(psutil.Process(pid))
             return
         code = 1
         try:
@@ -55,12 +56,7 @@ class Processes:
 
     def __exit__(self, *_error: object) -> None:
         for number in (signal.SIGTERM, signal.SIGKILL):
-            for pid in self._running:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, number)
-            deadline = time.monotonic() + _PATIENCE
-            while self._running and time.monotonic() < deadline:
-                for pid in list(self._running):
-                    if os.waitpid(pid, os.WNOHANG)[0]:
-                        del self._running[pid]
-                time.sleep(0.01)
+            for process in self._running:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.send_signal(number)
+            _, self._running = psutil.wait_procs(self._running, _PATIENCE)
