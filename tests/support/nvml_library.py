@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from tools.libnvml import build
+from tools.libnvml.build import MissingCompilerError
+from tools.libnvml.build import library as built
 
 
 def library() -> Path:
     """The folder that holds it. TOPOSCOPE_REQUIRE_CC=1 turns the absence of a compiler into a failure."""
     try:
-        return build.library()
-    except build.MissingCompilerError as missing:
+        return built()
+    except MissingCompilerError as missing:
         if os.environ.get("TOPOSCOPE_REQUIRE_CC") == "1":
             pytest.fail(str(missing), pytrace=False)
         pytest.skip(str(missing))

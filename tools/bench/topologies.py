@@ -62,7 +62,7 @@ def _figures(folder: Path, server: ApiServer, count: int, target: Target) -> Ite
         peak = peak_memory(running.pid)
     yield Figure(f"{name}, from the start to the last status, CPU", Sample((first,), "s"))
     yield Figure("  a pass that writes every status, CPU", Sample((again,), "s"), target)
-    yield Figure("  a required level lost in such a pass, until it is told", Sample((lost,), "s"), Target(5))
+    yield Figure("  a required level lost in such a pass, until it is reported", Sample((lost,), "s"), Target(5))
     yield Figure("  peak memory", Sample((peak / _MIB,), "MiB"), Target(_LIMIT))
     yield Figure("  metrics, each time they are read", Sample((size / _MIB,), "MiB"), Target(2))
 

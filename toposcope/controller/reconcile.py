@@ -224,7 +224,7 @@ class Reconciler:
         return not works
 
     def _try(self, name: str, work: Callable[[], None]) -> None:
-        """Do the work on one topology; what fails is told at the end of the pass. Raises NotLeaderError."""
+        """Do the work on one topology; what fails is reported at the end of the pass. Raises NotLeaderError."""
         try:
             work()
         except NotLeaderError:

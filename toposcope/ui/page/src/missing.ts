@@ -41,7 +41,7 @@ export function missing({ table, otherNodes, source }: Cluster, view: View): Mis
   }
   if (view.kind === "inferred") {
     return {
-      what: "There is no ClusterTopology: levels are inferred from labels, and schedulers are told nothing.",
+      what: "There is no ClusterTopology: levels are inferred from labels, and nothing is published to schedulers.",
       steps: [
         ["See whether the CRD is installed. If not, docs/install.md says how.", CRD],
         ["If it is, let Toposcope suggest one for these nodes.", "toposcope suggest"],

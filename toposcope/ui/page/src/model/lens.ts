@@ -53,7 +53,7 @@ const UNKNOWN = 3;
 const LAST_TROUBLE = 4;
 const LEFT_OUT = HEALTH.length - 1;
 
-/** Whether a category of health is trouble: a cordon or a taint may be meant, and who is left out is told apart. */
+/** Whether a category of health is trouble: a cordon or a taint may be meant, and what is left out is another category. */
 export function isTrouble(health: number): boolean {
   return health > 0 && health <= LAST_TROUBLE;
 }
