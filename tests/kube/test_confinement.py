@@ -1,4 +1,4 @@
-"""The proof that admission policies confine a program: what is known after each answer, what it reports, when it asks."""
+"""The proof that admission policies confine a program: what each answer means, what is reported, when it asks."""
 
 import random
 from typing import Any
