@@ -8,7 +8,7 @@ import os
 import socket
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -116,24 +116,40 @@ def memory_figures(*, quick: bool) -> Iterator[Figure]:
                 ("only its NVML calls", "nvml_calls", True),
             )
         }
-    yield _held("agent, whole process tree", trees, "total", Target(36), **limits)
-    yield _held("  of it anonymous", trees, "anonymous", Target(20), **limits)
-    yield _held("  as PSS beside this benchmark", trees, "pss")
+    yield _held("agent, whole process tree", trees, _total, Target(36), **limits)
+    yield _held("  of it anonymous", trees, _anonymous, Target(20), **limits)
+    yield _held("  as PSS beside this benchmark", trees, _pss)
     calls = limits.popitem()
     for role, runs_of_it in (("agent", agents), ("worker", workers)):
-        yield _held(f"  {role}, PSS", runs_of_it, "pss")
+        yield _held(f"  {role}, PSS", runs_of_it, _pss)
         if role == "agent":
-            yield _held("  agent, anonymous (shared pages split)", agents, "anonymous")
-    for what, part in (("anonymous (shared pages split)", "anonymous"), ("with the pages of files in full", "total")):
-        floor = max(getattr(held, part) for held in calls[1]) / _MIB
+            yield _held("  agent, anonymous (shared pages split)", agents, _anonymous)
+    for what, part in (("anonymous (shared pages split)", _anonymous), ("with the pages of files in full", _total)):
+        floor = max(part(held) for held in calls[1]) / _MIB
         yield _held(f"  worker, {what}", workers, part, Target(_OVER_FLOOR * floor, limit=floor), **dict([calls]))
 
 
-def _held(what: str, runs: Sequence[Memory], part: str, target: Target | None = None, **peers: list[Memory]) -> Figure:
+def _total(held: Memory) -> int:
+    return held.total
+
+
+def _anonymous(held: Memory) -> int:
+    return held.anonymous
+
+
+def _pss(held: Memory) -> int:
+    return held.pss
+
+
+def _held(
+    what: str,
+    runs: Sequence[Memory],
+    part: Callable[[Memory], int],
+    target: Target | None = None,
+    **peers: list[Memory],
+) -> Figure:
     """One part of what several runs held."""
-    ours, *others = (
-        Sample(tuple(getattr(memory, part) / _MIB for memory in each), "MiB") for each in (runs, *peers.values())
-    )
+    ours, *others = (Sample(tuple(part(memory) / _MIB for memory in each), "MiB") for each in (runs, *peers.values()))
     return Figure(what, ours, target, tuple(map(Peer, peers, others)))
 
 

@@ -61,6 +61,7 @@ class Memory:
 
     anonymous: int
     files: int
+    pss: int
 
     @property
     def total(self) -> int:
@@ -70,16 +71,17 @@ class Memory:
 
 def memory(processes: Iterable[psutil.Process]) -> Memory:
     """The memory of processes that live. Of a file that several use, the one that uses most of it counts."""
-    anonymous = 0
+    anonymous = pss = 0
     files: dict[str, int] = {}
     for process in processes:
         rows = map(str.split, Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()[1:])
         rollup = {row[0].rstrip(":"): int(row[1]) * _KIB for row in rows}
         anonymous += rollup["Pss_Anon"]
+        pss += rollup["Pss"]
         for mapping in process.memory_maps(grouped=True):
             if mapping.path.startswith("/"):
                 files[mapping.path] = max(files.get(mapping.path, 0), mapping.rss - mapping.anonymous)
-    return Memory(anonymous, sum(files.values()))
+    return Memory(anonymous, sum(files.values()), pss)
 
 
 def peak_memory(pid: int) -> int:
