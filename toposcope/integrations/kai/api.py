@@ -43,7 +43,7 @@ _CONSTRAINED: Final = {"topologyConstraint": _CONSTRAINT}
 def requests(root: Field) -> Iterator[LevelRequest]:
     """The requests of a PodGroup and of its sub-groups, each of which names its own topology.
 
-    Source: KAI (main of March 2026), pkg/scheduler/api/podgroup_info/subgroup_info/factory.go: levels without one have no effect.
+    Source: KAI (main of March 2026), podgroup_info/subgroup_info/factory.go: levels without one have no effect.
     """
     spec = root / "spec"
     for group in (spec, *(spec / "subGroups").items()):
