@@ -13,7 +13,7 @@ from toposcope.planning.capacity import View
 from toposcope.planning.freeing import freeings
 from toposcope.planning.gangs import gangs_of, named
 from toposcope.planning.rehoming import Outcome
-from toposcope.planning.slots import slots
+from toposcope.planning.slots import one_pod, slots
 from toposcope.planning.whatif import Changes, WhatIf, vacated, whatif
 from toposcope.snapshot.model import PodView, Snapshot
 
@@ -192,3 +192,19 @@ def test_moving_pods_to_free_a_rack() -> None:
     (moved,) = vacated(snapshot, None, table, freeing, 16, 8)
     assert (moved.outcome, [one.node for one in moved.placed]) == (Outcome.MOVES, ["n4"])
     assert len(gangs) == 2
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_counted_of_a_changed_cluster_is_what_counting_anew_finds(seed: int) -> None:
+    rng = random.Random(seed)
+    snapshot = at_random(rng)
+    before, gangs = capacity(snapshot)
+    for view in View:
+        before.sums(view, one_pod(2), 2)
+    result = whatif(
+        snapshot, None, before, gangs, Changes(gangs[:1], None, frozenset({rng.choice(snapshot.nodes).name}))
+    )
+    anew, _ = capacity(result.snapshot)
+    for view in View:
+        assert result.after.slots(view, one_pod(2)) == anew.slots(view, one_pod(2))
+        assert result.after.sums(view, one_pod(2), 2) == anew.sums(view, one_pod(2), 2)

@@ -16,7 +16,7 @@ from tools.bench.real import real_figures
 from tools.bench.recompute import event_figures, recompute_figures
 from tools.bench.report import HEAD, Figure, Rows, aligned, rows_of
 from tools.bench.scale import PANELS, PICTURE, draw, scale_report
-from tools.bench.snapshot_commands import look_figures
+from tools.bench.snapshot_commands import look_figures, planning_figures
 from tools.bench.soak import soak_figures
 from tools.bench.topologies import topology_figures
 from tools.bench.ui import ui_figures
@@ -35,6 +35,7 @@ SUBJECTS: Final[dict[str, Callable[..., Iterator[Figure]]]] = {
     "real": real_figures,
     "agents": agents_figures,
     "look": look_figures,
+    "planning": planning_figures,
     "ui": ui_figures,
     "page": page_figures,
     "fleet": fleet_figures,

@@ -1,4 +1,4 @@
-"""`toposcope tree`, `check` and `save` on saved clusters, from a program's start to its end, beside reading the bytes.
+"""Commands on saved clusters, from a program's start to its end, beside reading the bytes or loading the cluster.
 
 The file is what `kubectl get nodes,pods -A -o json` prints (without managedFields, many lines): the labels, conditions
 and images of GPU nodes, and two or three pods on each. Everything is in the page cache.
@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from tools.bench.report import Figure, Peer, Sample
+from tools.bench.report import Figure, Peer, Sample, Target
 from tools.bench.workspace import MeasurementError, scratch
 from toposcope.simulator.cluster import large_cluster
 from toposcope.simulator.pod_object import pod_objects
@@ -47,6 +47,26 @@ print("items", len(list(documents([sys.argv[1]], print, take_list=lambda _, text
 {_PEAK}"""
 """Nothing but the name of each object: less than this cannot be read of JSON."""
 
+_LOAD: Final = f"""
+import sys
+from toposcope.cli import drain_order, score, slots, whatif
+from toposcope.cli.command import paused_gc
+from toposcope.snapshot.files import load_files
+with paused_gc():
+    print("pods", sum(1 for _ in load_files([sys.argv[1]]).pods))
+{_PEAK}"""
+"""What the commands of docs/planning.md import, and the file with its pods: what they do is beyond that."""
+_PLANNING: Final = {
+    "score": b"SCORE",
+    "slots": b"UNUSABLE",
+    "whatif --drain rack=rack-00001": b"Gangs that fit",
+    "drain-order": b"down together",
+    "drain-order --level rack": b"down together",
+}
+"""Commands, and what each has to print."""
+_BEYOND: Final = {15_000: 1.0, 100_000: 8.0}
+"""Nodes to the CPU seconds that a command may take after loading."""
+
 _WORKLOAD: Final = str(Path(__file__).with_name("workload.yaml"))
 
 
@@ -70,6 +90,25 @@ def look_figures(*, quick: bool) -> Iterator[Figure]:
         for command in ("tree", "check"):
             beside = {"read the bytes only": again["read"]}
             yield from _figures(f"{command} {of}, saved {small_size}", again[command], beside)
+
+
+def planning_figures(*, quick: bool) -> Iterator[Figure]:
+    """CPU, time and peak memory of the commands that help to decide, on a file of `toposcope save`."""
+    for nodes, seconds in _BEYOND.items():
+        if quick and nodes > min(_BEYOND):
+            return
+        with scratch() as folder:
+            file, small = folder / "cluster.json", folder / "cluster.toposcope"
+            of = f"of {nodes:,} nodes and {write_cluster(file, nodes):,} pods"
+            _run(_COMMAND, b"saved", "save", str(small), "--from", str(file))
+            loaded = _several(_SIZES[nodes], _LOAD, b"pods", str(small))
+            beside = {"load nodes and pods only": loaded}
+            floor = Sample(tuple(run[0] for run in loaded), "s")
+            for command, expected in _PLANNING.items():
+                results = _several(_SIZES[nodes], _COMMAND, expected, *command.split(), "--from", str(small))
+                beyond = Sample(tuple(max(0.0, run[0] - floor.value) for run in results), "s")
+                yield Figure(f"{command} {of}, CPU after loading", beyond, Target(seconds))
+                yield from _figures(f"{command} {of}", results, beside)
 
 
 def runs_on(file: Path, runs: int) -> dict[str, "Runs"]:

@@ -245,6 +245,11 @@ class _Labels(Mapping[str, str]):
     def __getitem__(self, key: str) -> str:
         return self._view.values[self._view.places[key]]
 
+    def get(self, key: str, default: Any = None) -> Any:
+        """As of every mapping, but without an exception for each label that is not there."""
+        place = self._view.places.get(key)
+        return default if place is None else self._view.values[place]
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._view.places)
 

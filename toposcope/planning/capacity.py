@@ -3,7 +3,8 @@
 Counted are the nodes that carry every level, as KAI and Kueue leave the others out.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from heapq import merge
 from itertools import accumulate, islice
@@ -32,11 +33,24 @@ class View(StrEnum):
 Labels = tuple[tuple[str, str], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a `Capacity` has counted so far."""
+
+    ending: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By node: what is free there when running work has ended."""
+    domains: dict[int, list[Path]] = field(default_factory=dict)
+    slots: dict[tuple[View, Pods], list[int]] = field(default_factory=dict)
+    sums: dict[tuple[View, Pods, int], dict[Path, int]] = field(default_factory=dict)
+
+
 class Capacity:
     """The nodes of a scope, and for every kind of pods how many of them fit on each."""
 
-    def __init__(self, snapshot: Snapshot, scope: Scope, gangs: Iterable[Gang] = ()) -> None:
-        """`gangs`: those whose end `View.ENDED` foresees."""
+    def __init__(
+        self, snapshot: Snapshot, scope: Scope, gangs: Iterable[Gang] = (), like: "Capacity | None" = None
+    ) -> None:
+        """`gangs`: those whose end `View.ENDED` foresees; `like`: before a change, of which most still holds."""
         self.levels = scope.levels
         selected = {node.name for node in scope.nodes}
         self.nodes: list[Node] = []
@@ -53,22 +67,30 @@ class Capacity:
             self.nodes.append(node)
             self.paths.append(path)
         self.number = {node.name: number for number, node in enumerate(self.nodes)}
-        self._ending: dict[str, dict[str, int]] = {}
+        self.counted = Counted()
         for gang in gangs:
             if gang.ends:
                 for pod in gang.placed:
-                    add(self._ending.setdefault(pod.node, {}), pod.requests)
-        self._domain_of: dict[int, list[Path]] = {}
-        self._slots: dict[tuple[View, Pods], list[int]] = {}
-        self._sums: dict[tuple[View, Pods, int], dict[Path, int]] = {}
+                    add(self.counted.ending.setdefault(pod.node, {}), pod.requests)
+        same = like is not None and (like.levels, like.number, like.paths) == (self.levels, self.number, self.paths)
+        self._like = like if same else None
+        self._changed = [*self._differing(like)] if like and same else []
+        self._members: dict[int, dict[Path, list[int]]] = {}
         self._ranked: dict[tuple[View, Pods, int], list[tuple[int, Path]]] = {}
+
+    def _differing(self, like: "Capacity") -> Iterator[int]:
+        """The nodes that offer something else than they did."""
+        for number, (node, was) in enumerate(zip(self.nodes, like.nodes, strict=True)):
+            ending, ended = self.counted.ending.get(node.name), like.counted.ending.get(node.name)
+            if (node.free, node.obstacle, ending) != (was.free, was.obstacle, ended):
+                yield number
 
     def offered(self, number: int, view: View) -> Mapping[str, int]:
         """The amounts that a node offers, by resource."""
         node = self.nodes[number]
         if view is View.EMPTY:
             return node.total
-        ending = self._ending.get(node.name) if view is View.ENDED else None
+        ending = self.counted.ending.get(node.name) if view is View.ENDED else None
         if not ending:
             return node.free
         return {name: amount + ending.get(name, 0) for name, amount in node.free.items()}
@@ -81,33 +103,52 @@ class Capacity:
 
     def slots(self, view: View, pods: Pods) -> list[int]:
         """By node: how many such pods fit, were they alone."""
-        made = self._slots.get((view, pods))
+        made = self.counted.slots.get((view, pods))
         if made is None:
             allowed: dict[tuple[object, ...], bool] = {}
-            made = self._slots[view, pods] = []
+            before = self._like and self._like.counted.slots.get((view, pods))
+            made = self.counted.slots[view, pods] = before.copy() if before else [0] * len(self.nodes)
             amounts = [(PODS, 1), *((resource, amount) for resource, amount in pods.requests if amount)]
-            for number, node in enumerate(self.nodes):
+            for number in self._changed if before else range(len(self.nodes)):
+                node = self.nodes[number]
                 closed = node.obstacle and view is not View.EMPTY
-                made.append(
+                made[number] = (
                     0 if closed or not _may_use(node, pods, allowed) else fits(self.offered(number, view), amounts)
                 )
         return made
 
     def sums(self, view: View, pods: Pods, depth: int) -> Mapping[Path, int]:
         """By domain of the level with this depth (1: the broadest): how many such pods fit."""
-        made = self._sums.get((view, pods, depth))
+        made = self.counted.sums.get((view, pods, depth))
         if made is None:
-            made = self._sums[view, pods, depth] = dict.fromkeys(self._domains(depth), 0)
-            for domain, count in zip(self._domains(depth), self.slots(view, pods), strict=True):
+            domains, slots = self._domains(depth), self.slots(view, pods)
+            before = self._like and self._like.counted.sums.get((view, pods, depth))
+            if before and self._like:
+                made = self.counted.sums[view, pods, depth] = before.copy()
+                was = self._like.slots(view, pods)
+                for number in self._changed:
+                    made[domains[number]] += slots[number] - was[number]
+                return made
+            made = self.counted.sums[view, pods, depth] = dict.fromkeys(domains, 0)
+            for domain, count in zip(domains, slots, strict=True):
                 if count:
                     made[domain] += count
         return made
 
     def _domains(self, depth: int) -> Sequence[Path]:
         """By node: its domain of a level."""
-        made = self._domain_of.get(depth)
+        known = (self._like or self).counted.domains
+        if depth not in known:
+            known[depth] = [path[:depth] for path in self.paths]
+        return known[depth]
+
+    def members(self, depth: int) -> Mapping[Path, Sequence[int]]:
+        """By domain of the level with this depth: the numbers of its nodes."""
+        made = self._members.get(depth)
         if made is None:
-            made = self._domain_of[depth] = [path[:depth] for path in self.paths]
+            made = self._members[depth] = {}
+            for number, domain in enumerate(self._domains(depth)):
+                made.setdefault(domain, []).append(number)
         return made
 
     def ranked(self, view: View, pods: Pods, depth: int) -> Sequence[tuple[int, Path]]:

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from toposcope.integrations.framework.constraints import Pods
+from toposcope.placement.room import Path
 from toposcope.planning.budgets import Budgets
 from toposcope.planning.capacity import Capacity, View
 from toposcope.planning.gangs import Gang
@@ -17,6 +19,10 @@ from toposcope.snapshot.filters import FAULTS, marks
 from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.topology.levels import Level
 
+_Table = tuple[int, Sequence[int], dict[Path, int]]
+"""Pods of a kind that fit: the depth of a level, by node, and by domain of the level without what is down."""
+_Part = tuple[list[int], list[tuple[Path, int]]]
+"""Pods that fit into a unit: into each domain that is wholly its own, and into its part of each other one."""
 _POSITIVE: Final = ("Healthy", "Ready", "Available")
 _OF_KUBELET: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
 
@@ -107,22 +113,30 @@ class DrainOrder:
         self._levels = capacity.levels
         self._paths = capacity.paths
         self._allowed = {(one.namespace, one.name): one.allowed for one in budgets.budgets}
-        self._sizes = []
-        """For each size at each level: GPUs, depth, pods, slots by node, and by domain without what is down."""
-        sums: dict[object, dict[tuple[str, ...], int]] = {}
+        self._tables: list[_Table] = []
+        self._columns: list[tuple[int, int, int]] = []
+        """What slots are counted of: GPUs, pods, and number of the table; the largest and narrowest first."""
+        numbers: dict[tuple[Pods, int], int] = {}
         for gpus in sorted(sizes, reverse=True):
             pods, wanted = shape_of(gpus, per_pod)
             for depth in range(len(self._levels), 0, -1):
-                counted = sums.setdefault((pods, depth), dict(capacity.sums(View.NOW, pods, depth)))
-                self._sizes.append((gpus, depth, wanted, capacity.slots(View.NOW, pods), counted))
-        members = Counter(path[:depth] for path in self._paths for depth in range(len(path)))
+                table = numbers.setdefault((pods, depth), len(self._tables))
+                self._columns.append((gpus, wanted, table))
+                if table == len(self._tables):
+                    counted = dict(capacity.sums(View.NOW, pods, depth))
+                    self._tables.append((depth, capacity.slots(View.NOW, pods), counted))
+        self._members = Counter(path[:depth] for path in self._paths for depth in range(len(path) + 1))
+        """By domain: its nodes."""
         self._shared = [
-            next((path[:depth] for depth in range(len(path) - 1, 0, -1) if members[path[:depth]] > 1), ())
+            next((path[:depth] for depth in range(len(path) - 1, 0, -1) if self._members[path[:depth]] > 1), ())
             for path in self._paths
         ]
         """By node: its narrowest domain with other nodes in it."""
-        self._different = list({id(slots): slots for *_, slots, _ in self._sizes}.values())
-        self._fitting = [sum(count // wanted for count in counted.values()) for _, _, wanted, _, counted in self._sizes]
+        self._different = list({id(slots): slots for _, slots, _ in self._tables}.values())
+        self._parts: list[dict[str, _Part]] = [{} for _ in self._tables]
+        self._fitting = [
+            sum(count // wanted for count in self._tables[table][2].values()) for _, wanted, table in self._columns
+        ]
 
     def steps(self, units: Iterable[Unit]) -> Iterator[Step]:
         """All units; those that need maintenance first, those that a budget blocks last."""
@@ -133,37 +147,58 @@ class DrainOrder:
             blocked = {kind: self._blocked(alike[-1]) for kind, alike in kinds.items()}
             classes = {kind: _class(alike[-1], blocked[kind]) for kind, alike in kinds.items()}
             first = min(classes.values())
-            known: dict[object, list[int]] = {}
-            losses = {kind: self._losses(kinds[kind][-1], known) for kind, of in classes.items() if of == first}
-            best = min(losses, key=lambda kind: _rank(kinds[kind][-1], losses[kind]))
+            best = self._kind(self._cheapest([kinds[kind][-1] for kind, of in classes.items() if of == first]))
             unit = kinds[best].pop()
             if not kinds[best]:
                 del kinds[best]
-            yield Step(unit, tuple(self._told(losses[best])), blocked[best])
-            self._take_down(unit, losses[best])
+            losses = [self._losses([unit], wanted, table)[0] for _, wanted, table in self._columns]
+            yield Step(unit, tuple(self._told(losses)), blocked[best])
+            self._take_down(unit, losses)
 
     def _kind(self, unit: Unit) -> object:
         """Nodes without pods that cost the same are as good as each other: one of them is looked at."""
-        apart = unit.gangs or unit.budgets or unit.needs or len(unit.nodes) > 1
-        return unit.name if apart else self._cost(unit.nodes[0])
-
-    def _cost(self, number: int) -> object:
-        """What the loss of a node depends on."""
+        if unit.gangs or unit.budgets or unit.needs or len(unit.nodes) > 1:
+            return unit.name
+        (number,) = unit.nodes
         return self._shared[number], tuple(slots[number] for slots in self._different)
 
-    def _losses(self, unit: Unit, known: dict[object, list[int]]) -> list[int]:
-        """For each size at each level: slots that go with the unit. `known` are those of single nodes."""
-        key = self._cost(unit.nodes[0]) if len(unit.nodes) == 1 else unit.name
-        found = known.get(key)
-        if found is None:
-            found = known[key] = []
-            for _, depth, wanted, slots, counted in self._sizes:
-                taken: dict[tuple[str, ...], int] = {}
-                for number in unit.nodes:
-                    domain = self._paths[number][:depth]
-                    taken[domain] = taken.get(domain, 0) + slots[number]
-                found.append(sum(counted[d] // wanted - (counted[d] - count) // wanted for d, count in taken.items()))
-        return found
+    def _cheapest(self, units: list[Unit]) -> Unit:
+        """The one that costs the fewest slots of the largest size, then of the next."""
+        for (_, wanted, table), fitting in zip(self._columns, self._fitting, strict=True):
+            if fitting and len(units) > 1:
+                losses = self._losses(units, wanted, table)
+                least = min(losses)
+                units = [unit for unit, loss in zip(units, losses, strict=True) if loss == least]
+        return min(units, key=lambda unit: (sum(gang.gpus for gang in unit.gangs), unit.name))
+
+    def _losses(self, units: Iterable[Unit], wanted: int, table: int) -> list[int]:
+        """Slots of so many pods that go with each of the units."""
+        known, counted = self._parts[table], self._tables[table][2]
+        losses = []
+        for unit in units:
+            part = known.get(unit.name)
+            if part is None:
+                part = known[unit.name] = self._part(unit, table)
+            own, shared = part
+            loss = 0
+            for count in own:
+                loss += count // wanted
+            for domain, count in shared:
+                loss += counted[domain] // wanted - (counted[domain] - count) // wanted
+            losses.append(loss)
+        return losses
+
+    def _part(self, unit: Unit, table: int) -> "_Part":
+        """What the unit has of each domain; the same however much else is down."""
+        depth, slots, _ = self._tables[table]
+        taken: dict[Path, int] = {}
+        nodes: dict[Path, int] = {}
+        for number in unit.nodes:
+            domain = self._paths[number][:depth]
+            taken[domain] = taken.get(domain, 0) + slots[number]
+            nodes[domain] = nodes.get(domain, 0) + 1
+        own = [count for domain, count in taken.items() if count and nodes[domain] == self._members[domain]]
+        return own, [one for one in taken.items() if one[1] and nodes[one[0]] < self._members[one[0]]]
 
     def _blocked(self, unit: Unit) -> tuple[str, ...]:
         return tuple("/".join(key) for key, count in unit.budgets.items() if count > self._allowed.get(key, 0))
@@ -171,19 +206,16 @@ class DrainOrder:
     def _told(self, losses: Sequence[int]) -> Iterator[Loss]:
         """Each size at the narrowest level at which it loses slots."""
         told = set()
-        for (gpus, depth, *_), before, loss in zip(self._sizes, self._fitting, losses, strict=True):
+        for (gpus, _, table), before, loss in zip(self._columns, self._fitting, losses, strict=True):
             if loss and gpus not in told:
                 told.add(gpus)
-                yield Loss(gpus, self._levels[depth - 1], before, before - loss)
+                yield Loss(gpus, self._levels[self._tables[table][0] - 1], before, before - loss)
 
     def _take_down(self, unit: Unit, losses: Sequence[int]) -> None:
         self._fitting = [before - loss for before, loss in zip(self._fitting, losses, strict=True)]
-        done = set()
-        for _, depth, _, slots, counted in self._sizes:
-            if id(counted) not in done:  # sizes share them
-                done.add(id(counted))
-                for number in unit.nodes:
-                    counted[self._paths[number][:depth]] -= slots[number]
+        for depth, slots, counted in self._tables:
+            for number in unit.nodes:
+                counted[self._paths[number][:depth]] -= slots[number]
         for key, count in unit.budgets.items():
             self._allowed[key] = self._allowed.get(key, 0) - count
 
@@ -191,7 +223,3 @@ class DrainOrder:
 def _class(unit: Unit, blocked: Sequence[str]) -> tuple[bool, bool, bool]:
     """What counts before any slot."""
     return bool(blocked), not unit.needs, bool(unit.gangs)
-
-
-def _rank(unit: Unit, losses: Sequence[int]) -> tuple[object, ...]:
-    return losses, sum(gang.gpus for gang in unit.gangs), unit.name

@@ -9,7 +9,8 @@ level at which it has no choice does not count: where there is only one domain, 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations, islice
+from itertools import combinations
+from math import comb
 from typing import Final
 
 from toposcope.integrations.framework.constraints import Pods
@@ -159,14 +160,11 @@ class _Scorer:
         bound: int,
     ) -> int | None:
         """Tries every choice of domains with an exact packing, as long as that is little; else the bound."""
-        members: dict[Path, list[int]] = {}
-        for number, path in enumerate(self._capacity.paths):
-            members.setdefault(path[:depth], []).append(number)
+        members = self._capacity.members(depth)
         for count in range(bound, len(members) + 1):
-            choices = list(islice(combinations(members.values(), count), _MOST_CHOICES + 1))
-            if len(choices) > _MOST_CHOICES:
+            if comb(len(members), count) > _MOST_CHOICES:
                 return count
-            for choice in choices:
+            for choice in combinations(members.values(), count):
                 numbers = [number for domain in choice for number in domain]
                 if len(numbers) > _MOST_NODES or self._fit(view, kinds, numbers, freed):
                     return count

@@ -76,14 +76,14 @@ def whatif(
     for document in changes.admit:
         found, after = _admit(after, document, changes.admit)
         admitted += found
-    return WhatIf(before, _capacity(after, topology, gangs_of(after)), after, rehomed, tuple(admitted))
+    return WhatIf(before, _capacity(after, topology, gangs_of(after), before), after, rehomed, tuple(admitted))
 
 
 def relocated(
     before: Capacity, without: Snapshot, topology: str | None, gangs: Sequence[Gang], lost: Collection[str]
 ) -> tuple[tuple[Rehomed, ...], Snapshot]:
     """The gangs that lose pods (`NAMESPACE/NAME`), and the snapshot `without` them once they have found other nodes."""
-    rehomed = tuple(rehome(before, _capacity(without, topology, ()), gangs, frozenset(lost)))
+    rehomed = tuple(rehome(before, _capacity(without, topology, (), before), gangs, frozenset(lost)))
     moved = [pod for one in rehomed for pod in one.placed]
     names = {(pod.namespace, pod.name) for pod in moved}
     kept = tuple(pod for pod in without.pods or () if (pod.namespace, pod.name) not in names)
@@ -109,8 +109,8 @@ def vacated(
     return rehomed
 
 
-def _capacity(snapshot: Snapshot, topology: str | None, gangs: Iterable[Gang]) -> Capacity:
-    return Capacity(snapshot, select_scope(snapshot, topology), gangs)
+def _capacity(snapshot: Snapshot, topology: str | None, gangs: Iterable[Gang], before: Capacity) -> Capacity:
+    return Capacity(snapshot, select_scope(snapshot, topology), gangs, before)
 
 
 def _admit(
