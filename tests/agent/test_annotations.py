@@ -130,7 +130,7 @@ def test_a_bridge_that_is_badly_seated_shows_only_against_the_past(tmp_path: Pat
 def test_a_repaired_node_is_ok_again_and_its_baseline_survives_meanwhile(tmp_path: Path) -> None:
     machine = load_profile(BRIDGE)
     before = remembered(machine, tmp_path)
-    during = remembered(machine, tmp_path, Faults(links_down={0: None}), before)
+    during = remembered(machine, tmp_path, Faults(links_down={0: "all"}), before)
     assert during == before
     assert reasons(machine, tmp_path, Faults(), during) == ()
 

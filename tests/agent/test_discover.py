@@ -13,8 +13,7 @@ from toposcope.agent.describe import describe
 from toposcope.agent.labels import labels_for
 from toposcope.api.label_keys import PREFIX
 from toposcope.simulator.capture import machine_from_capture
-from toposcope.simulator.document import Section
-from toposcope.simulator.faults import FaultError, Faults, faults_from
+from toposcope.simulator.faults import Faults
 from toposcope.simulator.machine import Fabric as FabricAnswer
 from toposcope.simulator.profile import load_profile, profile_names
 from toposcope.topology.hardware import Fabric, State
@@ -56,7 +55,7 @@ def at(topology: Any, path: str) -> Any:
 def test_what_is_found_of_a_machine(row: Discovered, tmp_path: Path) -> None:
     newest = load_profile(row.profile)
     machine = changed(replace(newest, driver=row.driver or newest.driver), **row.first)
-    topology = discovered(machine, tmp_path, faults_from(Section(row.faults, row.case, FaultError)))
+    topology = discovered(machine, tmp_path, msgspec.convert(row.faults, Faults))
     for path, expected in row.found.items():
         found = at(topology, path)
         several = isinstance(found, list) and not isinstance(expected, list)

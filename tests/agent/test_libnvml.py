@@ -62,7 +62,7 @@ MACHINES = {name: (load_profile(name), Faults()) for name in profile_names()} | 
     "MIG": (changed(load_profile(A100), mig=("MIG-a", "MIG-b")), Faults()),
     "lost": (load_profile(MESH), Faults(lost=frozenset({2}))),
     "vanished": (load_profile(MESH), Faults(vanished=frozenset({2}))),
-    "links down": (load_profile(A100), Faults(links_down={0: None, 3: frozenset({1, 7})})),
+    "links down": (load_profile(A100), Faults(links_down={0: "all", 3: frozenset({1, 7})})),
     "fabric": (load_profile(TRAY), Faults(fabric={0: {"state": 2}, 1: {"clique": 7, "health_mask": 1}})),
     "no permission for a GPU": (load_profile(H200), Faults(calls=(CallFault("nvmlDeviceGetPciInfo", 4, gpu=1),))),
     **{f"init fails with {code}": (load_profile("t4-1"), Faults(init_error=code)) for code in (4, 9, 15, 18, 999)},

@@ -12,8 +12,7 @@ from tests.support.living_agent import Node
 from tests.support.tables import each_row
 from toposcope.api import label_keys
 from toposcope.kube.errors import ApiError, KubeError, UnreachableError
-from toposcope.simulator.document import Section
-from toposcope.simulator.faults import FaultError, Faults, faults_from
+from toposcope.simulator.faults import Faults
 from toposcope.simulator.profile import load_profile
 
 
@@ -123,7 +122,7 @@ def test_a_401_or_403_that_passes_is_retried_soon_and_one_that_stays_rarely(node
 
 def test_accept_degraded_makes_today_the_baseline(node: Node, tmp_path: Path) -> None:
     node.live(120)
-    node.faults = Faults(links_down={0: None})
+    node.faults = Faults(links_down={0: "all"})
     node.live(120)
     assert node.cluster.writes[-1].labels.known[label_keys.STATE] == "degraded"
     accepting = Node(node.machine, tmp_path, once=True, accept_degraded=True)
@@ -138,13 +137,13 @@ def test_accept_degraded_makes_today_the_baseline(node: Node, tmp_path: Path) ->
 
 def test_without_its_annotation_a_degraded_node_starts_a_new_baseline(node: Node) -> None:
     node.live(120)
-    node.faults = Faults(links_down={0: None})
+    node.faults = Faults(links_down={0: "all"})
     node.live(120)
     assert node.cluster.writes[-1].labels.known[label_keys.STATE] == "degraded"
     node.cluster.baseline = None  # as the next read of the Node finds it once somebody deleted it
     node.live(120)
     assert node.cluster.writes[-1].labels.known[label_keys.STATE] == "ok"
-    for faults, state in ((Faults(), "ok"), (Faults(links_down={0: None}), "degraded")):  # and learns again
+    for faults, state in ((Faults(), "ok"), (Faults(links_down={0: "all"}), "degraded")):  # and learns again
         node.faults = faults
         node.live(120)
         assert node.cluster.writes[-1].labels.known[label_keys.STATE] == state
@@ -210,7 +209,7 @@ def test_faults_change_only_their_labels_are_reported_and_heal(
     before = node.labels
     assert before["state"] == "ok"
     caplog.clear()
-    node.faults = faults_from(Section(row.faults, "faults", FaultError))
+    node.faults = msgspec.convert(row.faults, Faults)
     node.reason, node.failure = row.failure
     node.live(300)
     wanted = {**before, **row.follow, "state": row.state}

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import time
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -158,7 +158,7 @@ def test_the_series_of_a_lost_gpu_end(scraped: Scraped, tmp_path: Path) -> None:
 
 def test_dead_links_show_in_their_number_and_bandwidth(scraped: Scraped, tmp_path: Path) -> None:
     weak, dead, *_ = (gpu.function.address for gpu in load_profile("dgx-h200").gpus)
-    scraped.metrics.description = of("dgx-h200", tmp_path, Faults(links_down={0: frozenset({5}), 1: None}))
+    scraped.metrics.description = of("dgx-h200", tmp_path, Faults(links_down={0: frozenset({5}), 1: "all"}))
     for name, factor in (("gpu_nvlinks_active", 1), ("gpu_nvlink_bandwidth_bytes_per_second", 26_562e6)):
         values = scraped.by("gpu", name)
         assert (values[weak], values[dead]) == (17 * factor, 0)
@@ -206,7 +206,7 @@ def test_the_registration_state_of_each_gpu(scraped: Scraped, tmp_path: Path) ->
     """A node half registered and GPUs that disagree look alike on the node's own series only."""
     first, second, *_ = (gpu.function.address for gpu in load_profile("gb200-nvl72-tray").gpus)
 
-    def states(faults: dict[int, dict[str, int]]) -> tuple[str, ...]:
+    def states(faults: dict[int, Any]) -> tuple[str, ...]:
         scraped.metrics.description = of("gb200-nvl72-tray", tmp_path, Faults(fabric=faults))
         by_gpu = [scraped.by("state", "gpu_fabric_state", gpu=gpu) for gpu in (first, second)]
         return tuple(next(s for s, v in by.items() if v) for by in [scraped.by("state", "fabric_state"), *by_gpu])
@@ -228,7 +228,7 @@ def test_links_that_should_be_up(scraped: Scraped, tmp_path: Path) -> None:
         scraped.metrics.description = describe(loose, "n1", baseline)
         assert scraped.by("gpu", "gpu_nvlinks_active") == dict.fromkeys(gpus, 3)
         assert scraped.by("gpu", "gpu_nvlinks_expected") == dict.fromkeys(gpus, expected)
-    scraped.metrics.description = of("dgx-h200", tmp_path / "dgx", Faults(links_down={0: frozenset({5}), 1: None}))
+    scraped.metrics.description = of("dgx-h200", tmp_path / "dgx", Faults(links_down={0: frozenset({5}), 1: "all"}))
     assert set(scraped.by("gpu", "gpu_nvlinks_expected").values()) == {18}
 
 

@@ -11,7 +11,7 @@ from toposcope.api.controller_config import UnreadableError, read_config
 from toposcope.api.yaml_text import MAX_DEPTH, YamlSyntaxError, check_limits, compose, load, locate
 from toposcope.kube.config import load as load_kubeconfig
 from toposcope.kube.errors import ConfigError
-from toposcope.simulator.document import DocumentError, read_yaml
+from toposcope.simulator.document import DocumentError, read_document
 
 LAUGHS = b"\n".join(
     [b"a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
@@ -51,7 +51,7 @@ def test_harmless_aliases_and_braces_load_and_each_document_is_measured_alone() 
 READERS: dict[str, Callable[[Path], object]] = {
     "kubeconfig": lambda path: load_kubeconfig(str(path)),
     "configuration": lambda path: read_config(path.read_bytes(), str(path)),
-    "profile": lambda path: read_yaml(path, DocumentError),
+    "profile": lambda path: read_document(path, dict, DocumentError),
     "nodes": lambda path: compose(path.read_bytes()),
 }
 

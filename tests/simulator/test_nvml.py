@@ -10,7 +10,7 @@ from typing import Any
 import pynvml
 import pytest
 
-from toposcope.simulator.faults import CallFault, Faults, Misbehaviour
+from toposcope.simulator.faults import CallFault, Faults
 from toposcope.simulator.machine import Fabric, Machine, Remote
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
@@ -332,7 +332,7 @@ def test_a_dead_link_is_dead_at_both_ends() -> None:
 
 
 def test_a_gpu_thrown_out_of_the_switches_leaves_the_others_whole() -> None:
-    nvml = started("hgx-b200-8", Faults(links_down={2: None}))
+    nvml = started("hgx-b200-8", Faults(links_down={2: "all"}))
     gpus = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(8)]
     assert fields(nvml, gpus[2], SWITCH_LINKS, SPEED_COMMON) == [(0, 0), (pynvml.NVML_ERROR_NOT_SUPPORTED, 0)]
     assert fields(nvml, gpus[3], SWITCH_LINKS) == [(0, 18)]
@@ -350,9 +350,7 @@ def test_a_call_fails_for_one_gpu_or_for_all() -> None:
 
 def test_a_call_hangs_or_crashes() -> None:
     done: list[str] = []
-    faults = Faults(
-        calls=(CallFault("nvmlDeviceGetCount", Misbehaviour.HANG), CallFault("nvmlInit", Misbehaviour.CRASH))
-    )
+    faults = Faults(calls=(CallFault("nvmlDeviceGetCount", hang=True), CallFault("nvmlInit", crash=True)))
     nvml = started("t4-1", faults, hang=lambda: done.append("hung"), crash=lambda: done.append("crashed"))
     nvml.nvmlDeviceGetCount()
     assert done == ["crashed", "hung"]

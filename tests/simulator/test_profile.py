@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.paths import FIXTURES
 from tests.support.tables import each_case, each_row
-from toposcope.simulator.faults import CallFault, FaultError, Misbehaviour, load_faults
+from toposcope.simulator.faults import CallFault, FaultError, load_faults
 from toposcope.simulator.machine import Remote
 from toposcope.simulator.profile import ProfileError, load_profile, profile_names
 
@@ -79,7 +79,7 @@ def test_faults_come_with_a_profile_or_from_a_file(tmp_path: Path) -> None:
     profile = tmp_path / "bench.yaml"
     profile.write_text(GOOD + "faults:\n" + "".join(f"  {line}\n" for line in text.splitlines()))
     assert load_profile(profile).faults == faults
-    assert faults.calls == (CallFault("nvmlDeviceGetName", 15, 1), CallFault("nvmlDeviceGetCount", Misbehaviour.HANG))
+    assert faults.calls == (CallFault("nvmlDeviceGetName", 15, 1), CallFault("nvmlDeviceGetCount", hang=True))
     assert (faults.link_down(0, 3), faults.link_down(0, 2), faults.link_down(1, 2)) == (True, False, True)
 
 

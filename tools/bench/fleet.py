@@ -1,4 +1,4 @@
-"""What 100,000 agents and their controllers ask of one API server: computed from the code's constants, then replayed.
+"""What 100,000 agents and their controllers ask of one API server, replayed.
 
 Three moments: at rest; at a roll-out in which every agent starts within a given time; and after an hour in which the
 API server was away. The replay runs the production loop and publisher of a sample of agents under one clock of their
@@ -13,14 +13,13 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from math import ceil, floor
 from typing import Any, Final, cast
 
 import msgspec
 
 from tools.bench.agent import Site, site_with
 from tools.bench.machine import make
-from tools.bench.report import Figure, Peer, Sample, Target
+from tools.bench.report import Figure, Sample, Target
 from tools.bench.workspace import MeasurementError, scratch
 from toposcope.agent.loop import RESYNC_FACTOR, RESYNC_SECONDS, RETRY_FACTOR, Agent
 from toposcope.agent.metrics import AgentMetrics
@@ -44,67 +43,6 @@ _WATCHES: Final = 12
 """What a controller follows at most: nodes, topologies, CRDs, four published kinds and the kinds of workloads."""
 _GROUPS: Final = 9
 """Requests of one look at discovery."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """Requests a second of a whole fleet."""
-
-    reads: float
-    writes: float
-
-
-def turns_to_resync(interval: float) -> dict[int, float]:
-    """After how many turns of `interval` seconds an agent reads its Node again, each with its probability.
-
-    It looks at the clock when it turns, so the time that chance gives is rounded up to whole turns.
-    """
-    low, high = (RESYNC_SECONDS * factor / interval for factor in RESYNC_FACTOR)
-    shares = {
-        turns: (min(turns, high) - max(turns - 1, low)) / (high - low)
-        for turns in range(floor(low) + 1, ceil(high) + 1)
-    }
-    return {turns: share for turns, share in shares.items() if share > 0}
-
-
-def at_rest(agents: int, interval: float) -> Rates:
-    """Every agent reads its Node at each resync; nothing is written."""
-    mean = interval * sum(turns * share for turns, share in turns_to_resync(interval).items())
-    return Rates(agents / mean, 0.0)
-
-
-def at_roll_out(agents: int, starting: float, spread: float) -> Rates:
-    """All agents start evenly over `starting` seconds, read at once, and write after a random part of `spread`.
-
-    How many write in a second is at most what the longer of the two times lets through.
-    """
-    return Rates(agents / starting, agents / max(starting, spread))
-
-
-def after_outage(agents: int, interval: float) -> Rates:
-    """Agents that have failed for long try again after `interval` times a random factor, and no slower.
-
-    While the server is away, and in the first seconds in which it is back, they come at the rate of those pauses; all
-    of them are back within one interval. Nothing is written where nothing has changed.
-    """
-    return Rates(agents / (interval * _mean(RETRY_FACTOR)), 0.0)
-
-
-def echo_of_outage(agents: int, interval: float) -> Rates:
-    """Who came back together reads again one resync later: the same wave, parted among the turns in which that is."""
-    return Rates(after_outage(agents, interval).reads * max(turns_to_resync(interval).values()), 0.0)
-
-
-def of_controllers(replicas: int) -> Rates:
-    """The leader renews its Lease, the others read it; each of them renews its watches; the leader asks discovery."""
-    timing = Timing()
-    followers = (replicas - 1) / (timing.retry * _mean((1.0, 1.0 + SPREAD)))
-    watches = replicas * _WATCHES / (WATCH_SECONDS * _mean(WATCH_FACTOR))
-    return Rates(followers + watches + replicas * _GROUPS / LOOK_SECONDS, 1 / timing.retry)
-
-
-def _mean(span: tuple[float, float]) -> float:
-    return sum(span) / 2
 
 
 @dataclass(slots=True)
@@ -208,68 +146,49 @@ def _options(node: str, *flags: str) -> Options:
 
 
 def fleet_figures(*, quick: bool) -> Iterator[Figure]:
-    """Requests a second of 100,000 agents in each moment, computed, beside the replay of 1,000 (300 when quick)."""
+    """Requests a second of 100,000 agents in each moment, as 1,000 (300 when quick) make them."""
     sample = 300 if quick else _SAMPLE
     with scratch() as folder:
         fleet = Fleet(make("dgx-h200", folder).raw, sample, _ROLLOUT)
-    scale = FLEET / sample
-    server = fleet.server
+    server, scale = fleet.server, FLEET / sample
+
+    def rate(name: str, counts: Counter[int], start: float, end: float) -> Figure:
+        asked = scale * sum(count for second, count in counts.items() if start <= second < end) / (end - start)
+        return Figure(f"{FLEET:,} agents, {name}", Sample((asked,), ""))
 
     fleet.until(_ROLLOUT + fleet.spread + 1)
     if sum(server.writes.values()) < sample:
         raise MeasurementError(f"{sum(server.writes.values())} of {sample} agents wrote their labels")
-    start = at_roll_out(FLEET, _ROLLOUT, fleet.spread)
-    what = f"{FLEET:,} agents"
     ours = f"all start within {_ROLLOUT:.0f} s"
-    yield _figure(f"{what}, {ours}, reads /s", start.reads, scale * _mean_of(server.reads, 0, _ROLLOUT))
-    fully = _mean_of(server.writes, fleet.spread, _ROLLOUT)
-    yield _figure(f"{what}, {ours}, writes /s at most", start.writes, scale * fully)
+    yield rate(f"{ours}, reads /s", server.reads, 0, _ROLLOUT)
+    yield rate(f"{ours}, writes /s at most", server.writes, fleet.spread, _ROLLOUT)
     yield Figure("  requests of one agent until it is labelled", Sample((sum(server.tried.values()) / sample,), ""))
 
     fleet.until(3 * _HOUR)  # by then nobody moves with the others any more
     server.forget()
     fleet.until(4 * _HOUR)
-    rest = at_rest(FLEET, fleet.interval)
-    yield _figure(f"{what}, at rest, reads /s", rest.reads, scale * _mean_of(server.reads, 3 * _HOUR, 4 * _HOUR))
-    yield _figure(f"{what}, at rest, writes /s", rest.writes, scale * sum(server.writes.values()) / _HOUR)
+    yield rate("at rest, reads /s", server.reads, 3 * _HOUR, 4 * _HOUR)
+    yield rate("at rest, writes /s", server.writes, 3 * _HOUR, 4 * _HOUR)
 
     server.away = True
     server.forget()
     fleet.until(5 * _HOUR)
-    gone = after_outage(FLEET, fleet.interval)
-    late = scale * _mean_of(server.tried, 4.5 * _HOUR, 5 * _HOUR)
-    yield _figure(f"{what}, API server away for an hour, tries /s", gone.reads, late)
+    yield rate("API server away for an hour, tries /s", server.tried, 4.5 * _HOUR, 5 * _HOUR)
     server.away = False
     server.forget()
-    back = 5 * _HOUR
+    back, wave = 5 * _HOUR, fleet.interval * RETRY_FACTOR[0]
     fleet.until(back + 2 * RESYNC_SECONDS)
-    yield _figure(
-        f"{what}, it is back, reads /s in the first 30 s",
-        gone.reads,
-        scale * _mean_of(server.reads, back, back + fleet.interval * RETRY_FACTOR[0]),
-    )
-    yield Figure(
-        "  seconds until all have read their Node",
-        Sample((max(second for second in server.reads if second < back + RESYNC_SECONDS / 2) - back + 1,), "s"),
-    )
-    again = back + fleet.interval * min(turns_to_resync(fleet.interval))
-    yield _figure(
-        f"{what}, one resync later, reads /s at most",
-        echo_of_outage(FLEET, fleet.interval).reads,
-        scale * _mean_of(server.reads, again, again + fleet.interval * RETRY_FACTOR[0]),
-    )
-    yield _figure(f"{what}, after the outage, writes /s", gone.writes, scale * sum(server.writes.values()) / _HOUR)
-    pair = of_controllers(2)
-    yield Figure("2 controllers, reads /s, watches begun and Leases read included", Sample((pair.reads,), ""))
-    yield Figure("2 controllers, writes /s (the Lease)", Sample((pair.writes,), ""))
-
-
-def _figure(name: str, computed: float, replayed: float) -> Figure:
-    return Figure(name, Sample((computed,), ""), None, (Peer("replayed", Sample((replayed,), "")),))
-
-
-def _mean_of(counts: Counter[int], start: float, end: float) -> float:
-    return sum(count for second, count in counts.items() if start <= second < end) / (end - start)
+    yield rate("it is back, reads /s in the first 30 s", server.reads, back, back + wave)
+    all_back = max(second for second in server.reads if second < back + RESYNC_SECONDS / 2) - back + 1
+    yield Figure("  seconds until all have read their Node", Sample((all_back,), "s"))
+    again = back + fleet.interval * (int(RESYNC_SECONDS * RESYNC_FACTOR[0] / fleet.interval) + 1)
+    yield rate("one resync later, reads /s at most", server.reads, again, again + wave)
+    yield rate("after the outage, writes /s", server.writes, back, back + 2 * RESYNC_SECONDS)
+    timing, middle = Timing(), sum(WATCH_FACTOR) / 2
+    # The leader renews its Lease, the other reads it; both renew their watches and ask discovery.
+    reads = 1 / (timing.retry * (1 + SPREAD / 2)) + 2 * (_WATCHES / (WATCH_SECONDS * middle) + _GROUPS / LOOK_SECONDS)
+    yield Figure("2 controllers, reads /s, watches begun and Leases read included", Sample((reads,), ""))
+    yield Figure("2 controllers, writes /s (the Lease)", Sample((1 / timing.retry,), ""))
 
 
 # One agent: an hour at rest, and an hour beside a link that flaps. The API server is a real process.

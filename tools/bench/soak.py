@@ -11,17 +11,14 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
-from math import sqrt
 from pathlib import Path
-from statistics import linear_regression
 from typing import Any, Final
 
 from tools.bench.churn import JOBSET_CRD, STEPS, Churn, call
 from tools.bench.machine import Machine, make
 from tools.bench.report import Figure, Sample, Target
 from tools.bench.workspace import CRDS, MeasurementError, Program, account, pod_environment, program, scratch, tls
+from tools.growth import Slack, Trend, growing, trend
 from toposcope.api.label_keys import GPUS, HOSTNAME
 from toposcope.kube.requests import NODES
 from toposcope.simulator.apiserver import EmbeddedApiServer
@@ -171,68 +168,6 @@ def _killed(_server: EmbeddedApiServer, running: Program, _machine: Machine) -> 
         os.kill(worker, signal.SIGKILL)
         well += running.ask("turns", 1)
     return well + int(running.ask("turns", 1))
-
-
-# The verdict: whether something grows, in looks at equal distances under a load that repeats itself.
-_CERTAIN: Final = 3.0
-"""A slope counts from so many times its own standard error on."""
-_FEWEST: Final = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Slack:
-    """By how much a series may rise from its first value to its last before anybody minds."""
-
-    absolute: float
-    share: float
-    """Of the mean."""
-
-    def allowed(self, series: Sequence[float]) -> float:
-        """In the unit of the series."""
-        return max(self.absolute, self.share * sum(series) / len(series))
-
-
-@dataclass(frozen=True, slots=True)
-class Trend:
-    """A straight line through a series, by least squares."""
-
-    slope: float
-    """From one look to the next."""
-    error: float
-    """Standard error of the slope."""
-    rise: float
-    """Over the whole series."""
-
-
-def trend(series: Sequence[float]) -> Trend:
-    """Raises ValueError for a series too short to have one."""
-    count = len(series)
-    if count < _FEWEST:
-        raise ValueError(f"{count} looks are too few to tell a trend: at least {_FEWEST} are needed")
-    slope, start = linear_regression(range(count), series)
-    rest = sum((value - start - slope * i) ** 2 for i, value in enumerate(series))
-    spread = sum((i - (count - 1) / 2) ** 2 for i in range(count))
-    return Trend(slope, sqrt(rest / (count - 2) / spread), slope * (count - 1))
-
-
-def grows(series: Sequence[float], slack: Slack) -> bool:
-    """Whether it rises by more than `slack`, more than chance explains, and without ever coming back.
-
-    The last: the least of its last third is more than the most of its first. What rises once and stays, as a cache
-    that fills up, rises in a third at most.
-    """
-    line = trend(series)
-    third = len(series) // 3
-    apart = min(series[-third:]) > max(series[:third])
-    late = sum(after > before for before, after in pairwise(series[third:])) > 1
-    return line.rise > slack.allowed(series) and line.slope > _CERTAIN * line.error and apart and late
-
-
-def growing(looks: Sequence[Mapping[str, float]], slack: Slack) -> dict[str, Trend]:
-    """Every name whose number grows from look to look; where a look lacks it, it is 0."""
-    names = sorted({name for look in looks for name in look})
-    series = {name: [look.get(name, 0.0) for look in looks] for name in names}
-    return {name: trend(values) for name, values in series.items() if grows(values, slack)}
 
 
 _MIB: Final = 1 << 20

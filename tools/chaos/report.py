@@ -48,12 +48,10 @@ def _invariants(outcomes: Sequence[Outcome], checks: Mapping[str, int]) -> list[
 
 def _processes(trends: Sequence[Trend], speeds: Mapping[str, float], seconds: float) -> list[list[str]]:
     """One row a process that lived long enough: what it held at first and in the end."""
-    units = ("memory", "descriptors", "threads", "maps")
     rows = [["process", "hours on its clock", "rests", "memory, MiB", "descriptors", "threads", "maps"]]
-    for at in range(0, len(trends), len(units)):
-        group = {trend.what: trend for trend in trends[at : at + len(units)]}
-        first = next(iter(group.values()))
-        hours = first.rests / max(trend.rests for trend in trends) * seconds * speeds[first.program] / 3600
-        changes = (f"{group[unit].first:.0f} → {group[unit].last:.0f}" for unit in units)
-        rows.append([first.program, f"{hours:.1f}", str(first.rests), *changes])
+    most = max((len(trend.values) for trend in trends), default=0)
+    for memory, *others in zip(*[iter(trends)] * 4, strict=True):
+        rests = len(memory.values)
+        hours = rests / most * seconds * speeds[memory.program] / 3600
+        rows.append([memory.program, f"{hours:.1f}", str(rests), *map(str, (memory, *others))])
     return rows

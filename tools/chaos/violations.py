@@ -6,6 +6,7 @@ from statistics import median
 from typing import Final
 
 from tools.chaos.processes import Program, Size
+from tools.growth import Slack, grows
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +66,22 @@ class Findings:
 
 
 _ALLOWED: Final = {"memory": 12.0, "descriptors": 6, "threads": 4, "maps": 60}
-"""Growth from the first third of the rests to the last that is no leak: caches that fill, a watch more or less."""
+"""Growth over all rests that is no leak: caches that fill, a watch more or less."""
 _FEWEST: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """What one process held at its first rests and at its last ones."""
+    """What one process held at each of its rests."""
 
     program: str
     what: str
-    first: float
-    last: float
-    rests: int
+    values: tuple[float, ...]
+
+    def __str__(self) -> str:
+        """From the first third of the rests to the last."""
+        part = len(self.values) // 3
+        return f"{median(self.values[:part]):.0f} → {median(self.values[-part:]):.0f}"
 
 
 class Leaks:
@@ -94,19 +98,16 @@ class Leaks:
 
     def trends(self) -> list[Trend]:
         """How sizes developed, of every process that was seen often enough."""
-        trends = []
-        for (name, _), sizes in self._sizes.items():
-            part = len(sizes) // 3
-            if len(sizes) >= _FEWEST:
-                for field in fields(Size):
-                    values = [getattr(size, field.name) for size in sizes]
-                    trends.append(Trend(name, field.name, median(values[:part]), median(values[-part:]), len(values)))
-        return trends
+        return [
+            Trend(name, field.name, tuple(getattr(size, field.name) for size in sizes))
+            for (name, _), sizes in self._sizes.items()
+            if len(sizes) >= _FEWEST
+            for field in fields(Size)
+        ]
 
     def judge(self, findings: Findings) -> None:
         """Take down what grew."""
         for trend in self.trends():
             findings.checked("leaks")
-            if trend.last - trend.first > _ALLOWED[trend.what]:
-                text = f"{trend.program}: {trend.what} from {trend.first:.0f} to {trend.last:.0f}"
-                findings.add("leaks", f"{text} in {trend.rests} rests")
+            if grows(trend.values, Slack(_ALLOWED[trend.what])):
+                findings.add("leaks", f"{trend.program}: {trend.what} {trend} in {len(trend.values)} rests")

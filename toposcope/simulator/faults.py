@@ -14,46 +14,47 @@ A fault file is YAML; every field is optional:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
-from typing import Final
+from typing import Literal
 
-from toposcope.simulator.document import DocumentError, Section, read_yaml
+import msgspec
 
-_FABRIC_FIELDS: Final = ("state", "status", "clique", "health_mask", "health_summary")
+from toposcope.simulator.document import DocumentError, Number, Part, read_document
+
+LinksByGpu = Mapping[Number, frozenset[Number] | Literal["all"]]
+"""GPU to some of its links."""
+_FabricField = Literal["state", "status", "clique", "health_mask", "health_summary"]
 
 
 class FaultError(DocumentError):
     """A fault description that cannot be used; the message names the field and the fix."""
 
 
-class Misbehaviour(Enum):
-    """Ways of not answering at all."""
-
-    HANG = "hang"
-    CRASH = "crash"
-
-
-@dataclass(frozen=True, slots=True)
-class CallFault:
-    """One NVML function that goes wrong: `outcome` is an NVML error code or a way of not answering."""
+class CallFault(Part):
+    """One NVML function that goes wrong, for one GPU or for every one: by an NVML error, or by not answering at all."""
 
     call: str
-    outcome: int | Misbehaviour
-    gpu: int | None = None
+    error: Number | None = None
+    gpu: Number | None = None
+    hang: bool = False
+    crash: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise ValueError unless it is told in one way how the call goes wrong."""
+        if (self.error is not None) + self.hang + self.crash != 1:
+            raise ValueError("give exactly one of `error: <NVML code>`, `hang: true`, `crash: true`")
 
 
-@dataclass(frozen=True, slots=True)
-class Faults:
+class Faults(Part):
     """The faults of one machine. GPU numbers are positions in `Machine.gpus`."""
 
-    init_error: int | None = None
-    lost: frozenset[int] = frozenset()
-    vanished: frozenset[int] = frozenset()
-    links_down: Mapping[int, frozenset[int] | None] = field(default_factory=dict)
-    """GPU to its dead links; None: all of them."""
-    fabric: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    init_error: Number | None = None
+    lost: frozenset[Number] = frozenset()
+    vanished: frozenset[Number] = frozenset()
+    links_down: LinksByGpu = msgspec.field(default_factory=dict)
+    fabric: Mapping[Number, Mapping[Literal["state", "status", "clique", "health_mask", "health_summary"], Number]] = (
+        msgspec.field(default_factory=dict)
+    )
     """GPU to the fields of `machine.Fabric` that differ."""
     calls: tuple[CallFault, ...] = ()
 
@@ -63,57 +64,16 @@ class Faults:
         called = {fault.gpu for fault in self.calls if fault.gpu is not None}
         return self.lost | self.vanished | called | set(self.links_down) | set(self.fabric)
 
-    def outcome(self, call: str, gpu: int | None) -> int | Misbehaviour | None:
+    def of(self, call: str, gpu: int | None) -> CallFault | None:
         """What goes wrong when `call` is made for a GPU (None: for no GPU in particular)."""
-        return next((fault.outcome for fault in self.calls if fault.call == call and fault.gpu in (None, gpu)), None)
+        return next((fault for fault in self.calls if fault.call == call and fault.gpu in (None, gpu)), None)
 
     def link_down(self, gpu: int, link: int) -> bool:
         """Whether this end of a link is dead."""
         dead = self.links_down.get(gpu, frozenset())
-        return dead is None or link in dead
+        return dead == "all" or link in dead
 
 
 def load_faults(path: Path) -> Faults:
     """Read a fault file. Raises FaultError, FileNotFoundError."""
-    return faults_from(Section(read_yaml(path, FaultError), path.name, FaultError))
-
-
-def faults_from(section: Section) -> Faults:
-    """The faults that a section of a document describes. Raises the section's kind of error."""
-    fabric: dict[int, dict[str, int]] = {}
-    for gpu, value in section.by_number("fabric").items():
-        inner = section.inner(value, f"fabric.{gpu}")
-        fabric[gpu] = {name: inner.integer(name) for name in _FABRIC_FIELDS if name in inner}
-        inner.finish()
-    faults = Faults(
-        init_error=section.integer("init_error") if "init_error" in section else None,
-        lost=frozenset(section.integers("lost")),
-        vanished=frozenset(section.integers("vanished")),
-        links_down=links_by_gpu(section, "links_down"),
-        fabric=fabric,
-        calls=tuple(_call_fault(inner) for inner in section.sections("calls")),
-    )
-    section.finish()
-    return faults
-
-
-def links_by_gpu(section: Section, name: str) -> dict[int, frozenset[int] | None]:
-    """A field that maps GPU numbers to lists of link numbers, or to `all`: that is None here."""
-    dead: dict[int, frozenset[int] | None] = {}
-    for gpu, links in section.by_number(name).items():
-        if links != "all" and not (isinstance(links, list) and all(type(link) is int for link in links)):
-            raise section.error(f"{name}.{gpu}", f"is {links!r}, write a list of link numbers or `all`")
-        dead[gpu] = None if links == "all" else frozenset(links)
-    return dead
-
-
-def _call_fault(section: Section) -> CallFault:
-    call = section.text("call")
-    gpu = section.integer("gpu") if "gpu" in section else None
-    outcomes: list[int | Misbehaviour] = [way for way in Misbehaviour if section.boolean(way.value, default=False)]
-    if "error" in section:
-        outcomes.append(section.integer("error"))
-    if len(outcomes) != 1:
-        raise section.error("error", "give exactly one of `error: <NVML code>`, `hang: true`, `crash: true`")
-    section.finish()
-    return CallFault(call, outcomes[0], gpu)
+    return read_document(path, Faults, FaultError)

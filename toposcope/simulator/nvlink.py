@@ -1,10 +1,11 @@
 """NVLink wiring: which port of which GPU is connected to what."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from toposcope.errors import ToposcopeError
+from toposcope.simulator.faults import LinksByGpu
 from toposcope.simulator.machine import NvLink, Remote
 
 ARCHITECTURES: Final = {
@@ -41,8 +42,8 @@ class Wiring:
     """Links of each GPU into its CPU."""
     ports: int = 0
     """Link ports of each GPU when more than are wired; the rest are inactive."""
-    inactive: Mapping[int, frozenset[int] | None] = field(default_factory=dict)
-    """GPU to its dead links, None: all. The far end of a direct link is dead too."""
+    inactive: LinksByGpu = field(default_factory=dict)
+    """GPU to its dead links. The far end of a direct link is dead too."""
 
 
 def wire(wiring: Wiring, gpus: Sequence[str], switches: Sequence[str]) -> list[tuple[NvLink, ...]]:
@@ -66,9 +67,9 @@ def wire(wiring: Wiring, gpus: Sequence[str], switches: Sequence[str]) -> list[t
             raise WiringError(f"links: {len(own)} are wired but each GPU has {wiring.ports} ports; raise `links`")
         own.extend([NvLink(Remote.UNKNOWN, active=False)] * (wiring.ports - len(own)))
     for gpu, dead in wiring.inactive.items():
-        if gpu >= len(gpus) or (dead and max(dead) >= len(links[gpu])):
+        if gpu >= len(gpus) or (dead and dead != "all" and max(dead) >= len(links[gpu])):
             raise WiringError(f"inactive: GPU {gpu} has no such link or does not exist")
-        for number in range(len(links[gpu])) if dead is None else dead:
+        for number in range(len(links[gpu])) if dead == "all" else dead:
             _cut(links, gpus, gpu, number)
     return [tuple(own) for own in links]
 

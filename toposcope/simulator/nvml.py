@@ -18,7 +18,7 @@ from typing import Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar, cast
 
 import pynvml
 
-from toposcope.simulator.faults import Misbehaviour, load_faults
+from toposcope.simulator.faults import load_faults
 from toposcope.simulator.machine import Ancestor, Fabric, Gpu, Machine, NvLink, Remote, ancestor
 from toposcope.topology.pci import normal_address
 
@@ -119,13 +119,12 @@ class SimulatedNvml:
             self._reach(gpu)
 
     def _suffer(self, call: str, gpu: int | None) -> None:
-        outcome = self.faults.outcome(call, gpu)
-        if isinstance(outcome, int):
-            raise pynvml.NVMLError(outcome)
-        if outcome is Misbehaviour.HANG:
-            self._hang()
-        elif outcome is Misbehaviour.CRASH:
-            self._crash()
+        fault = self.faults.of(call, gpu)
+        if fault is None:
+            return
+        if fault.error is not None:
+            raise pynvml.NVMLError(fault.error)
+        (self._hang if fault.hang else self._crash)()
 
     def _reach(self, gpu: int) -> None:
         if gpu in self.faults.lost | self.faults.vanished:

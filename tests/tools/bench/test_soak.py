@@ -1,79 +1,15 @@
-"""What a soak is made of: the life of the cluster, and the verdict."""
+"""The verdict of a soak."""
 
 import random
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tools.bench.churn import JOBSET_CRD, STEPS, Churn, call
 from tools.bench.report import Figure
-from tools.bench.soak import hourly, kind, verdict
-from tools.bench.workspace import MeasurementError
-from toposcope.kube.requests import NODES
-from toposcope.simulator import manifests
-from toposcope.simulator.apiserver import EmbeddedApiServer
+from tools.bench.soak import verdict
 
 HOURS = 24
-
-
-@pytest.fixture(scope="module")
-def lived() -> Iterator[tuple[EmbeddedApiServer, Churn, list[int]]]:
-    """A small cluster after an hour, and how many nodes it had after each step."""
-    with EmbeddedApiServer(history=100) as server:
-        server.load([manifests.cluster_topology_crd(), JOBSET_CRD])
-        churn = Churn(server, 100, random.Random(1), beats=1)
-        counts = []
-        for step in range(STEPS):
-            churn.step(0, step)
-            counts.append(churn.nodes)
-        yield server, churn, counts
-
-
-def test_as_many_nodes_as_before_after_an_hour(lived: tuple[EmbeddedApiServer, Churn, list[int]]) -> None:
-    server, churn, counts = lived
-    assert counts[0] == counts[-1] == churn.nodes == 100
-    assert min(counts) < 100  # a rack was gone
-    assert len(server.store.collection("nodes").objects) == 100
-
-
-def test_others_than_before(lived: tuple[EmbeddedApiServer, Churn, list[int]]) -> None:
-    server, _, _ = lived
-    names = {name for _, name in server.store.collection("nodes").objects}
-    assert 0 < sum(name.startswith("gpu-new-") for name in names) <= STEPS // 4
-
-
-def test_workloads_come_and_go(lived: tuple[EmbeddedApiServer, Churn, list[int]]) -> None:
-    server, _, _ = lived
-    assert len(server.store.collection("jobsets.jobset.x-k8s.io").objects) == 20
-
-
-def test_what_a_server_refuses_is_no_life(lived: tuple[EmbeddedApiServer, Churn, list[int]]) -> None:
-    server, _, _ = lived
-    with pytest.raises(MeasurementError, match="POST /api/v1/nodes"):
-        call(server, "POST", NODES, {"kind": "Node", "apiVersion": "v1", "metadata": {}})
-
-
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        ("/api/v1/nodes", "nodes"),
-        ("/api/v1/nodes/a", "nodes"),
-        ("/apis/gpu.topology/v1alpha1/clustertopologies/cluster/status", "clustertopologies/status"),
-        ("/apis/coordination.k8s.io/v1/namespaces/toposcope-system/leases/a", "leases"),
-        ("/apis/grove.io/v1alpha1", "discovery"),
-        ("/apis", "discovery"),
-    ],
-)
-def test_requests_are_counted_by_kind(path: str, name: str) -> None:
-    assert kind(path) == name
-
-
-def test_requests_of_an_hour_are_those_since_the_last() -> None:
-    before = Counter({("GET", "/api/v1/nodes/a"): 2})
-    after = Counter({("GET", "/api/v1/nodes/a"): 3, ("GET", "/api/v1/nodes/b"): 1, ("PATCH", "/api/v1/nodes/b"): 1})
-    assert hourly(before, after) == {"GET nodes": 2.0, "PATCH nodes": 1.0}
 
 
 def looks(grow: Callable[[dict[str, Any], dict[str, float], int], None]) -> list[Figure]:

@@ -1,163 +1,108 @@
 """The proxy before a server that answers over TLS."""
 
-import contextlib
 import http.client
-import json
 import ssl
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tools.apiserver.certificates import Certificates, make_certificates
+from tools.apiserver.client import HttpClient
 from tools.chaos.proxy import Mode, Proxy, ProxyThread
+from toposcope.simulator.apiserver import EmbeddedApiServer, Tls
 
-LONG = "x" * 5_000
-
-
-class Upstream(BaseHTTPRequestHandler):
-    """Answers /long with a long line, anything else with its path; keeps connections."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        body = (LONG if self.path == "/long" else self.path).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Nobody reads it."""
+LONG = "/openapi/v3/api/v1"
 
 
-class Client:
-    """One kept connection through the proxy."""
-
-    def __init__(self, port: int, certificates: Certificates, timeout: float = 20.0) -> None:
-        context = ssl.create_default_context(cafile=certificates.ca)
-        self.connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=timeout)
-        self._responses: list[http.client.HTTPResponse] = []
-
-    def get(self, path: str = "/") -> http.client.HTTPResponse:
-        self.connection.request("GET", path)
-        self._responses.append(self.connection.getresponse())
-        return self._responses[-1]
-
-    def close(self) -> None:
-        """Close the connection, and responses that took it over because the server ended it."""
-        for response in self._responses:
-            response.close()
-        self.connection.close()
-
-    def body(self, path: str = "/") -> bytes:
-        return self.get(path).read()
-
-
+@dataclass
 class Place:
-    """A proxy, and clients of it."""
+    """A proxy, and clients of it that keep their connections."""
 
-    def __init__(self, thread: ProxyThread, proxy: Proxy, certificates: Certificates) -> None:
-        self.proxy = proxy
-        self._thread = thread
-        self._certificates = certificates
-        self.clients: list[Client] = []
+    thread: ProxyThread
+    proxy: Proxy
+    certificates: Certificates
+    clients: list[HttpClient] = field(default_factory=list)
 
     def switch(self, mode: Mode) -> None:
-        self._thread.switch(self.proxy, mode)
+        self.thread.switch(self.proxy, mode)
 
-    def client(self, **more: Any) -> Client:
-        self.clients.append(Client(self.proxy.port, self._certificates, **more))
+    def client(self, timeout: float = 20.0) -> HttpClient:
+        self.clients.append(HttpClient(f"https://127.0.0.1:{self.proxy.port}", self.certificates.ca, timeout))
         return self.clients[-1]
+
+    def used_client(self, timeout: float = 20.0) -> HttpClient:
+        """One whose connection has carried a request."""
+        client = self.client(timeout)
+        assert client.request("GET", "/version").code == 200
+        return client
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    certificates = make_certificates(tmp_path)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificates.certificate, certificates.key)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Upstream)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    with ProxyThread() as proxies:
-        made = Place(proxies, proxies.add(("127.0.0.1", server.server_address[1]), certificates), certificates)
+    files = make_certificates(tmp_path)
+    with EmbeddedApiServer(tls=Tls(files.certificate, files.key, files.ca)) as server, ProxyThread() as proxies:
+        address = "127.0.0.1", int(server.url.rpartition(":")[2])
+        made = Place(proxies, proxies.add(address, files), files)
         yield made
         for client in made.clients:
             client.close()
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
-def test_it_passes_on_what_comes_over_one_connection(place: Place) -> None:
-    client = place.client()
-    assert [client.body(path) for path in ("/a", "/b")] == [b"/a", b"/b"]
+def test_it_passes_on_what_comes(place: Place) -> None:
+    client = place.used_client()
+    assert "paths" in client.request("GET", LONG).body
     assert place.proxy.cuts == 0
+    place.switch(Mode.SLOW)
+    assert "paths" in client.request("GET", LONG).body
 
 
 def test_it_cuts_in_the_middle(place: Place) -> None:
-    client = place.client()
-    assert client.body("/a") == b"/a"
+    client = place.used_client()
     place.switch(Mode.CUT)
-    arrived = b""
-    with contextlib.suppress(OSError, http.client.HTTPException):  # it depends on where the middle was
-        arrived = client.body("/long")
-    assert len(arrived) < len(LONG)
+    # It depends on where the middle was.
+    with pytest.raises((OSError, http.client.HTTPException)):
+        client.request("GET", LONG)
     assert place.proxy.cuts == 1
     place.switch(Mode.PASS)
-    assert place.client().body("/b") == b"/b"
+    place.used_client()
 
 
 def test_it_throttles_new_requests_also_on_a_kept_connection(place: Place) -> None:
-    client = place.client()
-    client.body("/a")
+    client = place.used_client()
     place.switch(Mode.THROTTLE)
-    answer = client.get("/b")
-    assert (answer.status, answer.getheader("Retry-After")) == (429, "1")
-    assert json.loads(answer.read())["reason"] == "TooManyRequests"
-    assert place.client().get("/c").status == 429
+    for asked in (client, place.client()):
+        answer = asked.request("GET", "/version")
+        assert (answer.code, answer.headers["Retry-After"]) == (429, "1")
+        assert answer.body["reason"] == "TooManyRequests"
 
 
-def test_it_refuses_what_is_open_and_what_comes(place: Place) -> None:
-    client = place.client()
-    client.body("/a")
+def test_it_refuses_what_comes(place: Place) -> None:
     place.switch(Mode.REFUSE)
-    with pytest.raises((OSError, http.client.HTTPException)):
-        client.body("/b")
     with pytest.raises((ConnectionError, ssl.SSLError)):
-        place.client().body("/c")
+        place.client().request("GET", "/version")
 
 
 def test_a_silent_connection_never_speaks_again_and_a_new_one_does(place: Place) -> None:
-    client = place.client(timeout=0.3)
-    client.body("/a")
+    client = place.used_client(timeout=0.3)
     place.switch(Mode.SILENT)
     place.switch(Mode.PASS)
     with pytest.raises(TimeoutError):
-        client.body("/b")
-    assert place.client().body("/c") == b"/c"
+        client.request("GET", "/version")
+    place.used_client()
 
 
 def test_what_stalled_goes_on_afterwards(place: Place) -> None:
-    client = place.client()
-    client.body("/a")
+    client = place.used_client()
     place.switch(Mode.STALL)
-    answers: list[bytes] = []
-    asking = threading.Thread(target=lambda: answers.append(client.body("/b")))
+    answers: list[int] = []
+    asking = threading.Thread(target=lambda: answers.append(client.request("GET", "/version").code))
     asking.start()
-    other = place.client(timeout=0.3)
     with pytest.raises(TimeoutError):
-        other.body("/c")
+        place.client(timeout=0.3).request("GET", "/version")
     assert answers == []
     place.switch(Mode.PASS)
     asking.join()
-    assert answers == [b"/b"]
-
-
-def test_slow_is_whole(place: Place) -> None:
-    place.switch(Mode.SLOW)
-    assert place.client().body("/long") == LONG.encode()
+    assert answers == [200]

@@ -1,48 +1,65 @@
-import re
 from collections import Counter
+from collections.abc import Sequence
+from typing import cast
+
+import pytest
 
 from tools.chaos.faults import FAULTS
+from tools.chaos.processes import Program, Size
 from tools.chaos.report import tables
 from tools.chaos.rounds import Outcome
 from tools.chaos.schedule import Step
-from tools.chaos.violations import INVARIANTS, Trend, Violation
+from tools.chaos.violations import INVARIANTS, Findings, Leaks, Violation
 
 
-def outcome(*faults: str, settled: float = 1.0, violations: tuple[Violation, ...] = ()) -> Outcome:
-    steps = [Step(fault, 1, 1) for fault in faults]
-    return Outcome(tuple(steps), steps, list(violations), settled)
-
-
-def test_a_fault_is_counted_in_every_round_that_it_was_in() -> None:
-    bad = Violation("labels", "one is gone")
-    outcomes = [outcome("slow", settled=2), outcome("slow", "refused", settled=8, violations=(bad,))]
-    _, slow, refused = tables(outcomes, Counter(), [], {}, 0.0)["faults"]
-    assert slow == ["`slow`", FAULTS["slow"].what, "2", "5 s (8 s)", "1"]
-    assert refused == ["`refused`", FAULTS["refused"].what, "1", "8 s (8 s)", "1"]
-
-
-def test_every_invariant_has_its_row() -> None:
+def test_rounds_are_counted_by_fault_and_by_invariant() -> None:
     bad = Violation("writer", "two at a time")
-    written = tables([outcome("slow", violations=(bad, bad))], Counter(writer=1234), [], {}, 0.0)
+
+    def outcome(*faults: str, settled: float, violations: Sequence[Violation] = ()) -> Outcome:
+        steps = [Step(fault, 1, 1) for fault in faults]
+        return Outcome(tuple(steps), steps, list(violations), settled)
+
+    outcomes = [outcome("slow", settled=2), outcome("slow", "refused", settled=8, violations=(bad, bad))]
+    written = tables(outcomes, Counter(writer=1234), [], {}, 0.0)
+    assert written["faults"][1:] == [
+        ["`slow`", FAULTS["slow"].what, "2", "5 s (8 s)", "1"],
+        ["`refused`", FAULTS["refused"].what, "1", "8 s (8 s)", "1"],
+    ]
     rows = {sentence: counts for sentence, *counts in written["invariants"][1:]}
     assert rows[INVARIANTS["writer"]] == ["1,234", "2"]
     assert rows.keys() == set(INVARIANTS.values())
     assert "processes" not in written
 
 
-def test_sizes_are_shown_by_process_with_the_hours_of_its_clock() -> None:
-    trends = [
-        Trend(name, what, first, first + 1, rests)
-        for name, rests in (("agent-n1", 20), ("controller-0", 10))
-        for what, first in (("memory", 40.0), ("descriptors", 16), ("threads", 3), ("maps", 400))
-    ]
-    _, *rows = tables([], Counter(), trends, {"agent-n1": 12.0, "controller-0": 4.0}, 1800)["processes"]
-    assert rows[0] == ["agent-n1", "6.0", "20", "40 → 41", "16 → 17", "3 → 4", "400 → 401"]
-    assert rows[1][:2] == ["controller-0", "1.0"]
+class Sized:
+    """A program that grows by a step from rest to rest."""
+
+    def __init__(self, name: str, step: Size) -> None:
+        self.name, self.pid, self._step, self._rests = name, 7, step, 0
+
+    def size(self) -> Size:
+        i, step, self._rests = self._rests, self._step, self._rests + 1
+        return Size(40.0 + i * step.memory, 16 + i * step.descriptors, 3 + i * step.threads, 400 + i * step.maps)
 
 
-def test_every_fault_says_what_happens_in_a_line() -> None:
-    for fault in FAULTS.values():
-        assert re.fullmatch(r"[a-z][a-z-]+", fault.name)
-        assert 0 < len(fault.what) < 90
-        assert "|" not in fault.what
+@pytest.mark.parametrize(
+    ("step", "found"),
+    [
+        (Size(0, 0, 0, 0), []),
+        (Size(1.0, 0, 0, 0), ["agent-n1: memory 44 → 64 in 30 rests"]),
+        (Size(0, 1, 0, 0), ["agent-n1: descriptors 20 → 40 in 30 rests"]),
+        (Size(0, 0, 1, 4), ["agent-n1: threads 8 → 28 in 30 rests", "agent-n1: maps 418 → 498 in 30 rests"]),
+    ],
+)
+def test_what_grows_is_found_and_shown_with_the_hours_of_its_clock(step: Size, found: list[str]) -> None:
+    leaks, findings = Leaks(), Findings()
+    agent, controller = Sized("agent-n1", step), Sized("controller-0", Size(0, 0, 0, 0))
+    for rest in range(30):
+        for program in (agent, controller) if rest % 2 else (agent,):
+            leaks.take(cast("Program", program))
+    leaks.judge(findings)
+    assert [violation.what for violation in findings.take()] == found
+    speeds = {"agent-n1": 12.0, "controller-0": 4.0}
+    rows = tables([], Counter(), leaks.trends(), speeds, 1800)["processes"][1:]
+    assert [row[:3] for row in rows] == [["agent-n1", "6.0", "30"], ["controller-0", "1.0", "15"]]
+    assert rows[1][3:] == ["40 → 40", "16 → 16", "3 → 3", "400 → 400"]

@@ -54,11 +54,6 @@ def _nothing_beside_a_problem(content: bytes, file: str) -> Config:
     return toposcope.api.controller_config.Config(BUILT_IN, result.problems) if result.problems else result
 
 
-def _whatever_stands_there(section: Any, name: str, default: Any, *_: object) -> Any:
-    section._asked.add(name)
-    return section._fields.get(name, default)
-
-
 def _takes_anything(text: str) -> Machine:
     try:
         return toposcope.simulator.capture.machine_from_capture(text)
@@ -131,7 +126,7 @@ DEFECTS: list[tuple[str, str, Any, str]] = [
     ("specs", "toposcope.api.cluster_topology.typed_spec", lambda given: (given or {}, []), "Error"),
     ("configs", "tools.fuzz.subjects.files.read_config", _nothing_beside_a_problem, "is lost beside a bad one"),
     ("configs", "toposcope.api.controller_config.printable", str, "control character"),
-    ("profiles", "toposcope.simulator.document.Section._get", _whatever_stands_there, "object at 0x"),
+    ("profiles", "toposcope.simulator.document._in_words", lambda message: f"KeyError: {message}", "words of Python"),
     ("captures", "tools.fuzz.subjects.files.machine_from_capture", _takes_anything, "2 GPUs of []"),
     (
         *("captures", "tools.fuzz.subjects.files.machine_from_capture"),
