@@ -125,14 +125,14 @@ def test_a_binding_that_names_a_missing_kai_topology(
 
 def test_a_pod_without_owner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert explain([*nodes(), pod("alone")], tmp_path, "pod/alone") == 0
-    assert capsys.readouterr().out.startswith("pod/alone -n ml (Kubernetes): 1 pod, 0 with a node, 1 waiting\n")
+    assert capsys.readouterr().out.startswith("pod/alone -n ml (KAI): 1 pod, 0 with a node, 1 waiting\n")
 
 
 def test_a_finished_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     job = named("batch/v1", "Job", "done", {"parallelism": 100, "template": {"spec": pod_spec()}})
     job["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
     assert explain([*nodes(), pod("other"), job], tmp_path, "job/done") == 0
-    assert capsys.readouterr().out.startswith("job/done -n ml (Kubernetes): has finished\n")
+    assert capsys.readouterr().out.startswith("job/done -n ml (KAI): has finished\n")
 
 
 class PodsOnly:

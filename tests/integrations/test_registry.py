@@ -36,13 +36,14 @@ def systems(document: Object) -> list[str]:
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
-        (job(4), ["Kubernetes"]),
+        (job(4), ["KAI"]),
+        (job(4) | {"spec": {"template": {"spec": {}}}}, ["Kubernetes"]),
         (job(4, KAI), ["KAI"]),
         (job(4, None, KUEUE), ["Kueue"]),
-        (jobset(replicated("a", 2, 2)), ["Kubernetes"]),
+        (jobset(replicated("a", 2, 2)), ["KAI"]),
         (jobset(replicated("a", 2, 2), annotations=EXCLUSIVE), ["JobSet"]),
         (jobset(replicated("a", 2, 2, on_pods=KUEUE), annotations=EXCLUSIVE), ["Kueue", "JobSet"]),
-        (leader_worker_set(2, 2), ["Kubernetes"]),
+        (leader_worker_set(2, 2), ["KAI"]),
         (workload("grove.io/v1alpha1", "PodCliqueSet", {}), ["Grove"]),
         (workload("v1", "ConfigMap", None, KAI), []),
         ({}, []),
@@ -74,7 +75,7 @@ def test_the_items_of_a_list(kind: str | None) -> None:
     wrong = job(4, {**KAI, "kai.scheduler/topology": "other"})
     document = {"apiVersion": "v1", "kind": kind, "items": [job(2), 7, workload("v1", "ConfigMap", {}), wrong]}
     plain, kai = readings(document, KNOWN)
-    assert understood(plain).system == "Kubernetes"
+    assert understood(plain).topology is None
     assert [finding.field for finding in kai.findings] == ["items[3].metadata.annotations[kai.scheduler/topology]"]
 
 

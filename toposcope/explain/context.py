@@ -10,6 +10,7 @@ from toposcope.explain.ownership import Ownership
 from toposcope.integrations.framework.constraints import Group, Workload
 from toposcope.integrations.framework.document import Finding
 from toposcope.integrations.framework.features import Kind, Object, Ref, conditions
+from toposcope.integrations.kai.workload import SYSTEM as KAI
 from toposcope.integrations.kubernetes.workload import PODS_ONLY
 from toposcope.placement.check import Checked, Checker
 from toposcope.snapshot.model import NodeView, PodView, Published, Snapshot
@@ -174,5 +175,8 @@ def build_context(snapshot: Snapshot, store: ObjectStore, ownership: Ownership) 
 
 
 def _is_constrained(checked: Checked) -> bool:
-    """Whether some system decides where it is placed."""
-    return checked.reading.workload is None or checked.reading.workload.system != PODS_ONLY.name
+    """Whether it asks for something that its owners may not ask for."""
+    workload = checked.reading.workload
+    if workload is None or workload.system == KAI.name:
+        return workload is None or bool(workload.topology or checked.reading.findings)
+    return workload.system != PODS_ONLY.name

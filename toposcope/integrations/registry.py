@@ -171,7 +171,7 @@ def readings(
     if runai.SYSTEM in systems:  # whose scheduler reads KAI's annotations itself
         systems = [system for system in systems if system is not kai.SYSTEM]
     if not systems and kubernetes.PODS_ONLY.claims(document):
-        systems = [kubernetes.PODS_ONLY]
+        systems = [kai.SYSTEM if kai.is_for_kai(document) else kubernetes.PODS_ONLY]
     results = []
     reported: set[Finding] = set()
     for reading in [system.read(document, cluster, before) for system in systems]:

@@ -67,7 +67,7 @@ class Checker:
         facts = replace(facts, pod_groups={**facts.pod_groups, **members_of_pods(own)})
         self.known = with_documents(facts, list(documents))
         self.known = replace(self.known, held=held_by_kueue(self.known, snapshot))
-        self._nodes: dict[tuple[bool, frozenset[tuple[str, str]] | None], list[Node]] = {}
+        self._nodes: dict[tuple[bool, bool, frozenset[tuple[str, str]] | None], list[Node]] = {}
         self._decided: dict[Admission, Decision] = {}
 
     def check(self, document: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> tuple[Checked, ...]:
@@ -195,10 +195,12 @@ class Checker:
         """
         topology, reads = self.topology(workload), workload.system in READS
         own = workload.admission.own if workload.admission else None
-        if (reads, own) not in self._nodes:
+        look = reads, workload.gang is not None, own
+        if look not in self._nodes:
             held = {key: domains for key, domains in self.known.held.items() if own is not None and key not in own}
-            self._nodes[reads, own] = list(nodes_of(self.snapshot, frozenset() if reads else None, held))
-        return topology.levels if topology else (), self._nodes[reads, own]
+            nodes = nodes_of(self.snapshot, frozenset() if reads else None, held)
+            self._nodes[look] = [_by_kai(node) if look[1] else node for node in nodes]
+        return topology.levels if topology else (), self._nodes[look]
 
     def _lost(self, workload: Workload, levels: Sequence[Level]) -> str:
         """Which levels of the scheduler's own topology no node carries any more; empty where all are carried."""
@@ -255,6 +257,18 @@ class _Labels(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(self._view.places)
+
+
+_PRESSURE: Final = frozenset(
+    f"node.kubernetes.io/{what}" for what in ("memory-pressure", "disk-pressure", "pid-pressure", "network-unavailable")
+)
+"""The control plane's taints for conditions of a node."""
+
+
+def _by_kai(node: Node) -> Node:
+    """The node as KAI 0.17 sees it (scheduler_util.CheckNodeConditionPredicate): no toleration opens a closed one."""
+    pressed = any(taint.key in _PRESSURE for taint in node.taints)
+    return replace(node, obstacle=node.obstacle or ("under pressure" if pressed else ""), strict=True)
 
 
 def _obstacle(view: NodeView) -> Obstacle:

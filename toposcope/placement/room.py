@@ -22,12 +22,12 @@ Path = tuple[str, ...]
 """A domain: its values from the broadest level down. The empty one is the whole cluster."""
 
 
-Obstacle = Literal["", "not Ready", "cordoned"]
+Obstacle = Literal["", "not Ready", "cordoned", "under pressure"]
 _OBSTACLES: Final[Mapping[str, Taint]] = {
     "not Ready": Taint("node.kubernetes.io/not-ready", "", "NoSchedule"),
     "cordoned": Taint("node.kubernetes.io/unschedulable", "", "NoSchedule"),
 }
-"""kube-scheduler takes an obstacle for this taint, which a pod can tolerate; KAI and Kueue leave such nodes out."""
+"""kube-scheduler takes an obstacle for this taint, which a pod can tolerate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,8 @@ class Node:
     """Why no new pod may go there."""
     placeholders: frozenset[str] = BUILT_IN.placeholders
     """Label values that say "unknown"."""
+    strict: bool = False
+    """Whether an obstacle keeps out even pods that tolerate everything: KAI asks the node itself, not its taints."""
 
 
 def path_of(node: Node, levels: Sequence[Level]) -> tuple[Path, str]:
@@ -126,8 +128,8 @@ class Room:
             return
         taints = node.taints
         if obstacle:
-            taint = _OBSTACLES[obstacle]
-            if not (self._partial and any(node_filter.tolerates(taint) for _, node_filter in self._looks)):
+            taint = None if node.strict or not self._partial else _OBSTACLES.get(obstacle)
+            if not (taint and any(node_filter.tolerates(taint) for _, node_filter in self._looks)):
                 self.excluded.setdefault(f"is {obstacle}", []).append(node.name)
                 return
             taints = (*taints, taint)

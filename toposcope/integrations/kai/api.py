@@ -35,6 +35,11 @@ GROUP_OF: Final = "pod-group-name"
 """Annotation of a pod: its PodGroup."""
 SUB_GROUP_OF: Final = "kai.scheduler/subgroup-name"
 """Label of a pod: its sub-group."""
+UNREAD: Final = {
+    "scheduling.run.ai/pod-group": f'name the PodGroup in {GROUP_OF}, with {SKIP_GROUPER}: "true"',
+    "scheduling.run.ai/topology-policy": f"set {TOPOLOGY} and {REQUIRED} on the workload",
+}
+"""Annotations that recipes for KAI have and that none of its releases reads, and what to write instead."""
 
 _CONSTRAINT: Final = {"topology": str, "requiredTopologyLevel": str, "preferredTopologyLevel": str}
 _CONSTRAINED: Final = {"topologyConstraint": _CONSTRAINT}

@@ -28,6 +28,7 @@ from toposcope.integrations.kai.api import (
     SEGMENTS,
     SKIP_GROUPER,
     TOPOLOGY,
+    UNREAD,
 )
 from toposcope.integrations.kai.constraints import Constraint, Constraints, WrittenConstraint
 from toposcope.integrations.kai.gang_size import (
@@ -62,6 +63,15 @@ def _claims(document: Mapping[str, Any]) -> bool:
     return any(place / key for place in places for key in (TOPOLOGY, *PLACEMENTS, *SEGMENTS)) or any(
         annotations / GROUP_OF for annotations in pods
     )
+
+
+def is_for_kai(document: Mapping[str, Any]) -> bool:
+    """Whether KAI makes a PodGroup of it and schedules it, though it may ask for no topology. Never raises."""
+    root = Field(document)
+    structure = structure_of(root)
+    if structure is None or keeps_its_group(root, structure):
+        return False
+    return any((pod_set.template / "spec" / "schedulerName").text() == KAI_SCHEDULER for pod_set in structure.sets)
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
@@ -105,7 +115,7 @@ class _Tree:
     def group(self) -> Group:
         """The whole workload; each copy of it is a PodGroup of its own. Groups are in the order of KAI's names."""
         self._check_places()
-        self._check_scheduler()
+        self._check_pods()
         above = self._constraints.read(_written("workload", self._own))
         structure = self._structure
         name = name_of(self._root, self._kind[1])
@@ -344,8 +354,11 @@ class _Tree:
                     "write a PodGroup with sub-groups, or set it on the worker template of one of these",
                 )
 
-    def _check_scheduler(self) -> None:
+    def _check_pods(self) -> None:
         for pod_set in self._structure.sets:
+            for key, fix in UNREAD.items():
+                if pod_set.annotations / key:
+                    (pod_set.annotations / key).warn("kai/unread", "no version of KAI reads this annotation", fix)
             scheduler = pod_set.template / "spec" / "schedulerName"
             if scheduler.text() in _NOT_KAI:
                 scheduler.warn(
