@@ -17,6 +17,10 @@ def test_the_demo_has_three_kinds_of_nodes() -> None:
     assert kinds == [("NVIDIA GB200", 4)] * 18 + [("NVIDIA L40S", 4)] * 4 + [("NVIDIA H200", 8)] * 8
     assert nodes == demo_cluster()
     assert {node.labels[label_keys.HOSTNAME] for node in nodes} == {node.name for node in nodes}
+    made = nodes[0].node_object()
+    assert nodes[0].labels.items() <= made["metadata"]["labels"].items()
+    assert made["status"]["allocatable"][label_keys.ALLOCATABLE_GPUS] == "4"
+    assert not [key for key in made["metadata"]["labels"] if key.startswith(label_keys.PREFIX)]
 
 
 def test_no_two_gpus_or_nics_of_the_demo_are_the_same() -> None:
@@ -63,12 +67,3 @@ def test_large_clusters_repeat_and_weigh_what_real_nodes_weigh() -> None:
     assert nodes != list(large_cluster(100, seed=1))
     assert len({node["metadata"]["uid"] for node in nodes}) == 100
     assert {node["apiVersion"] + node["kind"] for node in nodes} == {"v1Node"}
-
-
-def test_a_demo_node_becomes_a_node_object() -> None:
-    node = demo_cluster()[0]
-    made = node.node_object()
-    assert made["metadata"]["name"] == node.name
-    assert node.labels.items() <= made["metadata"]["labels"].items()
-    assert made["status"]["allocatable"][label_keys.ALLOCATABLE_GPUS] == "4"
-    assert not [key for key in made["metadata"]["labels"] if key.startswith(label_keys.PREFIX)]

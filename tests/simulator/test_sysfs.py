@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import FIXTURES
+from tests.support.tables import each_case
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.profile import load_profile, profile_names
 from toposcope.simulator.sysfs import write_sysfs
@@ -36,19 +37,6 @@ def test_every_device_is_listed_and_leads_into_the_tree(dgx: tuple[Machine, Path
         assert (entry / "class").read_text().startswith("0x")
 
 
-def test_a_gpu_a_bridge_and_a_switch_say_what_they_are(dgx: tuple[Machine, Path]) -> None:
-    machine, root = dgx
-    gpu, switch = machine.gpus[0], machine.nvswitches[0]
-    base = f"bus/pci/devices/{gpu.function.address}"
-    assert read(root, f"{base}/class") == "0x030200\n"
-    assert read(root, f"{base}/vendor") == "0x10de\n"
-    assert read(root, f"{base}/device") == "0x2335\n"
-    assert read(root, f"{base}/numa_node") == "0\n"
-    assert read(root, f"{base}/local_cpulist") == "0-55,112-167\n"
-    assert read(root, f"bus/pci/devices/{switch.address}/class") == "0x068000\n"
-    assert read(root, f"bus/pci/devices/{gpu.slot.bridges[0]}/class") == "0x060400\n"
-
-
 def test_infiniband_devices(dgx: tuple[Machine, Path]) -> None:
     machine, root = dgx
     assert set(os.listdir(root / "class/infiniband")) == {nic.name for nic in machine.nics}  # noqa: PTH208 - names only
@@ -76,31 +64,17 @@ def test_virtual_functions_point_at_their_parent(tmp_path: Path) -> None:
     assert (devices / "mlx5_1/ports/1/state").read_text() == "1: DOWN\n"
 
 
-def test_numa_nodes_and_cpus(dgx: tuple[Machine, Path]) -> None:
-    _, root = dgx
-    assert read(root, "devices/system/node/online") == "0-1\n"
-    assert read(root, "devices/system/node/node1/cpulist") == "56-111,168-223\n"
-    assert read(root, "devices/system/node/node1/distance") == "20 10\n"
-    assert read(root, "devices/system/cpu/online") == "0-223\n"
-    assert read(root, "devices/system/cpu/cpu223/topology/physical_package_id") == "1\n"
-
-
-def test_grace_has_nodes_without_cpus(tmp_path: Path) -> None:
-    write_sysfs(load_profile("gb200-nvl72-tray"), tmp_path)
-    assert read(tmp_path, "devices/system/node/online") == "0-33\n"
-    assert read(tmp_path, "devices/system/node/has_cpu") == "0-1\n"
-    assert read(tmp_path, "devices/system/node/node10/cpulist") == "\n"
-    assert read(tmp_path, "bus/pci/devices/0000:01:00.0/numa_node") == "-1\n"
-    assert read(tmp_path, "bus/pci/devices/0000:01:00.0/local_cpulist") == "0-143\n"
-
-
-def test_node_numbers_may_have_gaps_and_a_socket_several_nodes(tmp_path: Path) -> None:
-    write_sysfs(load_profile("power9-v100"), tmp_path / "power9")
-    assert read(tmp_path, "power9/devices/system/node/online") == "0,8\n"
-    write_sysfs(load_profile("dgx-a100"), tmp_path / "a100")
-    assert read(tmp_path, "a100/devices/system/node/node4/distance") == "20 20 20 20 10 12 12 12\n"
-    assert read(tmp_path, "a100/devices/system/cpu/cpu63/topology/physical_package_id") == "0\n"
-    assert read(tmp_path, "a100/devices/system/cpu/cpu64/topology/physical_package_id") == "1\n"
+@each_case("simulator.yaml")
+def test_files_of_a_machine(profile: str, files: dict[str, str], tmp_path: Path) -> None:
+    machine = load_profile(profile)
+    write_sysfs(machine, tmp_path)
+    gpu = machine.gpus[0]
+    places = {"GPU": gpu.function.address, "BRIDGE": gpu.slot.bridges[0]}
+    places |= {"SWITCH": machine.nvswitches[0].address} if machine.nvswitches else {}
+    for path, content in files.items():
+        for word, address in places.items():
+            path = path.replace(word, f"bus/pci/devices/{address}")  # noqa: PLW2901 - the place of a device
+        assert read(tmp_path, path) == f"{content}\n", path
 
 
 @pytest.mark.parametrize("name", profile_names())

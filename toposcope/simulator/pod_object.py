@@ -1,13 +1,15 @@
 """Pod objects of GPU nodes: what trains, and what runs on every node."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from toposcope.api import label_keys
+from toposcope.api.yaml_text import load
 from toposcope.simulator.machine import identity
 
-_TIME: Final = "2025-01-15T09:00:00Z"
-_CONDITIONS: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+_SHARED: Final[dict[str, Any]] = load(Path(__file__).with_name("pod.yaml").read_bytes())
+_CONTAINER, _STATUS = _SHARED.pop("container"), _SHARED.pop("containerStatus")
 
 
 def pod_objects(node: Mapping[str, Any], number: int) -> Iterator[dict[str, Any]]:
@@ -25,67 +27,20 @@ def pod_objects(node: Mapping[str, Any], number: int) -> Iterator[dict[str, Any]
 def _pod(
     namespace: str, name: str, node: str, owner: tuple[str, str, str], requests: Mapping[str, str]
 ) -> dict[str, Any]:
-    api_version, kind, owned_by = owner
-    reference = {
-        "apiVersion": api_version,
-        "kind": kind,
-        "name": owned_by,
-        "uid": str(identity("owner", owned_by)),
-        "controller": True,
-        "blockOwnerDeletion": True,
+    """What is alike on every pod is shared between the objects: do not change it in place."""
+    version, kind, owned_by = owner
+    of = {"apiVersion": version, "kind": kind, "name": owned_by, "uid": str(identity("owner", owned_by))}
+    metadata = {
+        **_SHARED["metadata"],
+        "name": name,
+        "namespace": namespace,
+        "uid": str(identity("pod", namespace, name)),
+        "labels": {"app.kubernetes.io/name": owned_by, "app.kubernetes.io/part-of": "platform"},
+        "ownerReferences": [{**of, "controller": True, "blockOwnerDeletion": True}],
     }
-    image = f"registry.example.com/accelerated-computing/{owned_by}:v1.2.3"
-    container = {
-        "name": "main",
-        "image": image,
-        "env": [{"name": f"SETTING_{i}", "value": f"value-{i}"} for i in range(12)],
-        "resources": {"limits": dict(requests), "requests": dict(requests)},
-        "terminationMessagePath": "/dev/termination-log",
-        "volumeMounts": [
-            {"mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "name": "token", "readOnly": True}
-        ],
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "uid": str(identity("pod", namespace, name)),
-            "resourceVersion": "1",
-            "creationTimestamp": _TIME,
-            "labels": {"app.kubernetes.io/name": owned_by, "app.kubernetes.io/part-of": "platform"},
-            "ownerReferences": [reference],
-        },
-        "spec": {
-            "containers": [container],
-            "nodeName": node,
-            "restartPolicy": "Always",
-            "schedulerName": "default-scheduler",
-            "serviceAccountName": owned_by,
-            "tolerations": [
-                {"key": f"node.kubernetes.io/{problem}", "operator": "Exists", "effect": "NoExecute"}
-                for problem in ("not-ready", "unreachable", "disk-pressure", "memory-pressure", "pid-pressure")
-            ],
-            "volumes": [{"name": "token", "projected": {"defaultMode": 420, "sources": []}}],
-        },
-        "status": {
-            "phase": "Running",
-            "conditions": [
-                {"type": condition, "status": "True", "lastProbeTime": None, "lastTransitionTime": _TIME}
-                for condition in _CONDITIONS
-            ],
-            "containerStatuses": [
-                {
-                    "name": "main",
-                    "image": image,
-                    "ready": True,
-                    "restartCount": 0,
-                    "state": {"running": {"startedAt": _TIME}},
-                }
-            ],
-            "podIP": "10.0.0.2",
-            "qosClass": "Burstable",
-            "startTime": _TIME,
-        },
-    }
+    image = {"image": f"registry.example.com/accelerated-computing/{owned_by}:v1.2.3"}
+    resources = {"limits": dict(requests), "requests": dict(requests)}
+    containers = [{**_CONTAINER, **image, "resources": resources}]
+    spec = {**_SHARED["spec"], "containers": containers, "nodeName": node, "serviceAccountName": owned_by}
+    status = {**_SHARED["status"], "containerStatuses": [{**_STATUS, **image}]}
+    return {**_SHARED, "metadata": metadata, "spec": spec, "status": status}

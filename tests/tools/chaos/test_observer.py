@@ -9,7 +9,7 @@ import pytest
 from tests.support.api import ApiUnderTest, node, wait_until
 from tools.chaos.cluster import BEAT, KAI, NODES
 from tools.chaos.machines import Machine
-from tools.chaos.observer import ObjectRules, Observer, TopologyRules
+from tools.chaos.observer import Observer, TopologyRules
 from tools.chaos.violations import Findings
 from toposcope.simulator import manifests
 
@@ -99,16 +99,6 @@ def test_a_round_ends_and_its_evidence_with_it(machine: Machine) -> None:
     assert machine.may_say("gpu.topology/gpus", "3"), "its last write may be under way"
     machine.forget()
     assert not machine.may_say("gpu.topology/gpus", "3")
-
-
-def test_a_kind_that_was_taken_away_takes_its_objects_with_it(findings: Findings) -> None:
-    rules = ObjectRules(KAI, findings)
-    document = {"metadata": {"name": "foreign"}, "spec": {}}
-    rules.plant(document)
-    rules.forget_foreign()
-    rules.gone(document)
-    rules.seen({**document, "spec": {"levels": []}})
-    assert findings.take() == []
 
 
 @pytest.mark.parametrize(

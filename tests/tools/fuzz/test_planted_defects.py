@@ -2,7 +2,7 @@
 
 import dataclasses
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,22 +26,14 @@ from toposcope.api.cluster_topology import Topology
 from toposcope.api.controller_config import Config
 from toposcope.api.effective_levels import Absences, EffectiveLevels, effective_levels
 from toposcope.api.label_keys import GPU_PRODUCT
-from toposcope.api.matrix_annotation import NodeMatrix
 from toposcope.integrations.framework.document import Field
 from toposcope.simulator.capture_text import CaptureError
 from toposcope.simulator.machine import Machine
-from toposcope.snapshot.model import NodeView, Snapshot
-from toposcope.snapshot.problems import InputError, Place, Problem
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.hardware import NodeTopology
 from toposcope.topology.table import Table
 
 _ENCODE = toposcope.agent.baseline.encode
-
-
-def _one_device_less(annotation: str) -> NodeMatrix:
-    result = toposcope.api.matrix_annotation.parse(annotation)
-    return dataclasses.replace(result, devices=result.devices[:-1], links=None)
 
 
 def _every_level_twice(*arguments: Any) -> EffectiveLevels:
@@ -66,13 +58,6 @@ def _product_as_it_is(machine: NodeTopology, name: str) -> Labels:
     return result._replace(known=result.known | {GPU_PRODUCT: "NVIDIA H200"})
 
 
-def _no_place(*arguments: Any, **others: Any) -> Snapshot:
-    try:
-        return toposcope.snapshot.files.load_files(*arguments, **others)
-    except InputError as error:
-        raise InputError(Problem(Place(""), "", str(error))) from error
-
-
 class _Unchecked:
     """In the place of zlib: unpacks without a look at the checksum."""
 
@@ -92,14 +77,6 @@ class _Unchecked:
             return self._inner.eof
 
 
-def _one_node_twice(packed: Any) -> Iterator[NodeView]:
-    first, _, *others = _VIEWS(packed)
-    return iter([first, first, *others])
-
-
-_VIEWS = toposcope.snapshot.packed._node_views
-
-
 def _only_where_all_have_it(
     topology: Topology, nodes: Table, _absences: Absences, now: float, catalogue: Catalogue, _bound: object
 ) -> EffectiveLevels:
@@ -115,7 +92,6 @@ DEFECTS: list[tuple[str, str, Any, str]] = [
         lambda reference: _ENCODE(reference._replace(fabric=False)),
         "does not survive its own writing",
     ),
-    ("annotations", "tools.fuzz.subjects.agent.parse", _one_device_less, "of the devices"),
     (
         *("annotations", "tools.fuzz.subjects.agent.parse"),
         lambda text: dataclasses.replace(toposcope.api.matrix_annotation.parse(text), reasons=()),
@@ -129,19 +105,12 @@ DEFECTS: list[tuple[str, str, Any, str]] = [
     ("profiles", "toposcope.simulator.document._in_words", lambda message: f"KeyError: {message}", "words of Python"),
     ("captures", "tools.fuzz.subjects.files.machine_from_capture", _takes_anything, "2 GPUs of []"),
     (
-        *("captures", "tools.fuzz.subjects.files.machine_from_capture"),
-        lambda text: dataclasses.replace(toposcope.simulator.capture.machine_from_capture(text), gpus=()),
-        "a machine without a GPU",
-    ),
-    (
         *("workloads", "toposcope.integrations.framework.document.Field.__truediv__"),
         lambda field, name: Field(field.value and field.value.get(name), name, field.findings, field),
         "Error",
     ),
-    ("saved", "tools.fuzz.subjects.files.load_files", _no_place, "the file is not named"),
     ("saved", "toposcope.snapshot.documents.UNREADABLE", (), "Error"),
     ("packed", "toposcope.snapshot.packed.zlib", _Unchecked, "without a word"),
-    ("packed", "toposcope.snapshot.packed._node_views", _one_node_twice, "without a word"),
     (
         *("answers", "toposcope.kube.client._body"),
         lambda response, _largest: response.read(1 << 20),

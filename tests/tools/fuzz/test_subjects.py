@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from tools.fuzz.run import Result, in_child
 from tools.fuzz.run import fuzz as run
 from tools.fuzz.sizes import Size, size_rows
 from tools.fuzz.subjects import SUBJECTS
-from toposcope.controller.assess.assessment import Assessment, assess
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
@@ -24,12 +22,6 @@ def test_a_few_cases(name: str) -> None:
     result = run(SUBJECTS[name], 60.0, 20261121, 1, batch=10)
     assert not result.finding
     assert result.cases
-
-
-def test_a_subject_runs_in_a_process_of_its_own() -> None:
-    result = in_child("labels", 60.0, 1, 1)
-    assert result.cases == 100
-    assert not result.finding
 
 
 def test_a_child_that_dies_is_a_finding_with_its_case(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,17 +48,6 @@ def test_the_table_says_what_broke_and_how_to_see_it_again(
     assert out.startswith("seed 5\n")
     assert "BROKEN" in out
     assert out.endswith('labels: case: 1\nagain: make fuzz ARGS="labels --seed 77 --batches 1"\n')
-
-
-def test_a_controller_that_believes_one_node_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def gullible(topology: Any, nodes: Any, *rest: Any) -> Assessment:
-        result = assess(topology, nodes, *rest)
-        if all("gpu.topology/nvlink-domain" in node.labels for node in nodes):
-            return result
-        return replace(result, publishable=(result.publishable or ())[:-1])
-
-    monkeypatch.setattr(tools.fuzz.subjects.objects, "assess", gullible)
-    assert "published were" in run(SUBJECTS["hostile"], 60.0, 1, 3, batch=20).finding
 
 
 def test_a_large_input_that_eats_memory_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
