@@ -57,7 +57,9 @@ def test_the_pod_is_confined_and_listens_where_its_probes_ask(found: support.Man
 
 def test_no_pod_may_reach_the_page(found: support.Manifests) -> None:
     policy = found.get("NetworkPolicy", "toposcope-ui")["spec"]
-    assert policy["ingress"] == []
+    (rule,) = policy["ingress"]
+    assert rule["from"]
+    assert [port["port"] for port in rule["ports"]] == [9466]
     assert set(policy["policyTypes"]) == {"Ingress", "Egress"}
     assert policy["podSelector"]["matchLabels"].items() <= found.pod_template("ui")["metadata"]["labels"].items()
 

@@ -37,4 +37,4 @@ def test_the_scrape_configuration_finds_pods_where_they_are_installed() -> None:
     """The rest of it is what the live test scrapes with; Debian's Prometheus is built without Kubernetes discovery."""
     jobs = {job["job_name"]: job["kubernetes_sd_configs"] for job in documented("scrape_configs")["scrape_configs"]}
     pods = [{"role": "pod", "namespaces": {"names": ["toposcope-system"]}}]
-    assert jobs == {"toposcope-agent": pods, "toposcope-controller": pods}
+    assert jobs == {"toposcope-agent": pods, "toposcope-controller": pods, "toposcope-ui": pods}

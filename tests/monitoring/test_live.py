@@ -25,7 +25,9 @@ NOTHING_DONE = {
     "ToposcopeUnconfined",
     "ToposcopeWatchSilent",
 }
-ALL_AT_ONCE = set(alerts()) - {"ToposcopeNoLeader", "ToposcopeControllerBehind"}
+OF_THE_PAGE = {"ToposcopeGangMisplaced"}
+"""Its server is no part of the troubled cluster; the metric is tested in tests/ui, the alert by promtool."""
+ALL_AT_ONCE = set(alerts()) - {"ToposcopeNoLeader", "ToposcopeControllerBehind"} - OF_THE_PAGE
 
 
 def test_every_alert_fires_and_is_resolved_and_every_panel_shows_something(
@@ -44,7 +46,7 @@ def test_every_alert_fires_and_is_resolved_and_every_panel_shows_something(
         every_panel_shows_something(server)
         cluster.mend()
         become(server, set(), cluster.last_words)
-    assert set(alerts()) == NOBODY_THERE | NOTHING_DONE | ALL_AT_ONCE
+    assert set(alerts()) == NOBODY_THERE | NOTHING_DONE | ALL_AT_ONCE | OF_THE_PAGE
 
 
 def become(server: PrometheusServer, wanted: set[str], last_words: Callable[[], str]) -> None:

@@ -12,7 +12,12 @@ from tests.support.paths import MANIFESTS
 from tests.support.tables import each_case
 
 COMPONENTS = MANIFESTS / "components"
-FILES = ("pod-monitor/agent.yaml", "pod-monitor/controller.yaml", "prometheus-rule/prometheusrule.yaml")
+FILES = (
+    "pod-monitor/agent.yaml",
+    "pod-monitor/controller.yaml",
+    "pod-monitor/ui.yaml",
+    "prometheus-rule/prometheusrule.yaml",
+)
 PLURALS = {"PodMonitor": "podmonitors", "PrometheusRule": "prometheusrules"}
 
 

@@ -19,7 +19,12 @@ _MEASURED_ALONE: Final = ("real", "look", "ui", "page", "scale", "agents", "flee
 
 PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "labels.md": {"labels": tables.labels, "annotations": tables.annotations},
-    "metrics.md": {"agent": metrics.agent, "topologies": metrics.topologies, "work": metrics.work},
+    "metrics.md": {
+        "agent": metrics.agent,
+        "topologies": metrics.topologies,
+        "work": metrics.work,
+        "planning": metrics.planning,
+    },
     "levels.md": {"catalogue": tables.catalogue, "retired": tables.retired, "mistaken": tables.mistaken},
     "commands.md": {"commands": tables.overview, "flags": tables.flags},
     "../toposcope/cli/toposcope.1": {"": man.page},

@@ -4,6 +4,7 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
@@ -15,6 +16,8 @@ from toposcope.agent.collector import AgentCollector
 from toposcope.agent.fabric import HEALTH_BITS
 from toposcope.agent.metrics import AgentMetrics
 from toposcope.controller.metrics import TOPOLOGY, ControllerMetrics, LeaderMetrics
+from toposcope.snapshot.model import Snapshot
+from toposcope.ui.metrics import PlanningMetrics
 
 NOTES: Final = Path(__file__).parent / "metrics.toml"
 _SUFFIX: Final = {"counter": "_total", "info": "_info"}
@@ -61,6 +64,17 @@ def work() -> str:
     return _table((family for family in controller_families() if TOPOLOGY not in family.labels), series=True)
 
 
+def planning() -> str:
+    """The metrics of the page's server."""
+    return _table(planning_families(), series=True)
+
+
+def planning_families() -> list[Family]:
+    """Every metric of the page's server with all its flags."""
+    metrics = PlanningMetrics(lambda: Snapshot("", None, (), ()), 1)
+    return list(_families([SimpleNamespace(collect=lambda: (*metrics.families({}), *metrics.of_the_count(0.0)))]))
+
+
 def agent_families() -> list[Family]:
     """Every metric of an agent with all its flags."""
     return list(_families([AgentCollector(AgentMetrics(), pairs=True)]))
@@ -80,7 +94,9 @@ def notes() -> dict[str, dict[str, str]]:
     Raises ForgottenNoteError when a metric that is spoken of does not exist.
     """
     notes: dict[str, dict[str, str]] = tomllib.loads(NOTES.read_text(encoding="utf-8"))
-    unknown = notes.keys() - {family.name for family in (*agent_families(), *controller_families())}
+    unknown = notes.keys() - {
+        family.name for family in (*agent_families(), *controller_families(), *planning_families())
+    }
     if unknown:
         raise ForgottenNoteError(f"{NOTES.name}: no such metric: {', '.join(sorted(unknown))}")
     return notes

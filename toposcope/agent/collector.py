@@ -64,8 +64,8 @@ def _activity(metrics: AgentMetrics) -> Iterator[Family]:
     yield histogram(
         f"{_PREFIX}probe_duration_seconds",
         "How long probes of the hardware took, failed ones included.",
-        durations.cumulative(),
-        durations.sum,
+        (),
+        [((), durations.cumulative(), durations.sum)],
     )
     yield _counter(
         "probe_failures",

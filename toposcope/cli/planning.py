@@ -1,43 +1,27 @@
 """What the commands share that help to decide: the cluster as they read it."""
 
 import argparse
-from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cached_property
 from typing import Final
 from urllib.parse import quote
 
 from toposcope.cli.command import CommandError, api_client, load_snapshot, no_nodes
 from toposcope.cli.terminal import complain
 from toposcope.kube.errors import ApiError
+from toposcope.planning import plan
 from toposcope.planning.budgets import BUDGET, Budgets, budget_of
-from toposcope.planning.capacity import Capacity
-from toposcope.planning.gangs import Gang, gangs_of, named
+from toposcope.planning.gangs import Gang, named
 from toposcope.snapshot.filters import value_at
 from toposcope.snapshot.live import FORBIDDEN, forbidden
-from toposcope.snapshot.model import Collector, NodeView, Snapshot
-from toposcope.snapshot.scope import Scope, select_scope
+from toposcope.snapshot.model import Collector, NodeView
+from toposcope.snapshot.scope import select_scope
 from toposcope.topology.levels import Level
 
 _DIGITS: Final = 8
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A cluster with its gangs."""
-
-    snapshot: Snapshot
-    scope: Scope
-
-    @cached_property
-    def gangs(self) -> tuple[Gang, ...]:
-        """All gangs with GPUs."""
-        return gangs_of(self.snapshot)
-
-    @cached_property
-    def capacity(self) -> Capacity:
-        """What its domains could take."""
-        return Capacity(self.snapshot, self.scope, self.gangs)
+class Plan(plan.Plan):
+    """A cluster as the flags of a command name its parts."""
 
     def level(self, name: str) -> Level:
         """The level of this name. Raises LevelNotFoundError."""

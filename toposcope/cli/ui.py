@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from toposcope.ui.facts import Facts
 
 PORT: Final = 8470
+_MOST_NAMED: Final = 100
 _CONFIG_SECONDS: Final = 60.0
 """Between two looks at the configuration in the cluster."""
 
@@ -45,6 +46,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="another host name that browsers may use for the page; can be repeated",
     )
+    serving.add_argument(
+        "--metrics-port",
+        type=_port,
+        metavar="PORT",
+        help="serve metrics of scores and slots there; default: not at all",
+    )
+    serving.add_argument(
+        "--metrics-worst", type=_few, default=0, metavar="N", help="name the N worst gangs in metrics; default: 0"
+    )
     serving.add_argument("--open", action="store_true", help="open the page in a browser")
     serving.add_argument("--log-format", choices=FORMATS, default="text", help="default: text")
     parser.add_argument(
@@ -57,6 +67,12 @@ def _port(text: str) -> int:
     if text.isascii() and text.isdigit() and int(text) <= 65535:  # noqa: PLR2004 - the last port there is
         return int(text)
     raise argparse.ArgumentTypeError(f"{text!r} is not a port; give a number from 0 to 65535")
+
+
+def _few(text: str) -> int:
+    if text.isascii() and text.isdigit() and int(text) <= _MOST_NAMED:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {_MOST_NAMED}")
 
 
 @on_screen("ui")
@@ -105,6 +121,11 @@ def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
         where = f"{arguments.listen}:{arguments.port}"
         another = "; --port 0 takes a free one" if arguments.port else ""
         raise CommandError(f"cannot listen on {where}: {error.strerror}{another}") from error
+    if arguments.metrics_port is not None:
+        try:
+            program.serve_metrics(arguments.metrics_port, arguments.metrics_worst)
+        except OSError as error:
+            raise CommandError(f"cannot listen on port {arguments.metrics_port}: {error.strerror}") from error
     with listener:
         address = address_of(listener)
         if program.bundle.page() is None:

@@ -150,8 +150,7 @@ def _gang(one: Rehomed) -> dict[str, Any]:
 def _page(screen: Screen, result: WhatIf, table: Sequence[Change]) -> Iterator[str]:
     order = [Outcome.WAITS, Outcome.SPREADS, Outcome.MOVES, Outcome.STAYS]
     for one in sorted(result.rehomed, key=lambda one: order.index(one.outcome)):
-        bad = one.outcome in (Outcome.WAITS, Outcome.SPREADS)
-        yield screen.paint(f"{'!' if bad else '~'} {sentence(one)}", "yellow" if bad else "")
+        yield screen.paint(f"{'!' if one.worse else '~'} {one.sentence}", "yellow" if one.worse else "")
     yield from (f"{'+' if one.fits else '!'} {one.subject}: {one.answer}" for one in result.admitted)
     if result.rehomed or result.admitted:
         yield ""
@@ -173,24 +172,6 @@ def _repeated(pair: Sequence[Change]) -> bool:
     """Whether the next narrower level has the same figures: they say all."""
     sides = [[side and (side.gpus, side.fitting) for side in change] for change in pair]
     return len(sides) > 1 and sides[0] == sides[1]
-
-
-def sentence(one: Rehomed) -> str:
-    """What becomes of a gang, for people."""
-    gang, level = one.gang, one.level.domain if one.level else "cluster"
-    name = f"{gang.handle} ({gang.kind}, {counted(gang.gpus, 'GPU')}, {one.lost} of {counted(len(gang.placed), 'pod')})"
-    where = "/".join(one.domain[-1:]) or "the cluster"
-    match one.outcome:
-        case Outcome.STAYS:
-            return f"{name}: finds other nodes in the same {level}"
-        case Outcome.MOVES:
-            return f"{name}: starts anew in another {level}, {where}"
-        case Outcome.SPREADS:
-            return f"{name}: no longer fits into one {level}; it spreads over {where}"
-        case Outcome.WAITS if one.required:
-            return f"{name}: waits, as no {one.required.domain} has room for it, and it requires one"
-        case Outcome.WAITS:
-            return f"{name}: waits, as there is no room for it"
 
 
 def _free(screen: Screen, arguments: argparse.Namespace, plan: Plan, per_pod: int, budgets: Budgets) -> int:
@@ -219,7 +200,6 @@ def _free(screen: Screen, arguments: argparse.Namespace, plan: Plan, per_pod: in
             "PodDisruptionBudget, --priority-below or a cordon protects are in the way"
         )
     freeing, rehomed = best
-    well = all(gang.outcome in (Outcome.STAYS, Outcome.MOVES) for gang in rehomed)
     if arguments.output == "table":
         screen.show(_freed(screen, level.domain, freeing.domain, freeing.pods, rehomed, arguments.free))
     else:
@@ -230,7 +210,7 @@ def _free(screen: Screen, arguments: argparse.Namespace, plan: Plan, per_pod: in
             "gangs": [_gang(one) for one in rehomed],
         }
         show_document(screen, arguments.output, plan_document)
-    return EXIT_OK if well else EXIT_PROBLEMS
+    return EXIT_PROBLEMS if any(gang.worse for gang in rehomed) else EXIT_OK
 
 
 def _level_for(plan: Plan, gpus: int, per_pod: int) -> Level:
@@ -251,5 +231,4 @@ def _freed(
     yield f"{where} takes a gang of {gpus:,} GPUs when {counted(len(moving), 'pod')} {leave} it:"
     yield from (f"  {pod.namespace}/{pod.name} from {pod.node}" for pod in moving)
     for one in rehomed:
-        bad = one.outcome in (Outcome.WAITS, Outcome.SPREADS)
-        yield screen.paint(f"{'!' if bad else '~'} {sentence(one)}", "yellow" if bad else "")
+        yield screen.paint(f"{'!' if one.worse else '~'} {one.sentence}", "yellow" if one.worse else "")

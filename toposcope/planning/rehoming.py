@@ -20,6 +20,7 @@ from toposcope.planning.gangs import Gang
 from toposcope.planning.score import Kinds
 from toposcope.snapshot.model import PodView
 from toposcope.topology.levels import Level
+from toposcope.topology.text import plural
 
 _REQUIRING: Final = (kueue.REQUIRED, kai.REQUIRED)
 
@@ -53,6 +54,31 @@ class Rehomed:
     """The level that its pods require, as far as their annotations say."""
     placed: tuple[PodView, ...]
     """The pods that go to other nodes, with those."""
+
+    @property
+    def worse(self) -> bool:
+        """Whether it is torn apart or waits."""
+        return self.outcome in (Outcome.SPREADS, Outcome.WAITS)
+
+    @property
+    def sentence(self) -> str:
+        """What becomes of it, for people."""
+        gang, level = self.gang, self.level.domain if self.level else "cluster"
+        gpus, pods = gang.gpus, len(gang.placed)
+        what = f"{gpus:,} {plural(gpus, 'GPU')}, {self.lost} of {pods:,} {plural(pods, 'pod')}"
+        name = f"{gang.handle} ({gang.kind}, {what})"
+        where = "/".join(self.domain[-1:]) or "the cluster"
+        match self.outcome:
+            case Outcome.STAYS:
+                return f"{name}: finds other nodes in the same {level}"
+            case Outcome.MOVES:
+                return f"{name}: starts anew in another {level}, {where}"
+            case Outcome.SPREADS:
+                return f"{name}: no longer fits into one {level}; it spreads over {where}"
+            case Outcome.WAITS if self.required:
+                return f"{name}: waits, as no {self.required.domain} has room for it, and it requires one"
+            case Outcome.WAITS:
+                return f"{name}: waits, as there is no room for it"
 
 
 def rehome(before: Capacity, after: Capacity, gangs: Iterable[Gang], lost: Collection[str]) -> Iterator[Rehomed]:

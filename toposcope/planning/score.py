@@ -9,7 +9,7 @@ level at which it has no choice does not count: where there is only one domain, 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, islice
 from math import comb
 from typing import Final
 
@@ -66,6 +66,19 @@ class Score:
                 return True
         return False
 
+    @property
+    def misplaced(self) -> bool:
+        """Whether it spans at least twice the domains of some level that it would span if it were placed anew."""
+        return self.better_now and any(one.now is not None and 2 * one.now <= one.spans for one in self.spreads)
+
+
+def better_place(capacity: Capacity, score: Score) -> tuple[Level, tuple[Path, ...]] | None:
+    """The fewest domains that could hold a gang now, at the broadest level at which that is fewer than it spans.
+
+    None where it would not be better placed anew, or pods of several kinds leave too many choices to try.
+    """
+    return _Scorer(capacity).place(score) if score.better_now else None
+
 
 def scores(capacity: Capacity, gangs: Iterable[Gang]) -> tuple[Score, ...]:
     """The running gangs of more than one pod, the worst first, then the largest."""
@@ -109,9 +122,7 @@ class _Scorer:
             return None
         paths = {capacity.paths[number] for number in numbers if number is not None}
         kinds = self._kinds.of(gang.placed, capacity.alike(gang))
-        freed: dict[int, dict[str, int]] = {}
-        for pod in gang.placed:
-            add(freed.setdefault(capacity.number[pod.node], {}), pod.requests)
+        freed = _held(capacity, gang)
         spreads = []
         for depth, level in enumerate(capacity.levels, 1):
             spans = len({path[:depth] for path in paths})
@@ -124,6 +135,28 @@ class _Scorer:
             now = self._fewest(View.NOW, kinds, depth, freed)
             spreads.append(Spread(level, spans, now, min(empty or spans, spans), worst))
         return Score(gang, tuple(spreads))
+
+    def place(self, score: Score) -> tuple[Level, tuple[Path, ...]] | None:
+        """As `better_place`: of single domains the fullest that holds it, else the roomiest ones."""
+        capacity, gang = self._capacity, score.gang
+        depth = next(depth for depth, one in enumerate(score.spreads, 1) if one.now is not None and one.now < one.spans)
+        count = score.spreads[depth - 1].now or 1
+        kinds, freed = self._kinds.of(gang.placed, capacity.alike(gang)), _held(capacity, gang)
+        rooms = [
+            {**capacity.sums(View.NOW, pods, depth), **self._instead(View.NOW, pods, depth, freed)} for pods in kinds
+        ]
+        members = capacity.members(depth)
+        domains = sorted(members, key=lambda domain: (*(room[domain] for room in rooms), domain))
+        if count == 1:
+            domains = [
+                d for d in domains if all(room[d] >= wanted for room, wanted in zip(rooms, kinds.values(), strict=True))
+            ]
+        chosen = [tuple(domains[-count:])] if len(kinds) == 1 and count > 1 else combinations(domains, count)
+        for place in islice(chosen, _MOST_CHOICES):
+            numbers = [number for domain in place for number in members[domain]]
+            if len(kinds) == 1 or len(numbers) > _MOST_NODES or self._fit(View.NOW, kinds, numbers, freed):
+                return score.spreads[depth - 1].level, place
+        return None
 
     def _fewest(
         self, view: View, kinds: Mapping[Pods, int], depth: int, freed: Mapping[int, Mapping[str, int]]
@@ -196,6 +229,14 @@ class _Scorer:
             offered = _more(capacity.offered(number, view), freed.get(number, {}))
             may = tuple(capacity.slots(View.EMPTY, pods)[number] > 0 for pods in kinds)
             yield Bin(number, tuple(max(0, offered.get(name, 0)) for name in resources), may)
+
+
+def _held(capacity: Capacity, gang: Gang) -> dict[int, dict[str, int]]:
+    """By node: what the gang holds of it."""
+    held: dict[int, dict[str, int]] = {}
+    for pod in gang.placed:
+        add(held.setdefault(capacity.number[pod.node], {}), pod.requests)
+    return held
 
 
 def _more(offered: Mapping[str, int], held: Mapping[str, int]) -> Mapping[str, int]:

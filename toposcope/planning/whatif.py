@@ -14,7 +14,7 @@ from toposcope.planning.capacity import Capacity
 from toposcope.planning.changes import added, drained, finished, occupied
 from toposcope.planning.freeing import Freeing
 from toposcope.planning.gangs import Gang, gangs_of
-from toposcope.planning.rehoming import Outcome, Rehomed, rehome
+from toposcope.planning.rehoming import Rehomed, rehome
 from toposcope.planning.slots import shape_of
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
 from toposcope.snapshot.scope import select_scope
@@ -54,8 +54,7 @@ class WhatIf:
     @property
     def well(self) -> bool:
         """Whether every gang is as close together as before, and everything fits."""
-        lost = {Outcome.SPREADS, Outcome.WAITS}
-        return all(one.fits for one in self.admitted) and lost.isdisjoint(one.outcome for one in self.rehomed)
+        return all(one.fits for one in self.admitted) and not any(one.worse for one in self.rehomed)
 
 
 def whatif(

@@ -42,11 +42,20 @@ def family(kind: str, name: str, text: str, labels: tuple[str, ...], samples: Sa
     return Family(name, text, kind, labels, tuple(made))
 
 
-def histogram(name: str, text: str, buckets: Iterable[tuple[float, int]], total: float) -> Family:
-    """A histogram of its buckets' bounds, each with the count up to it; the last bound is infinite."""
-    counts = [Sample(f"{name}_bucket", {"le": _number(bound)}, count) for bound, count in buckets]
-    ends = (Sample(f"{name}_count", {}, counts[-1].value), Sample(f"{name}_sum", {}, total))
-    return Family(name, text, "histogram", (), (*counts, *ends))
+Buckets = Iterable[tuple[float, int]]
+"""A histogram's bounds, each with the count up to it; the last bound is infinite."""
+
+
+def histogram(
+    name: str, text: str, labels: tuple[str, ...], series: Iterable[tuple[tuple[str, ...], Buckets, float]]
+) -> Family:
+    """A histogram: for each of its label values the buckets and the sum."""
+    samples: list[Sample] = []
+    for values, buckets, total in series:
+        named = dict(zip(labels, values, strict=True))
+        counts = [Sample(f"{name}_bucket", {**named, "le": _number(bound)}, count) for bound, count in buckets]
+        samples += (*counts, Sample(f"{name}_count", named, counts[-1].value), Sample(f"{name}_sum", named, total))
+    return Family(name, text, "histogram", labels, tuple(samples))
 
 
 def exposition(families: Iterable[Family]) -> bytes:

@@ -7,11 +7,13 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 
 from toposcope.kube.config import load
+from toposcope.telemetry.server import TelemetryServer
 from toposcope.ui import live, saved
 from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.bundle import Bundle
 from toposcope.ui.facts import Facts
 from toposcope.ui.guard import LOCAL
+from toposcope.ui.metrics import PlanningMetrics
 from toposcope.ui.server import Server, application
 from toposcope.ui.source import Source
 from toposcope.ui.stream import Stream
@@ -26,7 +28,15 @@ class Program:
         self._source = source
         self._wake = wake
         self._stop = threading.Event()
+        self._telemetry: TelemetryServer | None = None
         self._broadcaster = Broadcaster(facts, source.kind, secrets.token_hex(4))
+
+    def serve_metrics(self, port: int, worst: int) -> None:
+        """Serve metrics of planning too, which name so many of the worst gangs. Raises OSError."""
+        metrics = PlanningMetrics(self.facts.snapshot, worst, lambda: self._broadcaster.ready)
+        self._telemetry = TelemetryServer(
+            port, metrics.page, str, lambda: "" if self._broadcaster.ready else "the cluster has not been read yet"
+        )
 
     def serve(
         self, listener: socket.socket, names: Iterable[str] = (), started: Callable[[], None] = lambda: None
@@ -47,6 +57,8 @@ class Program:
         finally:
             self._stop.set()
             self._source.close()
+            if self._telemetry:
+                self._telemetry.close()
 
 
 def of_cluster(kubeconfig: str | None, context: str | None = None) -> Program:

@@ -377,6 +377,85 @@ class CheckAnswer(_Struct):
     warnings: list[str]
 
 
+class SlotRow(_Struct):
+    """How many gangs of so many GPUs fit into single domains of a level."""
+
+    gpus: int
+    domain: str
+    """Of the level: `rack`."""
+    now: int
+    ended: int
+    """When running work has ended."""
+    empty: int
+    """On an empty cluster with every node Ready and uncordoned."""
+    unusable: float
+    """The share of the free GPUs that no gang of this size can use, from 0 to 1."""
+
+
+class GangRow(_Struct):
+    """A running gang that is not as close together as it could be."""
+
+    kind: str
+    name: str
+    """`NAMESPACE/NAME`."""
+    gpus: int
+    score: float
+    better: bool
+    """Whether it would span fewer domains if it were placed anew now."""
+    spans: str
+    """`rack 4, could be 1`: each level at which it spans more domains than it could."""
+
+
+class Planning(_Struct):
+    """`GET api/planning?view=ID`."""
+
+    per_pod: int
+    """GPUs of a pod of these gangs, as many as most nodes have."""
+    slots: list[SlotRow]
+    """The smallest and the broadest first."""
+    gangs: list[GangRow]
+    """The worst first, at most 100."""
+    scored: int
+    """Running gangs of more than one pod."""
+
+
+class GangPlace(_Struct):
+    """`GET api/gang?view=ID&kind=KIND&name=NAMESPACE/NAME`: where a gang is and could be."""
+
+    nodes: list[str]
+    level: str
+    """At which `better` is better; empty: it would not be better placed anew."""
+    better: list[list[str]]
+    """Domains, each with its values from the broadest level down."""
+
+
+class Fate(_Struct):
+    """What becomes of a gang."""
+
+    text: str
+    worse: bool
+    """It is torn apart, or waits."""
+
+
+class SlotChange(_Struct):
+    """Slots free now, before and after."""
+
+    gpus: int
+    domain: str
+    before: int
+    after: int
+
+
+class Drained(_Struct):
+    """`GET api/drain?view=ID&in=PATH` (or `&node=NAME`): what a drain would do. Nothing is drained."""
+
+    nodes: int
+    gangs: list[Fate]
+    """Those that get worse first."""
+    slots: list[SlotChange]
+    """The largest first; the narrowest level at which a size loses slots."""
+
+
 class Problem(_Struct):
     """Every response to a failed request: one sentence that says what to do."""
 

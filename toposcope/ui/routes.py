@@ -3,8 +3,10 @@
 import asyncio
 import functools
 import gzip
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
+from urllib.parse import unquote
 
 import msgspec
 from anyio import CapacityLimiter, to_thread
@@ -19,9 +21,10 @@ from toposcope.kube.errors import KubeError
 from toposcope.ui import protocol
 from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.bundle import Bundle
-from toposcope.ui.checking import MAX_BYTES, BusyError, Checks, CheckTimeoutError
+from toposcope.ui.checking import MAX_BYTES, BusyError, Checks, CheckTimeoutError, DeadlineError
 from toposcope.ui.detail import detail
 from toposcope.ui.guard import problem
+from toposcope.ui.planning import NoPlanError, Plans
 from toposcope.ui.search import MAX_QUERY, search
 from toposcope.ui.source import FullNode, Source
 from toposcope.ui.stream import Stream
@@ -48,6 +51,7 @@ class Routes:
         self._source = source
         self._bundle = bundle
         self._stream = stream
+        self._plans = Plans(broadcaster.facts.snapshot)
         self._checks = Checks(broadcaster.facts.snapshot, source.published)
         # Requests that wait for an API server that does not answer must not use up all threads.
         self._node_reads = CapacityLimiter(_NODE_READS)
@@ -62,6 +66,9 @@ class Routes:
                 Route("/api/node/{name}", self._node),
                 Route("/api/search", self._search),
                 Route("/api/check", self._check, methods=["POST"]),
+                Route("/api/planning", self._planning),
+                Route("/api/gang", self._gang),
+                Route("/api/drain", self._drain),
                 Route("/api/events", self._stream),
                 Route("/healthz", _healthy),
                 Route("/readyz", self._ready),
@@ -151,6 +158,33 @@ class Routes:
             text = "the check took too long and was stopped; check fewer or smaller workloads, or use toposcope check"
         except KubeError as error:
             status, text = HTTPStatus.SERVICE_UNAVAILABLE, f"the cluster cannot be read right now: {error}"
+        raise HTTPException(status, text)
+
+    async def _planning(self, request: Request) -> Response:
+        return await self._plan(self._plans.overview, request)
+
+    async def _gang(self, request: Request) -> Response:
+        kind, name = (request.query_params.get(key, "") for key in ("kind", "name"))
+        return await self._plan(lambda view: self._plans.gang(view, kind, name), request)
+
+    async def _drain(self, request: Request) -> Response:
+        path = [unquote(part) for part in request.query_params.get("in", "").split("/") if part]
+        node = request.query_params.get("node", "")
+        return await self._plan(lambda view: self._plans.drained(view, path, node), request)
+
+    async def _plan(self, ask: Callable[[str], msgspec.Struct], request: Request) -> Response:
+        self._require_ready()
+        try:
+            return _json(await run_in_threadpool(ask, request.query_params.get("view", "")))
+        except BusyError:
+            status, text = HTTPStatus.TOO_MANY_REQUESTS, "another question is being answered; try again in a moment"
+        except DeadlineError:
+            status, text = (
+                HTTPStatus.GATEWAY_TIMEOUT,
+                "that took too long; use toposcope whatif, score or slots instead",
+            )
+        except NoPlanError as error:
+            status, text = HTTPStatus.NOT_FOUND, str(error)
         raise HTTPException(status, text)
 
     async def _workload(self, request: Request) -> str:

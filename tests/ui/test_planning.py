@@ -1,0 +1,131 @@
+"""What the page's server says of plans, and what it exports of them."""
+
+import random
+from pathlib import Path
+
+import msgspec
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.planning.clusters import at_random, capacity, cluster, node, pods
+from tests.ui.serving import Nodes, Ticks, served
+from toposcope.planning.score import better_place, scores
+from toposcope.snapshot.model import Snapshot
+from toposcope.ui.facts import Facts
+from toposcope.ui.metrics import PlanningMetrics
+from toposcope.ui.planning import NoPlanError, Plans
+from toposcope.ui.saved import EXPECTED
+
+RACKS = [node(f"n{i}", f"b{i // 4}", f"r{i // 2}") for i in range(8)]
+APART = cluster(RACKS, [*pods("apart", "n0", "n2"), *pods("close", "n4", "n5")])
+
+
+def samples(metrics: PlanningMetrics) -> dict[tuple[str, ...], float]:
+    text = metrics.page()[0].decode()
+    found = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            name = sample.name.removeprefix("toposcope_planning_")
+            found[name, *(value for _, value in sorted(sample.labels.items()))] = sample.value
+    return found
+
+
+def test_metrics_of_scores_and_slots() -> None:
+    now, ticks = Ticks(1000.0), Ticks()
+    running = [APART]
+    metrics = PlanningMetrics(lambda: running[0], 1, now=now, monotonic=ticks)
+    metrics.count()
+    found = samples(metrics)
+    assert found["gang_score_count", "rack", "kueue", "cluster"] == 2
+    assert found["gang_score_bucket", "rack", "0.5", "kueue", "cluster"] == 1
+    assert found["gang_score_sum", "rack", "kueue", "cluster"] == 1.5
+    assert found["misplaced_gangs", "kueue", "cluster"] == 1
+    assert found["misplaced_since_timestamp_seconds", "kueue", "cluster"] == 1000
+    assert found["worst_gang_score", "apart", "Job", "ml", "kueue", "cluster"] == 0.75
+    assert ("slots", "rack", "16", "cluster", "now") in found
+    assert found["unusable_ratio", "rack", "16", "cluster"] == 0.5
+    now.now = 4600
+    metrics.count()
+    assert samples(metrics)["misplaced_since_timestamp_seconds", "kueue", "cluster"] == 1000
+    running[0] = cluster(RACKS, pods("close", "n4", "n5"))
+    metrics.count()
+    found = samples(metrics)
+    assert found["misplaced_gangs", "kueue", "cluster"] == 0
+    assert ("misplaced_since_timestamp_seconds", "kueue", "cluster") not in found
+    assert found["last_run_timestamp_seconds",] == 4600
+
+
+def test_schedulers_and_named_gangs_are_few() -> None:
+    many = [
+        msgspec.structs.replace(one, scheduler=f"s{job}")
+        for job in range(12)
+        for one in pods(f"g{job}", "n0", "n2", gpus=1)
+    ]
+    metrics = PlanningMetrics(lambda: cluster([node(f"n{i}", "b", f"r{i}", 32) for i in range(4)], many), 0)
+    metrics.count()
+    schedulers = {key[1] for key in samples(metrics) if key[0] == "misplaced_gangs"}
+    assert len(schedulers) == 11
+    assert "_other" in schedulers
+    assert not [key for key in samples(metrics) if key[0] == "worst_gang_score"]
+
+
+def test_without_pods_there_are_no_plans() -> None:
+    unknown = Snapshot("test", None, tuple(RACKS), None, APART.topologies)
+    with pytest.raises(NoPlanError, match="pods cannot be read"):
+        PlanningMetrics(lambda: unknown).count()
+    with pytest.raises(NoPlanError, match="choose one"):
+        Plans(lambda: APART).overview("cluster/segment")
+
+
+def test_what_the_page_asks(tmp_path: Path) -> None:
+    facts = Facts("test", EXPECTED, lambda: None)
+    facts.replace_nodes({one.name: (one, "") for one in APART.nodes})
+    facts.replace_pods({f"{one.namespace}/{one.name}": one for one in APART.pods or ()})
+    facts.replace_topologies({one.name: one for one in APART.topologies})
+    for name in EXPECTED:
+        facts.mark_synced(name)
+    with served(tmp_path, facts, Nodes()) as server:
+        status, _, planning = server.ask("/api/planning?view=cluster")
+        assert (status, planning["perPod"], planning["scored"]) == (200, 8, 2)
+        assert planning["gangs"] == [
+            {
+                "kind": "Job",
+                "name": "ml/apart",
+                "gpus": 16,
+                "score": 0.75,
+                "better": True,
+                "spans": "rack 2, could be 1",
+            }
+        ]
+        assert {"gpus": 16, "domain": "rack", "now": 1, "ended": 4, "empty": 4, "unusable": 0.5} in planning["slots"]
+        _, _, gang = server.ask("/api/gang?view=cluster&kind=Job&name=ml/apart")
+        assert gang == {"nodes": ["n0", "n2"], "level": "rack", "better": [["b0", "r0"]]}
+        _, _, drained = server.ask("/api/drain?view=cluster&in=b0/r0")
+        assert drained["nodes"] == 2
+        fate = "ml/apart (Job, 16 GPUs, 1 of 2 pods): finds other nodes in the same block"
+        assert drained["gangs"] == [{"text": fate, "worse": False}]
+        assert {"gpus": 16, "domain": "block", "before": 2, "after": 1} in drained["slots"]
+        assert server.ask("/api/drain?view=cluster&node=n7")[2]["nodes"] == 1
+        for question in ("gang?view=cluster&kind=Job&name=ml/gone", "drain?view=cluster&in=b9", "planning?view=x/y"):
+            assert server.ask(f"/api/{question}")[0] == 404
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_better_place_holds_the_gang_in_as_few_domains_as_the_score_says(seed: int) -> None:
+    table, gangs = capacity(at_random(random.Random(seed)))
+    for score in scores(table, gangs):
+        place = better_place(table, score)
+        assert bool(place) == score.better_now
+        if place:
+            level, domains = place
+            (spread,) = [one for one in score.spreads if one.level == level]
+            assert len(set(domains)) == len(domains) == spread.now
+            depth = table.levels.index(level) + 1
+            room = [n for n, path in enumerate(table.paths) if path[:depth] in domains]
+            gpus = sum(table.nodes[n].free["nvidia.com/gpu"] for n in room if not table.nodes[n].obstacle)
+            held = sum(
+                pod.requests["nvidia.com/gpu"]
+                for pod in score.gang.placed
+                if table.number[pod.node] in room and not table.nodes[table.number[pod.node]].obstacle
+            )
+            assert gpus + held >= score.gang.gpus

@@ -1,0 +1,50 @@
+"""One cluster with all that planning counts of it, each worked out when it is first asked for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from toposcope.planning.capacity import Capacity
+from toposcope.planning.gangs import Gang, gangs_of
+from toposcope.planning.score import Score, scores
+from toposcope.planning.slots import Slots, gpus_per_pod, sizes_of, slots
+from toposcope.snapshot.model import Snapshot
+from toposcope.snapshot.scope import Scope
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A cluster with its gangs; its pods are known."""
+
+    snapshot: Snapshot
+    scope: Scope
+
+    @cached_property
+    def gangs(self) -> tuple[Gang, ...]:
+        """All gangs with GPUs."""
+        return gangs_of(self.snapshot)
+
+    @cached_property
+    def capacity(self) -> Capacity:
+        """What its domains could take."""
+        return Capacity(self.snapshot, self.scope, self.gangs)
+
+    @cached_property
+    def scores(self) -> tuple[Score, ...]:
+        """The running gangs of more than one pod, the worst first."""
+        return scores(self.capacity, self.gangs)
+
+    @cached_property
+    def per_pod(self) -> int:
+        """GPUs of a pod."""
+        return gpus_per_pod(self.capacity)
+
+    @cached_property
+    def sizes(self) -> Sequence[int]:
+        """Sizes of gangs that are worth a look."""
+        return sizes_of(self.capacity, self.per_pod)
+
+    @cached_property
+    def slots(self) -> tuple[Slots, ...]:
+        """Every such size at every level."""
+        return tuple(slots(self.capacity, self.sizes, self.per_pod))

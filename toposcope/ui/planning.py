@@ -1,0 +1,127 @@
+"""What planning says of the cluster when somebody asks on the page. Nothing is done to the cluster."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from toposcope.errors import ToposcopeError
+from toposcope.planning.capacity import View
+from toposcope.planning.gangs import named
+from toposcope.planning.plan import Plan
+from toposcope.planning.score import Score, better_place, scores
+from toposcope.planning.slots import slots
+from toposcope.planning.whatif import Changes, whatif
+from toposcope.snapshot.model import Snapshot
+from toposcope.snapshot.scope import TopologyNotFoundError, select_scope
+from toposcope.ui import protocol
+from toposcope.ui.checking import BusyError, within
+
+_KEPT_SECONDS: Final = 10.0
+"""A plan answers questions for so long: pods come and go all the time, and a large cluster takes a second."""
+_SECONDS: Final = 20.0
+"""How long a question may take."""
+_GANGS: Final = 100
+T = TypeVar("T")
+
+
+class NoPlanError(ToposcopeError):
+    """The question has no answer; the message says why."""
+
+
+class Plans:
+    """Answers one question at a time; `view` is the id of a ClusterTopology, empty for what labels suggest."""
+
+    def __init__(self, snapshot: Callable[[], Snapshot], monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._snapshot = snapshot
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._kept: dict[str, tuple[float, Plan]] = {}
+
+    def overview(self, view: str) -> protocol.Planning:
+        """Slots, and the gangs that are not as close together as they could be. Raises as `drained`."""
+        return self._answer(lambda: _overview(self._plan(view)))
+
+    def gang(self, view: str, kind: str, name: str) -> protocol.GangPlace:
+        """Where a gang is and could be. Raises as `drained`."""
+        return self._answer(lambda: _place(self._plan(view), kind, name))
+
+    def drained(self, view: str, path: Sequence[str], node: str) -> protocol.Drained:
+        """What the drain of a domain, or of a node, would do. Raises NoPlanError, BusyError and DeadlineError."""
+        return self._answer(lambda: _drained(self._plan(view), tuple(path), node))
+
+    def _answer(self, work: Callable[[], T]) -> T:
+        if not self._lock.acquire(timeout=_SECONDS):
+            raise BusyError
+        try:
+            return within(_SECONDS, work)
+        finally:
+            self._lock.release()
+
+    def _plan(self, view: str) -> Plan:
+        now = self._monotonic()
+        self._kept = {other: kept for other, kept in self._kept.items() if now - kept[0] < _KEPT_SECONDS}
+        if view not in self._kept:
+            self._kept[view] = now, plan_of(self._snapshot(), view or None)
+        return self._kept[view][1]
+
+
+def plan_of(snapshot: Snapshot, topology: str | None) -> Plan:
+    """The plan of a cluster by a topology. Raises NoPlanError where there is none, or pods are not known."""
+    if snapshot.pods is None:
+        raise NoPlanError("what runs is not known, so nor is what is free: the pods cannot be read")
+    try:
+        return Plan(snapshot, select_scope(snapshot, topology))
+    except TopologyNotFoundError as error:
+        raise NoPlanError(f"plans are made for a whole ClusterTopology; choose one at the top ({error})") from None
+
+
+def _overview(plan: Plan) -> protocol.Planning:
+    rows = [
+        protocol.SlotRow(
+            row.gpus,
+            row.level.domain,
+            **{view.value: count for view, count in row.fitting.items()},
+            unusable=round(row.fragmented, 3),
+        )
+        for row in plan.slots
+    ]
+    gangs = [_row(score) for score in plan.scores if score.value < 1][:_GANGS]
+    return protocol.Planning(plan.per_pod, rows, gangs, len(plan.scores))
+
+
+def _row(score: Score) -> protocol.GangRow:
+    gang = score.gang
+    spans = ", ".join(
+        f"{one.level.domain} {one.spans}, could be {one.empty}" for one in score.spreads if one.empty < one.spans
+    )
+    return protocol.GangRow(gang.kind, gang.handle, gang.gpus, round(score.value, 2), score.better_now, spans)
+
+
+def _place(plan: Plan, kind: str, name: str) -> protocol.GangPlace:
+    found = [gang for gang in named(plan.gangs, name) if gang.kind == kind]
+    if not found:
+        raise NoPlanError(f"no gang with GPUs is called {name!r}, or no longer")
+    place = next((better_place(plan.capacity, score) for score in scores(plan.capacity, found)), None)
+    level, domains = (place[0].domain, place[1]) if place else ("", ())
+    nodes = sorted({pod.node for pod in found[0].placed})
+    return protocol.GangPlace(nodes, level, [list(domain) for domain in domains])
+
+
+def _drained(plan: Plan, path: tuple[str, ...], node: str) -> protocol.Drained:
+    capacity = plan.capacity
+    inside = (name for name, number in capacity.number.items() if capacity.paths[number][: len(path)] == path)
+    names = frozenset([node] if node in plan.snapshot.by_name else inside if path else ())
+    if not names:
+        raise NoPlanError("nothing like that can be drained here; choose a domain or a node of this view")
+    topology = plan.scope.topology.name if plan.scope.topology else None
+    result = whatif(plan.snapshot, topology, capacity, plan.gangs, Changes(drain=names))
+    after = {(row.gpus, row.level): row for row in slots(result.after, plan.sizes, plan.per_pod)}
+    lost: dict[int, protocol.SlotChange] = {}
+    for row in plan.slots:  # the narrowest level of a size comes last
+        now = row.fitting[View.NOW]
+        then = after[row.gpus, row.level].fitting[View.NOW] if (row.gpus, row.level) in after else 0
+        if then != now:
+            lost[row.gpus] = protocol.SlotChange(row.gpus, row.level.domain, now, then)
+    fates = [protocol.Fate(one.sentence, one.worse) for one in result.rehomed]
+    return protocol.Drained(len(names), sorted(fates, key=lambda fate: not fate.worse), [*lost.values()][::-1])
