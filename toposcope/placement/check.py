@@ -143,7 +143,7 @@ class Checker:
         if lost := self._lost(workload, levels):
             return Verdict("never", limitation=lost)
         verdict = judge(workload.groups, levels or workload.levels, nodes, partial=not levels)
-        if workload.pod_groups and workload.gang is None and verdict.kind != "fits":
+        if workload.pod_groups and verdict.kind != "fits":
             verdict = judge(workload.pod_groups, levels or workload.levels, nodes, partial=not levels)
         if workload.admission:
             decision = self._decided.get(workload.admission) or workload.admission.decide(nodes)

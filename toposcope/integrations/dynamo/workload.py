@@ -36,7 +36,7 @@ from toposcope.integrations.framework.pods import amounts_of, pods_of, requests_
 from toposcope.integrations.framework.system import LEVELS_FIRST, ClusterFacts, Reading, System, is_change
 from toposcope.integrations.framework.unknown_fields import check_fields
 from toposcope.integrations.grove.constraint import Constraint, Note
-from toposcope.integrations.grove.pod_gangs import SCALED, pod_gangs
+from toposcope.integrations.grove.pod_gangs import notes_of, pod_gangs
 from toposcope.topology.levels import Level
 
 _LEVEL_RULES: Final = frozenset({"dynamo/override", "dynamo/override-level", "dynamo/field"})
@@ -60,6 +60,11 @@ class _Component:
     pods: Mapping[str, Pods]
     """The pods of one replica, by role; those of no role under an empty name."""
     overridden: Overridden
+
+    @property
+    def least(self) -> int:
+        """How many replicas start together; Dynamo's webhook sets 1 where nothing is set."""
+        return (self.field / "minAvailable").number(1, least=1)
 
     @property
     def constraint(self) -> Field:
@@ -144,12 +149,13 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         topology = top.name or overrides.name
     rules = {finding.rule for finding in root.findings if finding.severity == "error"}
     invalid = pathway.grove and (_misunderstood(top, parts, levels) or bool(rules & _LEVEL_RULES))
-    notes = [LEVELS_FIRST] if invalid else []
-    # Each multinode component becomes a scaling group, each other one a clique, all with minAvailable 1 (graph.go).
-    gangs = tuple(pod_gangs(whole, {group.name: 1 for group in whole.groups})) if topology else (whole,)
-    if len(gangs) > 1 and whole.required:
-        notes.append(SCALED.format(whole.required.domain))
-    whole_gangs = bool(topology) and all(part.nodes > 1 or part.replicas <= 1 for part in parts)
+    # Each multinode component becomes a scaling group, each other one a clique (graph.go).
+    named = [(group.name, part) for group, part in zip(whole.groups, parts, strict=True)]
+    groups, cliques = (
+        {name: part.least for name, part in named if (part.nodes > 1) is several} for several in (True, False)
+    )
+    gangs = tuple(pod_gangs(whole, groups, cliques)) if topology else (whole,)
+    notes = [LEVELS_FIRST] if invalid else list(notes_of(whole, gangs))
     return Reading(
         Workload(
             "Dynamo",
@@ -158,8 +164,8 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
             topology,
             placeable=not invalid,
             notes=tuple(notes),
-            gang=True if whole_gangs else None,  # else KAI starts some pods of a clique before the others
-            pod_groups=gangs if len(gangs) > 1 else (),
+            gang=True if topology else None,
+            pod_groups=gangs if gangs != (whole,) else (),
         )
     )
 

@@ -16,7 +16,7 @@ from toposcope.integrations.grove.admission import check_parts
 from toposcope.integrations.grove.api import POD_CLIQUE_SETS, clique_names
 from toposcope.integrations.grove.constraint import Constraint, Constraints, check_schema, known_topology
 from toposcope.integrations.grove.fields import FIELDS
-from toposcope.integrations.grove.pod_gangs import SCALED, pod_gangs
+from toposcope.integrations.grove.pod_gangs import notes_of, pod_gangs
 from toposcope.integrations.grove.schedulers import KUBE_SCHEDULER, check_schedulers
 from toposcope.integrations.grove.update import check_unchanged, is_repair
 from toposcope.integrations.kai.api import KAI_SCHEDULER
@@ -72,10 +72,13 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     placeable = not notes
     gangs: tuple[Group, ...] = ()
     nested = all(finding.rule != "grove/hierarchy" for finding in root.findings)
-    if scheduler == KAI_SCHEDULER and nested and not _elastic(template):
-        gangs = tuple(pod_gangs(group, _least(template)))
-        if len(gangs) > 1 and group.required:
-            notes = (*notes, SCALED.format(group.required.domain))
+    if scheduler == KAI_SCHEDULER and nested:
+        groups, cliques = (
+            _least(template, "podCliqueScalingGroups", "scaling group"),
+            _least(template, "cliques", "clique"),
+        )
+        gangs = tuple(pod_gangs(group, groups, cliques))
+        notes = notes or tuple(notes_of(group, gangs))
     return Reading(
         Workload(
             "Grove",
@@ -146,18 +149,10 @@ def _tree(root: Field, constraints: Constraints, topology: TopologyLevels | None
     return group(name_of(root, POD_CLIQUE_SETS.kind), constraints.top, *below, copies=copies)
 
 
-def _least(template: Field) -> dict[str, int]:
-    """`minAvailable` of each scaling group, by the name of its group."""
-    places = (template / "podCliqueScalingGroups").items()
-    return {
-        f"scaling group {(place / 'name').text() or place.path}": (place / "minAvailable").number(1) for place in places
-    }
-
-
-def _elastic(template: Field) -> bool:
-    """Whether a clique starts with fewer pods than it asks for: then not all of them belong to its PodGang."""
-    for clique in (template / "cliques").items():
-        replicas = (clique / "spec" / "replicas").number(1)
-        if (clique / "spec" / "minAvailable").number(replicas) < replicas:
-            return True
-    return False
+def _least(template: Field, places: str, of: str) -> dict[str, int]:
+    """`minAvailable` of each scaling group or clique, by the name of its group."""
+    named = (((place / "name").text() or place.path, place) for place in (template / places).items())
+    specs = {name: place / "spec" if of == "clique" else place for name, place in named}
+    # Its default is 1 of a scaling group, and all replicas of a clique.
+    least = {name: (spec / "minAvailable").number(0) for name, spec in specs.items()}
+    return {f"{of} {name}": number or 1 for name, number in least.items() if number or of != "clique"}
