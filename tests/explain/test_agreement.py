@@ -69,11 +69,13 @@ def topologies(
     levels = [(domain, key) for domain, key in KEY_OF.items() if domain not in without]
     levels[1:1] = [("gone", "example.com/gone")] if gone else []
     keys = [key for _, key in levels]
+    pool = f"osmo-pool-osmo-{name}-topology"
     of_kueue = kueue("Topology", name, {"levels": [{"nodeLabel": key} for key in keys]})
     return {
         "grove": {**binding(*levels), "metadata": {"name": name}},
         "kai": kai_topology(*keys, name=name),
         "kueue": of_kueue,
+        "osmo": kai_topology(*keys, name=pool),
     }
 
 
@@ -102,14 +104,33 @@ STATES: dict[str, tuple[list[dict[str, Any]], str]] = {
     "a level whose label is gone": ([*topologies(gone=True).values()], ""),
     "nothing for KAI": ([topologies()[system] for system in ("grove", "kueue")], ""),
     "KAI not served": ([topologies()[system] for system in ("grove", "kueue")], "kai"),
-    "KAI without the level": ([topologies()["grove"], topologies()["kueue"], topologies(without=INNER)["kai"]], ""),
+    "KAI without the level": (
+        [
+            *(topologies()[system] for system in ("grove", "kueue")),
+            *(topologies(without=INNER)[s] for s in ("kai", "osmo")),
+        ],
+        "",
+    ),
 }
 WELL = {
-    "all there": {"kai", "kueue", "grove", "dynamo", "runai", "lws", "jobset"},
+    "all there": {"kai", "kueue", "grove", "dynamo", "runai", "osmo", "lws", "jobset"},
     "nothing for KAI": {"kueue", "lws", "jobset"},
     "KAI not served": {"kueue", "lws", "jobset"},
     "KAI without the level": {"kueue", "lws", "jobset"},
 }
+
+
+POOL = {"name": "cluster", "topology_keys": [{"key": domain, "label": key} for domain, key in KEY_OF.items()]}
+POD_GROUP = {
+    "apiVersion": "scheduling.run.ai/v2alpha2",
+    "kind": "PodGroup",
+    "metadata": {"name": "train", "namespace": "ml"},
+    "spec": {
+        "minMember": 4,
+        "topologyConstraint": {"topology": "osmo-pool-osmo-cluster-topology", "requiredTopologyLevel": RACK},
+    },
+}
+"""What OSMO makes of its example."""
 
 
 def workload(system: str) -> dict[str, Any]:
@@ -120,33 +141,40 @@ def workload(system: str) -> dict[str, Any]:
     return document
 
 
+def _member(number: int) -> dict[str, Any]:
+    waiting = pod(f"train-{number}", None, 8, phase="Pending", schedulerName="kai-scheduler")
+    waiting["metadata"] |= {"namespace": "ml", "annotations": {"pod-group-name": "train"}}
+    return waiting
+
+
 def explained(snapshot: Snapshot, store: ObjectStore, document: dict[str, Any]) -> bool:
     return diagnose(build_context(snapshot, store, ownership_of(store, snapshot, ref_of(document)))).well
 
 
-def on_the_page(snapshot: Snapshot, document: dict[str, Any]) -> bool:
-    return all(
-        check.well for check in Checks(lambda: snapshot, lambda: snapshot).check(yaml.safe_dump(document), ()).checks
-    )
+def on_the_page(snapshot: Snapshot, *documents: dict[str, Any]) -> bool:
+    checks = Checks(lambda: snapshot, lambda: snapshot).check(yaml.safe_dump_all(documents), ()).checks
+    return all(check.well for check in checks)
 
 
 @pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("system", ["kai", "kueue", "grove", "dynamo", "runai", "lws", "jobset"])
+@pytest.mark.parametrize("system", ["kai", "kueue", "grove", "dynamo", "runai", "osmo", "lws", "jobset"])
 def test_check_explain_and_the_page_agree(system: str, state: str, tmp_path: Path) -> None:
     published, unserved = STATES[state]
     objects = [cluster_topology(levels=[{"domain": d, "key": k} for d, k in KEY_OF.items()]), *published, *queue()]
+    members = [_member(number) for number in range(4)] if system == "osmo" else []
     file = tmp_path / "cluster.json"
-    file.write_text(saved([*demo_nodes(), pod("one", "gb200-01", 1), *objects]), encoding="utf-8")
+    file.write_text(saved([*demo_nodes(), pod("one", "gb200-01", 1), *objects, *members]), encoding="utf-8")
     served = {name: not any(of in name for of in unserved.split()) for name in SERVED}
     snapshot = replace(load_files([str(file)]), served=served)
     document = workload(system)
+    beside, live = ([POOL], POD_GROUP) if system == "osmo" else ([], document)
     store = ObjectStore()
-    for item in (*objects, document):
+    for item in (*objects, live, *members):
         store.put(item)
-    checked = all(one.well for one in Checker(snapshot, [document]).check(document))
+    checked = all(one.well for one in Checker(snapshot, [document, *beside]).check(document))
     assert checked == (system in WELL.get(state, {"lws", "jobset"}))
-    assert explained(snapshot, store, document) == checked
-    assert on_the_page(snapshot, document) == checked
+    assert explained(snapshot, store, live) == checked
+    assert on_the_page(snapshot, document, *beside) == checked
 
 
 def test_replicas_beyond_the_first_of_a_dynamo_component_need_no_room_beside_it(tmp_path: Path) -> None:

@@ -118,7 +118,9 @@ def with_documents(cluster: ClusterFacts, documents: Collection[Mapping[str, Any
     read, objects = dict(cluster.read), dict(cluster.objects)
     for document in documents:
         if osmo_pool.POOL.claims(document):
-            pools.update((pool.name, pool) for pool in osmo_pool.pools_of(document))
+            for pool in osmo_pool.pools_of(document):
+                pools[pool.name] = pool
+                read = _with_pool(read, pool)
             schedulers.update(osmo_pool.schedulers_of(document))
         elif runai_topology.NETWORK_TOPOLOGY.claims(document):
             topology = runai_topology.levels_of(document, cluster.domain_of)
@@ -147,9 +149,25 @@ def _with_topology(
     read: Mapping[str, ReadTopologies], option: str, topology: TopologyLevels
 ) -> dict[str, ReadTopologies]:
     known = read.get(option, ReadTopologies({}))
+    if not known.served:
+        return dict(read)
     first, second = {topology.name: topology}, known.by_name
     by_name = {**second, **first} if known.stand_in else {**first, **second}
     return {**read, option: replace(known, by_name=by_name)}
+
+
+def _with_pool(read: Mapping[str, ReadTopologies], pool: TopologyLevels) -> dict[str, ReadTopologies]:
+    """With the Topology of keys that no pool has yet, else with a pool's names for the levels of its Topology."""
+    if not pool.name:
+        return _with_topology(read, "kai", replace(pool, name=osmo_pool.topology_of("")))
+    if (known := read.get("kai")) is None:
+        return dict(read)
+    by_name = {
+        name: replace(topology, levels=tuple(pool.by_key(level.key) or level for level in topology.levels))
+        for name, topology in known.by_name.items()
+        if osmo_pool.is_topology_of(name, pool.name)
+    }
+    return {**read, "kai": replace(known, by_name={**known.by_name, **by_name})}
 
 
 def readings(

@@ -150,7 +150,7 @@ class Checker:
             self._decided[workload.admission] = decision
             verdict = in_order(verdict, workload.admission, nodes, decision)
         if workload.gang is not None:
-            verdict = by_kai(verdict, workload, levels, nodes)
+            verdict = by_kai(verdict, workload, levels or workload.levels, nodes)
         return replace(verdict, remedies=tuple(map(self._with_pods, verdict.remedies)))
 
     def _with_pods(self, remedy: Remedy) -> Remedy:

@@ -109,7 +109,8 @@ def _read_by(
             why = why if publish == "Auto" else f"sets spec.publish.{option}: {publish}; Auto writes the {kind.kind}"
             absent[topology.name] = f"ClusterTopology {topology.name} {why}"
     unserved = f"the cluster does not serve {kind.name}: is {system} installed?"
-    return ReadTopologies(by_name, absent={**absent, "": next(iter(absent.values()), "") if served else unserved})
+    why = next(iter(absent.values()), "") if served else unserved
+    return ReadTopologies(by_name, served=served, absent={**absent, "": why})
 
 
 def _published(published: Published, domain_of: Mapping[str, str], own: Mapping[str, TopologyLevels]) -> TopologyLevels:

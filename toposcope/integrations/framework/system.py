@@ -41,6 +41,8 @@ class ReadTopologies:
     by_name: Mapping[str, TopologyLevels]
     stand_in: str = ""
     """What stands in for them where they are not known, and why; empty: these are the system's own, and all of them."""
+    served: bool = True
+    """Whether there can be any: the cluster serves the kind, as far as is known."""
     absent: Mapping[str, str] = field(default_factory=dict)
     """By the name of a topology that is not among them: why, and what to do; by the empty name: of any other."""
 

@@ -22,6 +22,7 @@ UNNAMED: Final = "cluster"
 _KEYS: Final = "topology_keys"
 _SETTINGS: Final = "scheduler_settings"
 _KAI: Final = "kai"
+_MADE: Final = "osmo-pool"
 
 
 class _Key(msgspec.Struct, frozen=True):
@@ -50,6 +51,16 @@ def pools_of(document: Mapping[str, Any]) -> Iterator[TopologyLevels]:
         entries = [((entry / "key").text(), (entry / "label").text()) for entry in (pool / _KEYS).items()]
         levels = tuple(Level(key, label) for key, label in entries if key and label)
         yield TopologyLevels(name, levels, "OSMO pool")
+
+
+def topology_of(pool: str) -> str:
+    """What the Topology is called that OSMO makes of a pool; its real name has the backend's namespace in it, too."""
+    return "-".join(filter(None, (_MADE, pool, "topology")))
+
+
+def is_topology_of(name: str, pool: str | None) -> bool:
+    """Whether a KAI Topology is OSMO's, of this pool; None: of any."""
+    return name.startswith(f"{_MADE}-") and name.endswith(f"-{pool}-topology" if pool else "-topology")
 
 
 def schedulers_of(document: Mapping[str, Any]) -> dict[str, str]:

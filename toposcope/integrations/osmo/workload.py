@@ -17,6 +17,7 @@ from toposcope.integrations.framework.node_affinity import ANY_NODE, NODE_NAME, 
 from toposcope.integrations.framework.pods import amounts_of
 from toposcope.integrations.framework.system import LEVELS_FIRST, ClusterFacts, Reading, System
 from toposcope.integrations.osmo.pod_group import Requirement, Task, check_differences, group_of, tree_of
+from toposcope.integrations.osmo.pool import is_topology_of, topology_of
 from toposcope.topology.levels import Level
 
 _DEFAULT: Final = "default"
@@ -41,7 +42,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     return Reading(workloads[0] if workloads else None, stages=tuple(workloads[1:]))
 
 
-SYSTEM: Final = System("OSMO", _claims, _read)
+SYSTEM: Final = System("OSMO", _claims, _read, "kai")
 
 
 class _Workflow:
@@ -51,6 +52,9 @@ class _Workflow:
         self._cluster = cluster
         self._flow = root / "workflow"
         self._pool, self._assumed = _pool(self._flow, cluster)
+        self._name = self._pool.name if self._pool and not self._assumed else (self._flow / "pool").text()
+        made = (name for name in cluster.topologies if is_topology_of(name, self._name))
+        self._made = self._pool.name if self._pool and self._assumed else next(made, None)
         self._resources = dict((self._flow / "resources").properties())
         if not self._resources and root / "resources":
             text = "OSMO reads resources inside workflow only"
@@ -66,6 +70,7 @@ class _Workflow:
             for group in (self._flow / "groups").items()
         ]
         groups += [((task / "name").text() or task.path, task, [task]) for task in (self._flow / "tasks").items()]
+        self._ready = self._check_made()
         workloads = [
             self._workload(name, field, [self._task(task) for task in tasks], alone=len(groups) == 1)
             for name, field, tasks in groups
@@ -73,6 +78,26 @@ class _Workflow:
         if any(self._requirements.values()) and (self._pool is None or self._assumed):
             self._advise_pool()
         return workloads
+
+    def _check_made(self) -> bool:
+        """Whether KAI has the pool's Topology with all levels that are asked for, or is not known."""
+        cluster = self._cluster
+        levels = {one.level.key for asked in self._requirements.values() for one in asked if one.level}
+        if not (levels or any(self._requirements.values())) or not cluster.knows_topologies:
+            return True
+        if self._made is None:
+            of = f" of pool {self._name}" if self._name else ""
+            text = f"KAI has no Topology{of} ({topology_of(self._name or '*')})"
+            fix = "OSMO makes it of the pool's topology_keys: osmo config show POOL NAME"
+            fix = fix if cluster.read[cluster.reads].served else cluster.missing("")
+        elif lacks := sorted(key for key in levels if not cluster.topologies[self._made].by_key(key)):
+            text = f"KAI's Topology {self._made} lacks {', '.join(lacks)}"
+            fix = "OSMO makes it anew when the pool's topology_keys change: osmo config show POOL NAME"
+        else:
+            return True
+        text += ", so it starts no task with a requirement"
+        (self._flow / "pool").error("osmo/kai-topology", text, fix)
+        return False
 
     def _advise_pool(self) -> None:
         pool, pools = self._flow / "pool", self._cluster.pools
@@ -98,14 +123,17 @@ class _Workflow:
         notes = [_ANY_NODES] if self._resources else []
         notes += [self._assumed] if self._assumed and requirements else []
         notes += [] if alone else [_BY_ITSELF]
+        known &= self._ready or not requirements
         notes += [] if known else [LEVELS_FIRST]
         return Workload(
             "OSMO",
             handle if alone else f"{handle}, group {name}",
             (group_of(root, f"group {name}"),),
+            self._made if requirements else None,
             levels=pool.levels if requirements else (),
             placeable=known,
             notes=tuple(notes),
+            gang=True,
         )
 
     def _task(self, task: Field) -> Task:
@@ -161,9 +189,12 @@ def _pool(flow: Field, cluster: ClusterFacts) -> tuple[TopologyLevels | None, st
     pool = pools.get(name) if name else None
     if name is None and len(pools) == 1:
         (pool,) = pools.values()
-    topology = cluster.only_topology
-    if pool or pools or topology is None:
+    if pool or pools:
         return pool, ""
+    made = [topology for key, topology in cluster.topologies.items() if is_topology_of(key, name)]
+    topology = made[0] if len(made) == 1 else None if cluster.knows_topologies else cluster.only_topology
+    if topology is None:
+        return None, ""
     return topology, f"the pool's keys are not known: the levels of topology {topology.name!r} stand in for them"
 
 
