@@ -200,7 +200,12 @@ def test_wrong_values_are_refused_objects(template_of: Helm, values: dict[str, A
     assert says in done.stderr
 
 
-def test_another_namespace_is_refused_with_the_fix(template_of: Helm) -> None:
+def test_any_namespace_will_do_but_the_one_that_nobody_has_chosen(
+    template_of: Helm, kustomized: Callable[..., str]
+) -> None:
+    everything = switched_on(EVERYTHING_ON[-1])
+    moved = kustomized(*EVERYTHING_ON[-1]).replace(NAMESPACE, "gpu-fleet")
+    assert objects(template_of(everything, namespace="gpu-fleet").stdout) == objects(moved)
     done = template_of({}, namespace="default")
     assert done.returncode != 0
     assert f"add --namespace {NAMESPACE}" in done.stderr

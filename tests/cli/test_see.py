@@ -341,6 +341,7 @@ def test_a_silent_server_is_given_up_with_the_flag_that_waits_longer(tmp_path: P
     [
         ({"key": "team", "value": "vision", "effect": "NoSchedule"}, "tainted"),
         ({"key": "nvidia.com/gpu", "effect": "NoSchedule"}, "ok"),
+        ({"key": "sku", "value": "gpu", "effect": "NoSchedule"}, "ok"),
         ({"key": "team", "effect": "PreferNoSchedule"}, "ok"),
         ({"key": "node.kubernetes.io/memory-pressure", "effect": "NoSchedule"}, "tainted"),
     ],

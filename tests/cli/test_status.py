@@ -22,7 +22,7 @@ NEXT = {
 
 
 def reported(conditions: list[tuple[str, str]]) -> dict[str, Any]:
-    entry = {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "name": "cluster", "reason": "InSync"}
+    entry = {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "name": "cluster", "inSync": False}
     all_of_them = [
         {"type": kind, "status": status, "reason": "SomeReason", "message": "many words, " * 60}
         for kind, status in (("Ready", "False"), *conditions)
@@ -48,6 +48,7 @@ def test_one_screen_says_what_is_wrong_and_what_to_do(
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
     assert lines[2] == "  nodes       30 with 152 GPUs"
+    assert "  published   Topology.kai.scheduler (not in sync), " in lines[4]
     wrong = sorted((one for one in conditions if one[1] != "True"), key=lambda one: one[1] != "False")
     shown = [line.split("=")[0].removeprefix("! ") for line in lines if line.startswith("! ")]
     assert shown == [kind for kind, _ in wrong[: len(shown)]]

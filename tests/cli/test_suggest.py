@@ -58,6 +58,8 @@ def test_few_nodes_without_a_label_leave_the_level_to_the_others(suggest: Sugges
     assert "nodeSelector" not in document["spec"]
     assert "# 40 of 41 have " in printed.out
     assert "# A level is missing on bare: Kueue and KAI leave it out." in printed.out
+    stricter = list(yaml.safe_load_all(suggest([*many, bare, cluster_topology(minCoveragePercent=99)]).out))
+    assert [document["spec"]["minCoveragePercent"] for document in stricter] == [99, 99]
     assert "note: 1 node lacks a level of cluster, and Kueue and KAI leave such a node out: bare" in printed.err
 
 

@@ -24,7 +24,7 @@ AGENTS, CONTROLLERS = f"/apis/apps/v1{HOME}/daemonsets", f"/apis/apps/v1{HOME}/d
 PODS, OURS = f"/api/v1{HOME}/pods", {"app.kubernetes.io/name": "toposcope"}
 FOREIGN_LABELS = {"topology.kubernetes.io/zone": "z", "nvidia.com/gpu.count": "8", "x.gpu.topology/a": "b"}
 PROGRAMS_LEFT: dict[str, Any] = {AGENTS: ["somebody-elses"], CONTROLLERS: []}
-STOPPED = ("stop    daemonset.apps/toposcope-agent", "stop    deployment.apps/toposcope-controller")
+STOPPED = ("stop    daemonset.apps/east-toposcope-agent", "stop    deployment.apps/toposcope-controller")
 LAST = (
     "to remove the rest: kubectl delete --ignore-not-found -k manifests/base (or your overlay), "
     "or helm uninstall toposcope\n"
@@ -32,10 +32,12 @@ LAST = (
 
 
 def program(kind: str, name: str) -> dict[str, Any]:
-    labels = {"app.kubernetes.io/name": name}
+    # An overlay gives other names, and keeps the labels.
+    component = name.rpartition("-")[2]
+    labels = {"app.kubernetes.io/name": "toposcope", "app.kubernetes.io/component": component}
     pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "example.invalid/a"}]}}
     spec = {"selector": {"matchLabels": labels}, "template": pod}
-    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name, "labels": labels}, "spec": spec}
 
 
 def theirs(path: str, name: str, level: dict[str, str]) -> dict[str, Any]:
@@ -53,7 +55,7 @@ def cluster(api: ApiUnderTest, toposcope: Command) -> ApiUnderTest:
     api.settled_crd("clustertopologies.gpu.topology")
     create_namespace(api, "toposcope-system")
     if api.is_real:  # the embedded one keeps no programs
-        api.create(AGENTS, program("DaemonSet", "toposcope-agent"))
+        api.create(AGENTS, program("DaemonSet", "east-toposcope-agent"))
         api.create(AGENTS, program("DaemonSet", "somebody-elses"))
         api.create(CONTROLLERS, program("Deployment", "toposcope-controller"))
     for name in ("n1", "n2"):

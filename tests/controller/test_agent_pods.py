@@ -58,10 +58,12 @@ def install(api: ApiUnderTest, current: int) -> str:
     labels = {"app": "agent"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "agent", "image": "none"}]}}
     spec = {"selector": {"matchLabels": labels}, "template": template}
-    body = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "toposcope-agent"}, "spec": spec}
+    ours = {"app.kubernetes.io/name": "toposcope", "app.kubernetes.io/component": "agent"}
+    metadata = {"name": "east-toposcope-agent", "labels": ours}  # as an overlay with namePrefix names it
+    body = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": spec}
     uid: str = api.create(DAEMON_SETS, body)["metadata"]["uid"]
     counts = {"desiredNumberScheduled": 2, "currentNumberScheduled": current, "numberReady": 0, "numberMisscheduled": 0}
-    path = f"{DAEMON_SETS}/toposcope-agent/status"
+    path = f"{DAEMON_SETS}/east-toposcope-agent/status"
     assert api.request("PATCH", path, {"status": counts}, content_type=MERGE)[0] == 200
     return uid
 
@@ -120,9 +122,22 @@ def test_without_a_daemon_set_or_where_it_has_all_its_pods_the_question_stays(
     assert said(api) == UNKNOWN
 
 
-def test_it_reads_rarely_and_only_while_nodes_lack_labels(
-    api: ApiUnderTest, client: Confined, controller: Controller, time: Time
-) -> None:
+def test_labels_that_former_agents_left_do_not_hide_it(api: ApiUnderTest, controller: Controller, time: Time) -> None:
+    api.request("DELETE", f"{NODES}/silent")
+    api.create(NODES, node("labelled", labels={"gpu.topology/gpus": "8"}))
+    uid = install(api, 1)
+    controller.once()  # a roll-out also has fewer pods for a moment
+    assert condition(api, "AgentsReporting")["status"] == "True"
+    report(api, "a.1", uid, FORBIDDEN.format("") + MISSING)
+    time.seconds += 15
+    controller.once()
+    assert said(api) == (
+        f"labels may be old; the agent's DaemonSet cannot create pods: {MISSING}",
+        "AgentPodsNotCreated",
+    )
+
+
+def test_it_reads_rarely(api: ApiUnderTest, client: Confined, controller: Controller, time: Time) -> None:
     install(api, 0)
     for seconds, reads in ((0, 2), (1, 2), (13, 2), (1, 4)):
         time.seconds += seconds
@@ -131,4 +146,4 @@ def test_it_reads_rarely_and_only_while_nodes_lack_labels(
     api.request("DELETE", f"{NODES}/silent")
     time.seconds += 60
     controller.once()
-    assert (condition(api, "AgentsReporting")["status"], client.reads) == ("True", 4)
+    assert (condition(api, "AgentsReporting")["status"], client.reads) == ("True", 6)

@@ -146,7 +146,7 @@ def test_the_controller_may_elect_and_look_at_agents_where_it_runs_and_nowhere_e
         ("leases", "create"): None,
         ("leases", "get"): [LEASE],
         ("leases", "update"): [LEASE],
-        ("daemonsets", "get"): ["toposcope-agent"],
+        ("daemonsets", "list"): None,
         ("events", "list"): None,
     }
     namespace = base.get("Deployment", "toposcope-controller")["metadata"]["namespace"]

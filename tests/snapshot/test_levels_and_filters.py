@@ -21,8 +21,17 @@ def test_levels_tell_coverage_sizes_and_who_needs_them() -> None:
     assert found["block"].by_spec
     assert found["row"].problem == "required, but on no node"
     assert [level.problem for level in found.values() if level.domain != "row"] == [""] * 5
-    [crossing] = crossings_of(select_scope(snapshot(nodes)))
+    [crossing] = crossings_of(select_scope(snapshot(nodes))).problems
     assert crossing.startswith("rack 'r2' lies under block 'b1' and 'b2'")
+
+
+@pytest.mark.parametrize("reason", [None, "NamesReused", "NamesMixed"])
+def test_reused_names_are_a_problem_where_the_controller_says_that_somebody_mixes_them(reason: str | None) -> None:
+    nodes = [view(f"{block}{rack}", block=block, rack=rack) for block in ("b1", "b2") for rack in ("r1", "r2")]
+    said = {"type": "HierarchyConsistent", "status": str(reason != "NamesMixed"), "reason": reason, "message": "gangs"}
+    topology = cluster_topology({"conditions": [said] if reason else []})
+    problems, notes = crossings_of(select_scope(snapshot(nodes, (), topology)))
+    assert (problems, len(notes)) == ((["gangs"], 0) if reason == "NamesMixed" else ([], 1))
 
 
 def test_a_level_that_some_nodes_lack_is_listed_outside_the_topology() -> None:

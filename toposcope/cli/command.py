@@ -60,6 +60,10 @@ class CommandError(ToposcopeError):
     """The command cannot give an answer; the message says why and what to do."""
 
 
+EXPECTED: Final = (KubeError, TopologyNotFoundError, LevelNotFoundError, SelectorError, CommandError)
+"""Errors that end a command with a message."""
+
+
 def add_source_arguments(parser: argparse.ArgumentParser, outputs: tuple[str, ...] = OUTPUTS) -> None:
     """Declare where to read the cluster (`--from`, `--kubeconfig`, ...) and how to print (`-o`, `--no-pager`)."""
     parser.epilog = EPILOG
@@ -150,6 +154,13 @@ def add_object(parser: argparse.ArgumentParser, dest: str, kinds: Sequence[str],
     parser.add_argument(f"{dest}_name", nargs="?", action=Name, help=argparse.SUPPRESS)
 
 
+def add_watch(parser: argparse.ArgumentParser, *, no_pods: bool = False) -> None:
+    """Declare `--watch`; `no_pods` for commands that never look at pods."""
+    text = "print it again whenever something has changed, until Ctrl-C"
+    parser.add_argument("-w", "--watch", action="store_true", help=text)
+    parser.set_defaults(**({"no_pods": True} if no_pods else {}), known=None)
+
+
 def add_topology(parser: argparse.ArgumentParser) -> None:
     """Declare the ClusterTopology that a command is about."""
     add_object(parser, "topology", TOPOLOGY, "a ClusterTopology; default: the only one", needed=False)
@@ -191,7 +202,10 @@ def load_snapshot(
 
             with api_client(arguments) as client:
                 wanted = Wanted(pods, published, node, keep, on_topologies)
-                snapshot = load_live(client, client.server, datetime.now(UTC), wanted, progress)
+                if known := getattr(arguments, "known", None):
+                    snapshot = known.snapshot(client, published=published)
+                else:
+                    snapshot = load_live(client, client.server, datetime.now(UTC), wanted, progress)
                 catalogue = catalogue or of_cluster(client)
     if catalogue:
         snapshot = replace(snapshot, catalogue=catalogue)
@@ -265,6 +279,10 @@ def on_screen(command: str) -> Callable[[Callable[[Screen, argparse.Namespace], 
 def run_command(command: str, arguments: argparse.Namespace, work: Callable[[Screen], int]) -> int:
     """Do the work of a command on the screen; returns the exit code, also for every expected error."""
     try:
+        if getattr(arguments, "watch", False):
+            from toposcope.cli.watching import watch  # noqa: PLC0415 - only for this flag
+
+            watch(command, arguments, work)
         with paused_gc():  # scanning a large cluster's objects takes longer than the command
             code = work(screen(paging=not arguments.no_pager))
             sys.stdout.flush()
@@ -283,10 +301,15 @@ def run_command(command: str, arguments: argparse.Namespace, work: Callable[[Scr
         count = len(error.problems)
         complain(f"toposcope {command}: {count} {plural(count, 'problem')} in the input")
         return EXIT_ERROR
-    except (KubeError, TopologyNotFoundError, LevelNotFoundError, SelectorError, CommandError) as error:
-        hint = _HINTS.get(error.status, "") if isinstance(error, ApiError) else ""
-        if isinstance(error.__cause__, TimeoutError):
-            hint = f"; it was silent for {arguments.request_timeout:g} s: --request-timeout 2m waits longer"
-        complain(f"toposcope {command}: {error}{hint}")
+    except EXPECTED as error:
+        complain(complaint(command, arguments, error))
         return EXIT_ERROR
     return code
+
+
+def complaint(command: str, arguments: argparse.Namespace, error: Exception) -> str:
+    """The message of an expected error, with what to do about it."""
+    hint = _HINTS.get(error.status, "") if isinstance(error, ApiError) else ""
+    if isinstance(error.__cause__, TimeoutError):
+        hint = f"; it was silent for {arguments.request_timeout:g} s: --request-timeout 2m waits longer"
+    return f"toposcope {command}: {error}{hint}"

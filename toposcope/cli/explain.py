@@ -15,6 +15,7 @@ from toposcope.cli.command import (
     EXIT_PROBLEMS,
     CommandError,
     add_source_arguments,
+    add_watch,
     api_client,
     load_snapshot,
     on_screen,
@@ -48,6 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="default: that of the context; with --from the only one where there is such an object",
     )
     add_source_arguments(parser, _OUTPUTS)
+    add_watch(parser)
+    parser.set_defaults(no_pods=False)
 
 
 @on_screen("explain")

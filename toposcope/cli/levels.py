@@ -9,6 +9,7 @@ from toposcope.cli.command import (
     EXIT_PROBLEMS,
     add_source_arguments,
     add_topology,
+    add_watch,
     load_snapshot,
     no_nodes,
     on_screen,
@@ -23,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope levels`."""
     add_topology(parser)
     add_source_arguments(parser)
+    add_watch(parser, no_pods=True)
 
 
 @on_screen("levels")
@@ -34,22 +36,19 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         raise no_nodes(snapshot, scope)
     levels = level_views(scope)
     crossings = crossings_of(scope)
-    problems = list(scope.topology.problems) if scope.topology else []
+    problems = [*(scope.topology.problems if scope.topology else ()), *crossings.problems]
     if arguments.output in ("json", "yaml"):
-        show_document(screen, arguments.output, document(scope, levels, crossings))
+        show_document(screen, arguments.output, document(scope, levels, problems))
     elif arguments.output == "name":
         screen.show(level.domain for level in levels if level.in_topology)
     else:
         silent = [without_agent(scope)] if scope.without_agent else []
-        screen.show(_page(screen, levels, [*problems, *crossings, *silent], wide=arguments.output == "wide"))
-    return (
-        EXIT_PROBLEMS
-        if crossings or problems or any(level.problem for level in levels) or scope.without_agent
-        else EXIT_OK
-    )
+        screen.show(_page(screen, levels, [*problems, *silent], crossings.notes, wide=arguments.output == "wide"))
+    well = not (problems or any(level.problem for level in levels) or scope.without_agent)
+    return EXIT_OK if well else EXIT_PROBLEMS
 
 
-def document(scope: Scope, levels: Sequence[LevelView], crossings: Sequence[str]) -> dict[str, Any]:
+def document(scope: Scope, levels: Sequence[LevelView], problems: Sequence[str]) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
     return {
         "topology": scope.name or None,
@@ -57,7 +56,7 @@ def document(scope: Scope, levels: Sequence[LevelView], crossings: Sequence[str]
         "nodes": len(scope.nodes),
         "withoutAgent": [node.name for node in scope.without_agent],
         "levels": [_level(level) for level in levels],
-        "problems": [*(scope.topology.problems if scope.topology else ()), *crossings],
+        "problems": list(problems),
     }
 
 
@@ -78,7 +77,9 @@ def _level(level: LevelView) -> dict[str, Any]:
     }
 
 
-def _page(screen: Screen, levels: Sequence[LevelView], problems: Sequence[str], *, wide: bool) -> Iterator[str]:
+def _page(
+    screen: Screen, levels: Sequence[LevelView], problems: Sequence[str], notes: Sequence[str], *, wide: bool
+) -> Iterator[str]:
     header = ["LEVEL", "KEY", "NODES", "DOMAINS", "MIN", "MEDIAN", "MAX", "REQUIRED BY"]
     rows = []
     for level in levels:
@@ -95,6 +96,8 @@ def _page(screen: Screen, levels: Sequence[LevelView], problems: Sequence[str], 
             yield from folded(screen, f"! {level.domain}: {level.problem}{names}", "yellow")
     for problem in problems:
         yield from folded(screen, f"! {problem}", "yellow")
+    for note in notes:
+        yield from folded(screen, f"note: {note}", "dim")
 
 
 def _required(level: LevelView) -> str:

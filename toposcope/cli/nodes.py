@@ -12,6 +12,7 @@ from toposcope.cli.command import (
     EXIT_PROBLEMS,
     CommandError,
     add_source_arguments,
+    add_watch,
     load_snapshot,
     no_nodes,
     on_screen,
@@ -71,6 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-pods", action="store_true", help="do not read pods: faster, but free GPUs are unknown")
     add_source_arguments(parser)
+    add_watch(parser)
 
 
 @on_screen("nodes")

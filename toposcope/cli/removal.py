@@ -16,16 +16,15 @@ from toposcope.integrations.framework.published import finalizers
 from toposcope.integrations.kueue.api import TOPOLOGIES as KUEUE_TOPOLOGIES
 from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.client import ApiClient, Request, find
+from toposcope.kube.config import pod_namespace
 from toposcope.kube.discovery import discover
 from toposcope.kube.errors import ApiError
 from toposcope.kube.listing import everything
 from toposcope.kube.requests import NODES
 
-_APPS: Final = f"/apis/apps/v1/namespaces/{HOME_NAMESPACE}"
-_PROGRAMS: Final = (
-    ("DaemonSet", f"{_APPS}/daemonsets/toposcope-agent"),
-    ("Deployment", f"{_APPS}/deployments/toposcope-controller"),
-)
+WRITERS: Final = "app.kubernetes.io/name=toposcope,app.kubernetes.io/component in (agent,controller)"
+"""Selects the programs and pods that could write again, whatever an overlay calls them. The page's only reads."""
+_FORBIDDEN: Final = 403
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +74,25 @@ def find_all(client: ApiClient) -> Plan:
 
 
 def _programs(client: ApiClient) -> Iterator[Thing]:
-    for kind, path in _PROGRAMS:
-        there = find(client, path)
-        if there is not None:
-            yield Thing(f"{kind.lower()}.apps/{there['metadata']['name']}", path, there["metadata"]["uid"])
+    for plural in ("daemonsets", "deployments"):
+        for there in _writers(client, "/apis/apps/v1", plural):
+            path = f"/apis/apps/v1/namespaces/{there['namespace']}/{plural}/{there['name']}"
+            yield Thing(f"{plural[:-1]}.apps/{there['name']}", path, there["uid"])
+
+
+def _writers(client: ApiClient, root: str, plural: str) -> list[Any]:
+    """The metadata of what could write again: anywhere, or with rights in our own namespace only, there."""
+    home = pod_namespace() or HOME_NAMESPACE
+    for where in ("", f"namespaces/{home}/"):
+        try:
+            found = everything(client, f"{root}/{where}{plural}", selector=WRITERS, metadata_only=True)
+            return [there["metadata"] for there in found]
+        except ApiError as error:
+            if error.not_found:
+                return []
+            if where or error.status != _FORBIDDEN:
+                raise
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _published(client: ApiClient) -> Iterator[Thing]:
@@ -132,9 +146,6 @@ def _nodes(client: ApiClient) -> Iterator[Removal]:
             yield found
 
 
-_PODS: Final = f"/api/v1/namespaces/{HOME_NAMESPACE}/pods"
-WRITERS: Final = "app.kubernetes.io/name=toposcope,app.kubernetes.io/component in (agent,controller)"
-"""Selects the pods that could write again. The page's only reads."""
 _PAUSE: Final = 1.0
 _UNPROCESSABLE: Final = 422
 
@@ -207,8 +218,8 @@ class Remover:
         return f"its finalizers block it: {', '.join(names)}" if names else "see `kubectl get -o yaml` of it"
 
     def _pods(self) -> str:
-        pods = everything(self._client, _PODS, selector=WRITERS, metadata_only=True)
-        return f"{HOME_NAMESPACE} -l '{WRITERS}'" if pods else ""
+        pods = _writers(self._client, "/api/v1", "pods")
+        return f"{pods[0]['namespace']} -l '{WRITERS}'" if pods else ""
 
     def _wait(self, left: Callable[[], str], words: str) -> None:
         """Poll until nothing is left. Raises WaitTimeoutError with `words` about what is."""

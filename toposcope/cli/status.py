@@ -24,6 +24,7 @@ from toposcope.cli.command import (
     EXIT_PROBLEMS,
     add_source_arguments,
     add_topology,
+    add_watch,
     api_client,
     load_snapshot,
     on_screen,
@@ -73,6 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope status`."""
     add_topology(parser)
     add_source_arguments(parser)
+    add_watch(parser, no_pods=True)
 
 
 @on_screen("status")
@@ -113,8 +115,9 @@ def _controller(arguments: argparse.Namespace, now: datetime) -> _Controller:
     if holder is None or renewed is None:
         return _Controller(f"nobody holds the Lease {LEASE}", lost=True)
     age = (now - datetime.fromisoformat(renewed)).total_seconds()
-    words = f"{holder}, renewed its Lease {age:.0f} s ago"
-    return _Controller(words, lost=age > 2 * (spec / "leaseDurationSeconds").number(15))
+    if age > 2 * (spec / "leaseDurationSeconds").number(15):
+        return _Controller(f"{holder} has not renewed its Lease since {renewed}", lost=True)
+    return _Controller(f"{holder} holds the Lease")
 
 
 def _findings(scope: Scope, controller: _Controller) -> Iterator[_Finding]:
@@ -153,9 +156,10 @@ def document(scope: Scope, controller: _Controller, found: Sequence[_Finding]) -
     }
 
 
-def _published(status: Any) -> Iterator[dict[str, str]]:
+def _published(status: Any) -> Iterator[dict[str, Any]]:
     for entry in (Field(status) / "published").items():
-        yield {name: (entry / name).text() or "" for name in ("apiVersion", "kind", "name", "reason")}
+        words = {name: (entry / name).text() or "" for name in ("apiVersion", "kind", "name")}
+        yield {**words, "inSync": (entry / "inSync").flag()}
 
 
 def _page(
@@ -166,7 +170,10 @@ def _page(
     verdict = screen.paint("healthy", "green") if not found else screen.paint(counted(len(found), "problem"), "red")
     yield f"{name}: {verdict}"
     states = ", ".join(f"{count:,} {mark}" for mark, count in whole["states"].items())
-    published = (f"{one['kind']}.{one['apiVersion'].partition('/')[0]} {one['reason']}" for one in whole["published"])
+    published = (
+        f"{one['kind']}.{one['apiVersion'].partition('/')[0]}{'' if one['inSync'] else ' (not in sync)'}"
+        for one in whole["published"]
+    )
     rows = {
         "controller": controller.words,
         "nodes": f"{whole['nodes']:,} with {counted(whole['gpus'], 'GPU')}" + (f": {states}" if states else ""),

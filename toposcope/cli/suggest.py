@@ -10,8 +10,9 @@ from toposcope.cli.output import first_few, form_and_file, json_text, write_outp
 from toposcope.cli.terminal import Screen, complain
 from toposcope.integrations.slurm.hostlist import natural
 from toposcope.snapshot.model import Snapshot
-from toposcope.snapshot.scope import MAIN
+from toposcope.snapshot.scope import MAIN, TopologyNotFoundError, choose_topology
 from toposcope.snapshot.suggest import Suggestion, suggest
+from toposcope.topology.hierarchy import USUAL_COVERAGE
 from toposcope.topology.text import plural
 
 _NAMES: Final = 3
@@ -34,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the suggestions; 1 when there are none, or some nodes are in none."""
     snapshot = load_snapshot(arguments, pods=False)
-    suggestions, reasons = suggest(snapshot.nodes, snapshot.catalogue)
+    suggestions, reasons = suggest(snapshot.nodes, snapshot.catalogue, _coverage(snapshot))
     if suggestions:
         form, file = form_and_file(arguments.output)
         write_output(screen, _text(suggestions, form), file)
@@ -43,6 +44,15 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     for note in _notes(snapshot, suggestions):
         complain(f"note: {note}")
     return EXIT_OK if suggestions and not reasons else EXIT_PROBLEMS
+
+
+def _coverage(snapshot: Snapshot) -> int:
+    """`spec.minCoveragePercent` of the ClusterTopology that is there, where it is clear which."""
+    try:
+        topology = choose_topology(snapshot.topologies, None)
+    except TopologyNotFoundError:
+        topology = None
+    return topology.min_coverage if topology else USUAL_COVERAGE
 
 
 def _text(found: Sequence[Suggestion], form: str) -> str:

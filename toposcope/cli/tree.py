@@ -16,6 +16,7 @@ from toposcope.cli.command import (
     CommandError,
     add_source_arguments,
     add_topology,
+    add_watch,
     load_snapshot,
     load_topologies_only,
     no_nodes,
@@ -55,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="give each domain its own line")
     parser.add_argument("--no-pods", action="store_true", help="do not read pods: faster, but free GPUs are unknown")
     add_source_arguments(parser)
+    add_watch(parser)
 
 
 def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:

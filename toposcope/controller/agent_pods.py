@@ -11,54 +11,62 @@ from typing import Final
 from toposcope.api.cluster_topology import HOME_NAMESPACE
 from toposcope.api.conditions import AGENTS_REPORTING, Condition
 from toposcope.controller.assess.assessment import IS_IT_RUNNING
-from toposcope.kube.client import Caller, Request, find
+from toposcope.kube.client import Caller, Request
+from toposcope.kube.config import pod_namespace
 from toposcope.kube.errors import KubeError
+from toposcope.kube.listing import everything
 from toposcope.topology.text import printable
 
-_NAME: Final = "toposcope-agent"
-_DAEMON_SET: Final = f"/apis/apps/v1/namespaces/{HOME_NAMESPACE}/daemonsets/{_NAME}"
-_EVENTS: Final = f"/api/v1/namespaces/{HOME_NAMESPACE}/events"
+_COMPONENT: Final = "app.kubernetes.io/name=toposcope,app.kubernetes.io/component=agent"
+"""Overlays rename objects (`namePrefix`), and keep labels."""
 _SECONDS: Final = 15.0
 """How long an answer is used: passes can be a second apart."""
 
 
 class AgentPods:
-    """Reads only while nodes lack labels. `monotonic` tells seconds."""
+    """Reads the DaemonSet of the namespace that the controller runs in. `monotonic` tells seconds."""
 
-    def __init__(self, client: Caller, monotonic: Callable[[], float]) -> None:
+    def __init__(self, client: Caller, monotonic: Callable[[], float], namespace: str = "") -> None:
         self._client = client
         self._monotonic = monotonic
+        self._namespace = namespace or pod_namespace() or HOME_NAMESPACE
         self._until = -math.inf
         self._refused = self._counts = ""
 
     def explained(self, condition: Condition) -> Condition:
-        """An `AgentsReporting` about nodes without labels with the cause, where it can be read; others as they are."""
-        if condition.type != AGENTS_REPORTING or not condition.message.endswith(IS_IT_RUNNING):
+        """An `AgentsReporting` with why agents have no pods, where it can be read; others as they are.
+
+        It turns False also where all nodes have labels, if these are left of pods that are gone.
+        """
+        if condition.type != AGENTS_REPORTING:
             return condition
         if self._monotonic() >= self._until:
             self._read()
             self._until = self._monotonic() + _SECONDS
-        nodes = condition.message.removesuffix(IS_IT_RUNNING)
-        if self._refused:
+        silent = condition.message.endswith(IS_IT_RUNNING)
+        nodes = condition.message.removesuffix(IS_IT_RUNNING) if silent else "labels may be old; "
+        if self._refused and (silent or condition.status == "True"):
             text = f"{nodes}the agent's DaemonSet cannot create pods: {self._refused}"
-            return replace(condition, reason="AgentPodsNotCreated", message=text)
-        return replace(condition, message=nodes + self._counts) if self._counts else condition
+            return replace(condition, status="False", reason="AgentPodsNotCreated", message=text)
+        return replace(condition, message=nodes + self._counts) if silent and self._counts else condition
 
     def _read(self) -> None:
         self._refused = self._counts = ""
+        apps, core = (f"{root}/namespaces/{self._namespace}" for root in ("/apis/apps/v1", "/api/v1"))
         try:
-            daemon_set = find(self._client, _DAEMON_SET) or {}
-            status = daemon_set.get("status") or {}
-            current, desired = status.get("currentNumberScheduled", 0), status.get("desiredNumberScheduled", 0)
-            if current >= desired:
-                return
-            see = f"see `kubectl -n {HOME_NAMESPACE} describe daemonset {_NAME}`"
-            self._counts = f"the agent's DaemonSet has pods on {current} of {desired} nodes: {see}"
-            about = f"reason=FailedCreate,involvedObject.uid={daemon_set['metadata']['uid']}"
-            events = self._client.call(Request("GET", _EVENTS, {"fieldSelector": about})).get("items")
+            for daemon_set in everything(self._client, f"{apps}/daemonsets", selector=_COMPONENT):
+                status, metadata = daemon_set.get("status") or {}, daemon_set["metadata"]
+                current, desired = status.get("currentNumberScheduled", 0), status.get("desiredNumberScheduled", 0)
+                if current >= desired:
+                    continue
+                see = f"see `kubectl -n {self._namespace} describe daemonset {metadata['name']}`"
+                self._counts = f"the agent's DaemonSet has pods on {current} of {desired} nodes: {see}"
+                about = f"reason=FailedCreate,involvedObject.uid={metadata['uid']}"
+                events = self._client.call(Request("GET", f"{core}/events", {"fieldSelector": about})).get("items")
+                if events:
+                    message = max(events, key=lambda event: event.get("lastTimestamp") or "")["message"]
+                    # Before it stands the pod's name, which may differ with every attempt.
+                    why = message.removeprefix("Error creating: ").rpartition(" is forbidden: ")[2]
+                    self._refused = printable(why, 500)
         except KubeError:
             return  # a right that an older role lacks: the condition says what is known without it
-        if events:
-            message = max(events, key=lambda event: event.get("lastTimestamp") or "")["message"]
-            # Before it stands the pod's name, which may differ with every attempt.
-            self._refused = printable(message.removeprefix("Error creating: ").rpartition(" is forbidden: ")[2], 500)

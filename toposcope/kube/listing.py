@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from toposcope.kube.client import METADATA_LIST, ApiClient, Request
+from toposcope.kube.client import METADATA_LIST, Caller, Request
 from toposcope.kube.errors import ResourceExpiredError
 
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -18,9 +18,7 @@ _PAGE: Final = 500
 _TRIES: Final = 3
 
 
-def everything(
-    client: ApiClient, path: str, *, selector: str = "", metadata_only: bool = False
-) -> list[dict[str, Any]]:
+def everything(client: Caller, path: str, *, selector: str = "", metadata_only: bool = False) -> list[dict[str, Any]]:
     """All objects of a collection, with a label selector those that match it.
 
     A list that outlives its page tokens begins again. Raises KubeError; its ApiError is `not_found` where the kind is
@@ -34,7 +32,7 @@ def everything(
     return _pages(client, path, selector, metadata_only=metadata_only)
 
 
-def _pages(client: ApiClient, path: str, selector: str, *, metadata_only: bool) -> list[dict[str, Any]]:
+def _pages(client: Caller, path: str, selector: str, *, metadata_only: bool) -> list[dict[str, Any]]:
     query = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
     accept = METADATA_LIST if metadata_only else "application/json"
     items: list[dict[str, Any]] = []

@@ -69,15 +69,20 @@ FAULTS = frozenset({Mark.NOT_READY, Mark.DEGRADED, Mark.UNKNOWN})
 
 _TOLD_OTHERWISE: Final = frozenset(f"node.kubernetes.io/{why}" for why in ("not-ready", "unreachable", "unschedulable"))
 """Keys of taints that repeat what other marks say."""
+_AKS: Final = ("sku", "gpu")
 
 
 def repelling(node: NodeView) -> tuple[Taint, ...]:
     """The taints of a node that somebody has to tolerate by name.
 
-    Not those that repeat a mark, nor those whose key is a resource of GPUs: what requests GPUs tolerates these
-    (ExtendedResourceToleration).
+    Not those that repeat a mark, nor those that fence all nodes with GPUs: a resource of GPUs as key, which what
+    requests GPUs tolerates (ExtendedResourceToleration), or AKS' `sku=gpu`.
     """
-    return tuple(taint for taint in node.taints if taint.key not in _TOLD_OTHERWISE and not is_gpu(taint.key))
+    return tuple(
+        taint
+        for taint in node.taints
+        if not (taint.key in _TOLD_OTHERWISE or is_gpu(taint.key) or (taint.key, taint.value) == _AKS)
+    )
 
 
 def marks(node: NodeView) -> tuple[Mark, ...]:

@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from statistics import median_low
-from typing import Any
+from typing import Any, NamedTuple
 
+from toposcope.api.conditions import HIERARCHY_CONSISTENT, NAMES_MIXED
+from toposcope.integrations.framework.features import condition
 from toposcope.snapshot.model import NodeView
 from toposcope.snapshot.scope import Origin, Scope
 from toposcope.topology.hierarchy import USUAL_COVERAGE, cover, crossings, lacking_any, nodes_needed, partly_carried
@@ -127,9 +129,21 @@ def left_out_of(scope: Scope) -> list[NodeView]:
     return [*compress(scope.nodes, map(lacking.__getitem__, table.group_of_node))] if lacking else []
 
 
-def crossings_of(scope: Scope) -> list[str]:
+class Crossings(NamedTuple):
     """Domain values that lie under two parents, one sentence each."""
-    return [crossed.sentence for crossed in crossings(scope.levels, scope.table())]
+
+    problems: list[str]
+    notes: list[str]
+    """Reused names, which are ordinary to schedulers that go by the whole path."""
+
+
+def crossings_of(scope: Scope) -> Crossings:
+    """Reused names are a problem where the controller, which knows who schedules, says that somebody mixes them."""
+    crossed = crossings(scope.levels, scope.table())
+    said = condition({"status": scope.topology.status}, HIERARCHY_CONSISTENT) if scope.topology else None
+    if crossed and said and (said.status, said.reason) == ("False", NAMES_MIXED):
+        return Crossings([said.message], [])
+    return Crossings(*([one.sentence for one in crossed if one.reused is reused] for reused in (False, True)))
 
 
 def _sizes(columns: Sequence[Sequence[str | None]]) -> Sizes | None:

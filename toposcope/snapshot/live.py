@@ -92,8 +92,10 @@ def load_published(client: ApiClient, source: str) -> Snapshot:
     """Only what schedulers read, with a warning for each kind that must not be listed. Raises KubeError."""
     reader = _Reader(client, silent, degraded)
     found, objects = tuple(reader.published()), reader.objects()
-    warnings = tuple(reader.warnings)
-    return Snapshot(source, None, (), None, published=found, served=reader.served, objects=objects, warnings=warnings)
+    warnings, grove = tuple(reader.warnings), reader.grove()
+    return Snapshot(
+        source, None, (), None, published=found, served=reader.served, objects=objects, warnings=warnings, grove=grove
+    )
 
 
 def load_topologies(client: ApiClient, source: str, now: datetime) -> Snapshot:
@@ -126,7 +128,7 @@ class _Reader:
                 published=tuple(self.published()) if wanted.published else (),
                 objects=self.objects() if wanted.published else (),
                 served=self.served,
-                grove=self._grove(),
+                grove=self.grove(),
                 warnings=tuple(self.warnings),
             )
 
@@ -209,7 +211,7 @@ class _Reader:
                     raise
                 self.served[kind.name] = False
 
-    def _grove(self) -> SchedulerProfiles | None:
+    def grove(self) -> SchedulerProfiles | None:
         """What Grove's operator is configured with, where Grove is installed and its ConfigMap may be read."""
         if not any(self.served.get(kind.name) for kind in GROVE_KINDS):
             return None

@@ -50,6 +50,7 @@ class Suggestion:
     crossings: tuple[Crossing, ...]
     lacking: tuple[str, ...] = ()
     """Names of the few nodes that lack one of its levels."""
+    coverage: int = USUAL_COVERAGE
 
     @property
     def gpus(self) -> int:
@@ -61,6 +62,8 @@ class Suggestion:
         spec: dict[str, Any] = {}
         if self.selector:
             spec["nodeSelector"] = {"matchExpressions": [_expression(requirement) for requirement in self.selector]}
+        if self.coverage != USUAL_COVERAGE:
+            spec["minCoveragePercent"] = self.coverage
         spec["levels"] = [{"domain": level.domain, "key": level.key} for level in self.levels]
         return spec
 
@@ -77,8 +80,11 @@ class Suggestions(NamedTuple):
     reasons: tuple[str, ...]
 
 
-def suggest(nodes: Sequence[NodeView], catalogue: Catalogue = BUILT_IN) -> Suggestions:
-    """Suggest topologies for the nodes that agents have labelled."""
+def suggest(nodes: Sequence[NodeView], catalogue: Catalogue = BUILT_IN, coverage: int = USUAL_COVERAGE) -> Suggestions:
+    """Suggest topologies for the nodes that agents have labelled.
+
+    `coverage` is the percentage of its nodes that must carry a level.
+    """
     labelled = [node for node in nodes if node.label(GPUS) is not None]
     silent = sorted(node.name for node in nodes if node.label(GPUS) is None and node.has_gpus)
     reasons = [] if labelled or silent else ["there are no nodes with GPUs"]
@@ -94,8 +100,8 @@ def suggest(nodes: Sequence[NodeView], catalogue: Catalogue = BUILT_IN) -> Sugge
     found = []
     if clear:
         table = table_of(clear, catalogue.level_keys | {GPUS}, catalogue)
-        for segment in (divide(table, catalogue, USUAL_COVERAGE) or whole(table, catalogue, USUAL_COVERAGE)).segments:
-            suggestion = _suggestion(segment, labelled, catalogue)
+        for segment in (divide(table, catalogue, coverage) or whole(table, catalogue, coverage)).segments:
+            suggestion = _suggestion(segment, labelled, catalogue, coverage)
             if isinstance(suggestion, str):
                 reasons.append(suggestion)
             else:
@@ -117,7 +123,9 @@ def _some(names: Sequence[str], few: int = 3) -> str:
     return f"1 node has ({some})" if len(names) == 1 else f"{len(names)} nodes have ({some})"
 
 
-def _suggestion(segment: Segment, labelled: Sequence[NodeView], catalogue: Catalogue) -> Suggestion | str:
+def _suggestion(
+    segment: Segment, labelled: Sequence[NodeView], catalogue: Catalogue, coverage: int
+) -> Suggestion | str:
     """The topology of a segment, or why there is none."""
     if not segment.levels:
         return f"{_some(segment.examples)} no label of a known level, not even kubernetes.io/hostname"
@@ -130,7 +138,7 @@ def _suggestion(segment: Segment, labelled: Sequence[NodeView], catalogue: Catal
     complete = [node for node in nodes if keys <= node.places.keys()]
     levels, crossings = _nested(segment.levels, table_of(complete or nodes, keys, catalogue))
     needed = selector if len(nodes) < len(labelled) else ()
-    return Suggestion("", levels, needed, nodes, segment.own, crossings, tuple(lacking))
+    return Suggestion("", levels, needed, nodes, segment.own, crossings, tuple(lacking), coverage)
 
 
 def _selector(segment: Segment, labelled: Sequence[NodeView], catalogue: Catalogue) -> tuple[Requirement, ...]:

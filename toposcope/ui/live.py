@@ -51,9 +51,12 @@ class LiveSource:
 
     kind: Literal["cluster"] = "cluster"
 
-    def __init__(self, cluster: Cluster, facts: Facts) -> None:
+    def __init__(self, cluster: Cluster, facts: Facts, program: str = "toposcope-ui", *, pods: bool = True) -> None:
+        """`program` is what the API server's audit log gets to know; without `pods` they count as unknown."""
         self._cluster = cluster
-        self._client = GetClient(cluster, "toposcope-ui")
+        self._program = program
+        self._pods = pods
+        self._client = GetClient(cluster, program)
         self._facts = facts
         self._stop = threading.Event()
         self._restores = EtcdRestores()
@@ -82,13 +85,17 @@ class LiveSource:
 
         self._watch(NODES, node, _Handler(facts, "nodes", facts.replace_nodes, put_node, facts.delete_node))
         no_pods, no_topologies = partial(facts.replace_pods, None), partial(facts.replace_topologies, {})
-        self._watch(PODS, pod, _Handler(facts, "pods", facts.replace_pods, facts.put_pod, delete_pod, no_pods))
+        if self._pods:
+            self._watch(PODS, pod, _Handler(facts, "pods", facts.replace_pods, facts.put_pod, delete_pod, no_pods))
+        else:
+            no_pods()
+            facts.mark_synced("pods")
         replace, delete = facts.replace_topologies, facts.delete_topology
         self._watch(PATH, _topology, _Handler(facts, _TOPOLOGIES, replace, put_topology, delete, no_topologies))
 
     def _watch(self, path: str, decode: Callable[[Raw], Any], handler: "_Handler") -> None:
         # A client of its own for each: one that reads pages for minutes must not keep the others waiting.
-        client = GetClient(self._cluster, "toposcope-ui")
+        client = GetClient(self._cluster, self._program)
         reflector: Reflector[Any] = Reflector(
             client, path, decode, handler, self._stop, observer=handler, restores=self._restores
         )

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, cast
 import msgspec
 
 from toposcope.api.cluster_topology import Topology, read
-from toposcope.api.conditions import ADVISORY
+from toposcope.api.conditions import ADVISORY, HIERARCHY_CONSISTENT
 from toposcope.api.label_keys import GPU_PRODUCT, GPUS
 from toposcope.snapshot.levels import crossings_of, left_out_of, level_views
 from toposcope.snapshot.model import NodeView, Snapshot
@@ -147,6 +147,9 @@ def _summary(
 ) -> protocol.View:
     topology = selected.topology
     left_out = left_out_of(selected)
+    found = list(_conditions(topology)) if topology else []
+    # What a condition says is not said twice.
+    crossed = [] if any(one.type == HIERARCHY_CONSISTENT for one in found) else crossings_of(selected).problems
     return protocol.View(
         id=view_id,
         name=name,
@@ -159,8 +162,8 @@ def _summary(
         left_out=len(left_out),
         left_out_gpus=sum(node.gpus for node in left_out),
         without_agent=len(selected.without_agent),
-        conditions=list(_conditions(topology)) if topology else [],
-        problems=[*(topology.problems if topology else ()), *crossings_of(selected)],
+        conditions=found,
+        problems=[*(topology.problems if topology else ()), *crossed],
     )
 
 

@@ -95,7 +95,7 @@ capabilities:
 
 {{/* The objects of a file of manifests/, with labels and annotations put over their own: dict "root" "file" "labels" "annotations". */}}
 {{- define "toposcope.objects" -}}
-{{- range splitList "\n---\n" (.root.Files.Get (printf "files/%s" .file)) }}
+{{- range .root.Files.Get (printf "files/%s" .file) | replace "toposcope-system" .root.Release.Namespace | splitList "\n---\n" }}
 {{- $object := fromYaml . }}
 {{- $_ := set $object.metadata "labels" (merge (dict) $.labels ($object.metadata.labels | default dict)) }}
 {{- if eq $object.kind "ClusterTopology" }}

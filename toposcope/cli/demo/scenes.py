@@ -21,7 +21,7 @@ from rich.text import Text
 from toposcope.agent.options import Options as AgentOptions
 from toposcope.agent.run import run as run_agent
 from toposcope.api import label_keys
-from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
+from toposcope.api.cluster_topology import API_VERSION, HOME_NAMESPACE, KIND, PATH
 from toposcope.api.conditions import LEVELS_AVAILABLE, previous
 from toposcope.api.matrix_annotation import parse
 from toposcope.cli.demo.processes import Processes
@@ -173,9 +173,10 @@ class Demo:
         # Grove's operator makes KAI's Topology from the binding; `_operate` does it here.
         spec = {"required": ["rack"], "gracePeriod": f"{_GRACE}s", "publish": {"kai": "Never"}}
         body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": _NAME}, "spec": spec}
+        home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME_NAMESPACE}}  # the Lease is there
         crds = (manifests.cluster_topology_crd(), manifests.grove_binding_crd(), manifests.kai_topology_crd())
         with closing(ApiClient(load(str(unfinished))._replace(namespace="default"))) as client:
-            for path, document in (*((_CRDS, crd) for crd in crds), (PATH, body)):
+            for path, document in (*((_CRDS, crd) for crd in crds), ("/api/v1/namespaces", home), (PATH, body)):
                 client.call(Request("POST", path, {}, msgspec.json.encode(document)))
         # Under this name the others find it, once everything is set up.
         unfinished.rename(self._kubeconfig)
@@ -220,7 +221,7 @@ class Demo:
             return run_agent(options, probe)
 
     def _controller(self) -> int:
-        return run_controller(ControllerOptions(str(self._kubeconfig), False, 0.2, None, "text"))
+        return run_controller(ControllerOptions(str(self._kubeconfig), False, 0.2, None, "text", leader_elect=True))
 
     def _wait(self, what: str, done: Callable[[], bool]) -> None:
         deadline = time.monotonic() + _PATIENCE

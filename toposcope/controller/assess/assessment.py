@@ -8,7 +8,14 @@ from types import MappingProxyType
 from typing import Final
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.api.conditions import AGENTS_REPORTING, FABRIC_HEALTHY, HIERARCHY_CONSISTENT, LEVELS_COVERED, Condition
+from toposcope.api.conditions import (
+    AGENTS_REPORTING,
+    FABRIC_HEALTHY,
+    HIERARCHY_CONSISTENT,
+    LEVELS_COVERED,
+    NAMES_MIXED,
+    Condition,
+)
 from toposcope.api.effective_levels import Absences, EffectiveLevels, effective_levels, reported
 from toposcope.api.label_keys import GPU_PRESENT, GPUS, NVLINK_DOMAIN
 from toposcope.controller.assess import availability
@@ -182,7 +189,7 @@ def _consistent(levels: Sequence[Level], nodes: Table, by_value: Mapping[str, st
     sentences = [one.sentence + (_MIXED.format(who[one.key]) if who[one.key] else "") for one in crossed]
     wrong = not all(one.reused for one in crossed)
     if wrong or any(who.values()) or merged:
-        reason = "LevelsDoNotNest" if wrong else "NamesMixed" if any(who.values()) else "ValuesReadAlike"
+        reason = "LevelsDoNotNest" if wrong else NAMES_MIXED if any(who.values()) else "ValuesReadAlike"
         return Condition(HIERARCHY_CONSISTENT, "False", reason, "; ".join((*sentences, *merged)))
     if crossed:
         return Condition(HIERARCHY_CONSISTENT, "True", "NamesReused", "; ".join(sentences))

@@ -21,8 +21,8 @@ export function Overview({ table, forest, focus, otherNodes, open }: Props) {
   const ailing = inTrouble(table, forest, focus);
   const inside = focus.end - focus.start;
   // Of the whole view what its ClusterTopology counts, as status and commands do: nodes that lack a level included.
-  const { nodes, gpus, leftOut } = focus.parent
-    ? { nodes: inside, gpus: focus.gpus, leftOut: standingApart(forest, focus).length }
+  const { nodes, gpus, leftOut, leftOutGpus, withoutAgent } = focus.parent
+    ? { nodes: inside, gpus: focus.gpus, ...lost(table, standingApart(forest, focus)), withoutAgent: 0 }
     : forest.view;
   return (
     <>
@@ -30,7 +30,8 @@ export function Overview({ table, forest, focus, otherNodes, open }: Props) {
         <Figure value={gpus} name="GPUs" />
         <Figure value={focus.free} name="free" />
         <Figure value={nodes} name={nodes === 1 ? "node" : "nodes"} />
-        {leftOut > 0 && <Figure value={leftOut} name="left out" alarm />}
+        {leftOut > 0 && <Figure value={leftOut} name={`left out, with ${many(leftOutGpus, "GPU")}`} alarm />}
+        {withoutAgent > 0 && <Figure value={withoutAgent} name="without an agent" alarm />}
         <Figure value={ailing.length} name="in trouble" alarm={ailing.length > 0} />
       </dl>
       <section>
@@ -71,6 +72,10 @@ export function inTrouble(table: Table, forest: Forest, focus: Domain): number[]
 function standingApart(forest: Forest, focus: Domain): number[] {
   const all = forest.pens.flatMap((pen) => pen.nodes);
   return focus.parent ? all.filter((node) => contains(focus, forest.home[node])) : all;
+}
+
+function lost(table: Table, nodes: readonly number[]): { leftOut: number; leftOutGpus: number } {
+  return { leftOut: nodes.length, leftOutGpus: nodes.reduce((sum, node) => sum + (table.gpus[node] ?? 0), 0) };
 }
 
 function Figure({ value, name, alarm = false }: { value: number | null; name: string; alarm?: boolean }) {
