@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import io
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +16,10 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.support.api import NODES, ApiUnderTest
+from tests.support.cluster import BLOCK, RACK
 from tests.support.paths import ROOT
-from tests.support.saved import cluster_topology, demo_nodes, pod, saved
+from tests.support.saved import Object, cluster_topology, demo_nodes, pod, saved
+from toposcope.api.label_keys import HOSTNAME
 from toposcope.cli import COMMANDS
 from toposcope.cli.main import main
 
@@ -77,6 +83,64 @@ def test_a_pipe_that_nobody_reads(
         monkeypatch.setattr(sys, "stdout", pipe)
         assert main(words_of(question, folder)) == 141
     assert "Error" not in capsys.readouterr().err
+
+
+class Terminal(io.StringIO):
+    """80 columns wide, by COLUMNS."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def large() -> list[Object]:
+    """6,000 nodes: three lack a rack, one is degraded."""
+    model = demo_nodes(faulty=("h200-3",))[24:26]
+    made = []
+    for number in range(6_000):
+        node = copy.deepcopy(model[number == 77])
+        name = f"gpu-{number:04}.fleet.example.com"
+        node["metadata"] |= {"name": name, "uid": name}
+        labels = node["metadata"]["labels"]
+        labels |= {HOSTNAME: name, "gpu.topology/nvlink-domain": name}
+        labels |= {BLOCK: f"building-a-block-{number // 512}", RACK: f"building-a-rack-{number // 16}"}
+        if number in (5, 99, 4321):
+            del labels[RACK]
+        made.append(node)
+    return made
+
+
+@pytest.fixture(scope="module", params=["demo", pytest.param("6,000 nodes", marks=pytest.mark.thorough)])
+def narrow(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("narrow")
+    nodes = demo_nodes(faulty=("h200-3",)) if request.param == "demo" else large()
+    waiting = {**pod("a", None, 64), "status": {"phase": "Pending"}}
+    name = nodes[0]["metadata"]["name"]
+    objects = [*nodes, waiting, pod("c", name, 4), cluster_topology(required=["rack"])]
+    (path / "all.json").write_text(saved(objects))
+    assert main(["save", str(path / "now.json"), "--from", str(path / "all.json")]) == 0
+    (path / "BEFORE").write_text(saved(nodes[: len(nodes) // 2]))
+    (path / "WORK").write_text(saved([pod("b", None, 64)]))
+    (path / "name").write_text(name)
+    return path
+
+
+@pytest.mark.parametrize("question", [name for name in QUESTIONS if " as " not in name])
+def test_no_line_is_wider_than_the_terminal_and_each_says_something(
+    question: str, narrow: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"COLUMNS": "80", "LINES": "24", "NO_COLOR": "1", "PAGER": "cat"}.items():
+        monkeypatch.setenv(name, value)
+    first = (narrow / "name").read_text()
+    words = [word.replace("gb200-01", first) for word in words_of(question, narrow)]
+    streams = Terminal(), Terminal()
+    with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
+        main(words)
+    lines = [line for stream in streams for line in stream.getvalue().splitlines()]
+    documents = question in ("suggest", "export")  # their lines are those of a file; comments are ours
+    texts = [line for line in lines if line.startswith("# ") or not documents]
+    assert [line for line in texts if len(line) > 80 and not line.startswith("  next: ")] == []
+    assert [line for line in texts if line and not re.search(r"\w", line)] == []
+    assert lines or question == "save"
 
 
 def in_bash(command: str, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -47,11 +47,11 @@ class Watching:
 
     def shows(self, *parts: str) -> None:
         self.text = ""
-        wait_until(lambda: all(part in self._read() for part in parts), f"it shows {parts}")
+        wait_until(lambda: all(part in self._read() for part in parts), f"it shows {parts}", 120)
 
     def interrupt(self) -> int:
         self._process.send_signal(signal.SIGINT)
-        code = self._process.wait(20)
+        code = self._process.wait(120)
         assert "Traceback" not in self._read(), self.text
         return code
 

@@ -284,7 +284,7 @@ def run_command(command: str, arguments: argparse.Namespace, work: Callable[[Scr
 
             watch(command, arguments, work)
         with paused_gc():  # scanning a large cluster's objects takes longer than the command
-            code = work(screen(paging=not arguments.no_pager))
+            code = work(screen_for(arguments, paging=not arguments.no_pager))
             sys.stdout.flush()
     except BrokenPipeError:
         forget(sys.stdout)
@@ -305,6 +305,12 @@ def run_command(command: str, arguments: argparse.Namespace, work: Callable[[Scr
         complain(complaint(command, arguments, error))
         return EXIT_ERROR
     return code
+
+
+def screen_for(arguments: argparse.Namespace, *, paging: bool) -> Screen:
+    """The screen of this process; `-o wide` is as wide as it comes."""
+    found = screen(paging=paging)
+    return replace(found, width=None) if getattr(arguments, "output", "") == "wide" else found
 
 
 def complaint(command: str, arguments: argparse.Namespace, error: Exception) -> str:

@@ -22,7 +22,7 @@ from toposcope.cli.command import (
 )
 from toposcope.cli.output import show_document
 from toposcope.cli.progress import Progress
-from toposcope.cli.terminal import Screen, columns, complain
+from toposcope.cli.terminal import Screen, Whole, columns, complain
 from toposcope.explain.context import Context, build_context
 from toposcope.explain.diagnosis import Diagnosis, diagnose
 from toposcope.explain.live import UNLISTED, load_objects
@@ -190,7 +190,7 @@ def _verdict(screen: Screen, found: Diagnosis) -> Iterator[str]:
 
 def _next(commands: Sequence[Command]) -> Iterator[str]:
     for number, command in enumerate(commands):
-        yield f"  {'next:' if number == 0 else '     '} {command}"
+        yield Whole(f"  {'next:' if number == 0 else '     '} {command}")
 
 
 def _placement(placement: ObservedPlacement) -> str:

@@ -1,7 +1,7 @@
 """Show how the GPUs and NICs of a node are linked, in the layout of `nvidia-smi topo -m`, from its annotation."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
@@ -126,19 +126,36 @@ def node_matrix_lines(screen: Screen, matrix: NodeMatrix) -> Iterator[str]:
         # As nvidia-smi does: a NIC's affinity is in its PHB and NODE cells.
         numa = "N/A" if device.numa is None else str(device.numa)
         affinity.append((device.cpus or "N/A", numa) if number < matrix.links.gpus else ("", ""))
-    width = max(len(cpus) for cpus, _ in affinity)
-    for number, (line, (cpus, numa)) in enumerate(zip(matrix_lines(screen, matrix.links), affinity, strict=True)):
-        beside = f"{cpus:<{width}}  {numa}" if cpus else ""
-        yield f"{line}  {screen.paint(beside, '' if number else 'head')}".rstrip()
+    yield from matrix_lines(screen, matrix.links, affinity)
 
 
-def matrix_lines(screen: Screen, links: LinkMatrix) -> Iterator[str]:
-    """The matrix as lines of equal width: NVLink stands out, paths across sockets are dimmed."""
+def matrix_lines(screen: Screen, links: LinkMatrix, beside: Sequence[tuple[str, ...]] = ()) -> Iterator[str]:
+    """The matrix, with more columns `beside`: NVLink stands out, paths across sockets are dimmed.
+
+    What is wider than the screen continues below, as `numpy` and `pandas` print it.
+    """
     rows = [("", *links.devices), *((name, *row) for name, row in links.rows())]
+    rows = [(*row, *more) for row, more in zip(rows, beside, strict=True)] if beside else rows
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for number, row in enumerate(rows):
-        cells = []
-        for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
-            style = "head" if not (number and place) else "green" if nv_links(cell) else _STYLES.get(cell, "")
-            cells.append(screen.paint(cell, style) + " " * (width - len(cell)))
-        yield "  ".join(cells)
+    for block, places in enumerate(_blocks(widths, screen.width or 1 << 20)):
+        if block:
+            yield ""
+        for number, row in enumerate(rows):
+            cells = []
+            for place in (0, *places):
+                cell, known = row[place], place <= len(links.devices)
+                style = "green" if known and nv_links(cell) else _STYLES.get(cell, "") if known else ""
+                cells.append(screen.paint(cell, style if number and place else "head"))
+                cells.append(" " * (widths[place] - len(cell) + 2))
+            yield "".join(cells).rstrip()
+
+
+def _blocks(widths: Sequence[int], limit: int) -> Iterator[list[int]]:
+    """Places of as many columns as fit beside the first, at least one, again and again."""
+    block: list[int] = []
+    for place in range(1, len(widths)):
+        if block and widths[0] + sum(widths[i] + 2 for i in (*block, place)) > limit:
+            yield block
+            block = []
+        block.append(place)
+    yield block

@@ -8,7 +8,7 @@ import msgspec
 
 from toposcope.api.label_keys import GPUS
 from toposcope.cli.command import CommandError
-from toposcope.cli.terminal import Screen
+from toposcope.cli.terminal import Screen, Whole
 from toposcope.snapshot.scope import Scope
 from toposcope.topology.text import escaped, escaped_lines, plural
 
@@ -49,7 +49,8 @@ def show_document(screen: Screen, output: str, document: Any) -> None:
 def write_output(screen: Screen, text: str, file: str | None) -> None:
     """Write the text to a file, or print it (`-`, or no file). Raises CommandError."""
     if file in (None, "-"):
-        screen.show(text.removesuffix("\n").split("\n"))  # str.splitlines also splits where Unicode ends lines
+        lines = text.removesuffix("\n").split("\n")  # str.splitlines also splits where Unicode ends lines
+        screen.show(line if line.startswith("# ") else Whole(line) for line in lines)
         return
     try:
         Path(str(file)).write_text(text, encoding="utf-8")

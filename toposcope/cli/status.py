@@ -30,7 +30,7 @@ from toposcope.cli.command import (
     on_screen,
 )
 from toposcope.cli.output import counted, show_document
-from toposcope.cli.terminal import Screen
+from toposcope.cli.terminal import Screen, Whole
 from toposcope.controller.options import LEASE
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.features import conditions
@@ -184,7 +184,7 @@ def _page(
         yield from _wrapped(f"  {title:<12}", text, most=2)
     for one in found if wide else found[:_MOST]:
         yield from _wrapped("! ", f"{one.what}: {one.message}", most=None if wide else 2)
-        yield f"  next: {one.next}"
+        yield Whole(f"  next: {one.next}")
     if len(found) > _MOST and not wide:
         yield f"and {len(found) - _MOST} more: toposcope status -o wide"
 

@@ -29,6 +29,12 @@ _NARROWEST: Final = 8
 """No column becomes narrower."""
 
 
+class Whole(str):
+    """A line that is never folded: a command to copy, or part of a document."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Screen:
     """One output: `width` and `height` in characters, None for a file or a pipe.
@@ -48,9 +54,15 @@ class Screen:
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self.colour and style and text else text
 
     def show(self, lines: Iterable[str]) -> None:
-        """Print lines, through the pager when there are more than the screen is high. Raises BrokenPipeError."""
-        single = (part for line in lines for part in (below(line) if "\n" in line else (line,)))
-        safe_lines = [escaped(line, _STYLES if self.colour else "") for line in single]
+        """Print lines, through the pager when there are more than the screen is high. Raises BrokenPipeError.
+
+        Lines that are wider than the screen are folded between words.
+        """
+        safe_lines: list[str] = []
+        for line in lines:
+            for part in below(line) if "\n" in line else (line,):
+                safe = escaped(part, _STYLES if self.colour else "")
+                safe_lines += [safe] if self.width is None or isinstance(line, Whole) else fitted(safe, self.width)
         text = "".join(f"{line}\n" for line in safe_lines)
         if self.pager and self.height is not None and len(safe_lines) >= self.height:
             self._page(text)
@@ -95,6 +107,25 @@ def wants_colour(terminal: bool, environ: Mapping[str, str]) -> bool:
 _STYLES: Final = "\x1b\\[(?:" + "|".join(["0", *sorted(set(_CODES.values()))]) + ")m"
 
 
+def fitted(line: str, width: int) -> Iterator[str]:
+    """The line in pieces of at most `width` characters; later ones begin where its last column begins."""
+    if len(line) <= width:  # with styles, which take no room
+        yield line
+        return
+    plain = re.sub(_STYLES, "", line)
+    starts = (gap.end() for gap in re.finditer(r"(?<=\S)  +", plain) if gap.end() <= width // 2)
+    hang = "#   " if plain.startswith("# ") else " " * max(starts, default=len(plain) - len(plain.lstrip()) + 2)
+    here, length = "", 0
+    for word in re.split(r"(?<=\S)(?= )", line):
+        size = len(re.sub(_STYLES, "", word))
+        if length and length + size > width:
+            yield here
+            here, length = hang + word.lstrip(" "), len(hang) + len(re.sub(_STYLES, "", word).lstrip(" "))
+        else:
+            here, length = here + word, length + size
+    yield here
+
+
 def below(text: str) -> Iterator[str]:
     """A text of several lines, such as a condition's message: what follows the first is indented more than it is.
 
@@ -108,7 +139,8 @@ def below(text: str) -> Iterator[str]:
 
 def complain(text: object) -> None:
     """Print it to standard error, where somebody still reads it."""
-    say("\n".join(below(str(text))))
+    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else 1 << 20
+    say("\n".join(piece for line in below(str(text)) for piece in fitted(line, width)))
 
 
 def shortened(text: str, width: int) -> str:

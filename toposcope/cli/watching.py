@@ -16,10 +16,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, NoReturn
 
-from toposcope.cli.command import EXPECTED, CommandError, complaint
+from toposcope.cli.command import EXPECTED, CommandError, complaint, screen_for
 from toposcope.cli.progress import Progress
 from toposcope.cli.streams import say
-from toposcope.cli.terminal import Screen, screen
+from toposcope.cli.terminal import Screen
 from toposcope.kube import reflector
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
@@ -75,7 +75,7 @@ def watch(command: str, arguments: argparse.Namespace, work: Callable[[Screen], 
         page = _Page(arguments.output)
         while True:
             wake.clear()
-            wanted = screen(paging=False)
+            wanted = screen_for(arguments, paging=False)
             text, said = page.text, ""
             try:
                 text, said = _done(wanted, work)
