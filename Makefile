@@ -137,9 +137,10 @@ tools/docgen/node_modules/.ready: tools/docgen/package-lock.json | $(VENV)/dev
 	@touch $@
 
 # `run` holds what the programs need, `dev` also what the checks need.
-$(VENV)/run: requirements.lock | $(BIN)/python
+$(VENV)/run: requirements.lock pyproject.toml | $(BIN)/python
 	@echo "Installing what Toposcope needs into $(VENV) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
 $(VENV)/dev: requirements-dev.lock pyproject.toml | $(BIN)/python

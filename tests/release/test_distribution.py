@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -130,16 +131,57 @@ def run(*command: str | Path, **environ: str) -> str:
 
 
 @pytest.mark.thorough
-def test_uv_installs_the_wheel(wheel: Path, tmp_path: Path) -> None:
-    programs, tools = tmp_path / "bin", tmp_path / "tools"
+@pytest.mark.parametrize("installer", [("tool", "install"), ("tool", "run", "pipx", "install")], ids=["uv", "pipx"])
+def test_an_installer_of_commands_installs_the_wheel(wheel: Path, tmp_path: Path, installer: tuple[str, ...]) -> None:
+    programs, tools = tmp_path / "bin", tmp_path / ("venvs" if "pipx" in installer else "tools")
     uv = Path(sys.executable).with_name("uv")
-    run(uv, "tool", "install", "--quiet", wheel, UV_TOOL_DIR=str(tools), UV_TOOL_BIN_DIR=str(programs))
+    homes = {"HOME": tmp_path, "PIPX_HOME": tmp_path, "PIPX_BIN_DIR": programs, "UV_TOOL_DIR": tmp_path / "tools"}
+    homes |= {} if "pipx" in installer else {"UV_TOOL_BIN_DIR": programs}
+    run(uv, *installer, "--quiet", wheel, **{name: str(path) for name, path in homes.items()})
     for name in ("toposcope", "kubectl-toposcope"):
         assert run(programs / name, "--version") == f"toposcope {__version__}\n"
     assert "complete " in run(programs / "toposcope", "completion", "bash")
     assert (programs / "kubectl_complete-toposcope").exists()
     manual = tools / "toposcope" / "share" / "man" / "man1" / "toposcope.1"
     assert manual.read_text().startswith(".TH TOPOSCOPE 1")
+
+
+@pytest.mark.thorough
+def test_the_wheel_is_installed_without_a_network(wheel: Path, tmp_path: Path) -> None:
+    """The commands of docs/get.md, with the wheel's file for its address."""
+    away, venv = tmp_path / "toposcope-wheels", tmp_path / "venv"
+    run(sys.executable, "-m", "pip", "download", "--quiet", "--dest", away, wheel)
+    run(sys.executable, "-m", "venv", venv)
+    python = venv / "bin" / "python"
+    command = ("install", "--quiet", "--no-index", "--find-links", away, "toposcope")
+    run(python, "-m", "pip", *command, PIP_INDEX_URL="http://127.0.0.1:9", PIP_CONFIG_FILE=os.devnull)
+    assert run(venv / "bin" / "toposcope", "--version") == f"toposcope {__version__}\n"
+
+
+def test_kustomize_builds_the_documented_overlay_from_afar(tmp_path: Path) -> None:
+    """From a git server that answers for GitHub."""
+    kubectl, git = shutil.which("kubectl"), shutil.which("git")
+    if not (kubectl and git):
+        pytest.skip("kubectl and git are not on PATH")
+    far = tmp_path / "far"
+    shutil.copytree(ROOT / "manifests", far / "manifests", symlinks=True)
+    name = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    for words in (("init", "--quiet"), ("add", "."), ("commit", "--quiet", "-m", "all"), ("tag", f"v{__version__}")):
+        run(git, "-C", far, *name, *words)
+    page = (ROOT / "docs" / "get.md").read_text(encoding="utf-8")
+    (overlay,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "kustomization.yaml").write_text(overlay)
+    (crds,) = re.findall(r'-k "(https:[^"]+)"', page)
+    crds = crds.replace("$OWNER", "OWNER").replace("$VERSION", __version__)
+    mirror = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"url.file://{far}.insteadOf"}
+    for address in ("https://github.com/OWNER/toposcope", "https://github.com/OWNER/toposcope.git"):
+        mirror |= {f"GIT_CONFIG_VALUE_{len(mirror) - 2}": address}
+    mirror |= {"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_1": mirror["GIT_CONFIG_KEY_0"]}
+    found = list(yaml.safe_load_all(run(kubectl, "kustomize", tmp_path, **mirror)))
+    (agent,) = (o for o in found if o["kind"] == "DaemonSet")
+    assert agent["spec"]["template"]["spec"]["containers"][0]["image"] == f"ghcr.io/OWNER/toposcope:{__version__}"
+    assert "NetworkPolicy" in {o["kind"] for o in found}
+    assert yaml.safe_load(run(kubectl, "kustomize", crds, **mirror))["kind"] == "CustomResourceDefinition"
 
 
 @pytest.mark.thorough

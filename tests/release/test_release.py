@@ -121,7 +121,11 @@ def test_a_release_pins_its_bases_and_signs_what_it_publishes() -> None:
     uploaded = release["steps"][-1]["run"]
     assert all(name in uploaded for name in ("dist/*.tgz", "dist/*.whl", "dist/*.tar.gz", "dist/krew.yaml"))
     get = (ROOT / "docs" / "get.md").read_text(encoding="utf-8")
+    # Whom cosign asks for is who signs: this workflow, at a tag.
     assert get.count("/.github/workflows/release.yml@refs/tags/v$VERSION") == 2
+    assert workflow[True]["push"]["tags"] == ["v*"]  # YAML's `on`
+    signed = set(re.findall(r"ghcr\.io/\S+?/((?:charts/)?toposcope)", "".join(re.findall(r"cosign verify (\S+)", get))))
+    assert signed == {"toposcope", "charts/toposcope"}
 
 
 def test_updates_are_proposed_for_every_lock() -> None:

@@ -39,6 +39,7 @@ def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
                 demo.say(f"Done in {time.monotonic() - began:.0f} s.", style="bold")
                 if arguments.keep:
                     demo.keep()
+                demo.say_path()
             except DemoError as error:
                 console.print(f"toposcope demo: {error}", style="bold red")
                 console.print(processes.last_words(), style="dim")

@@ -7,7 +7,6 @@ import sysconfig
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -65,7 +64,7 @@ class Demo:
 
     def __init__(self, console: Console, processes: Processes, kubeconfig: Path) -> None:
         self._console = console
-        self._screen = replace(screen(paging=False), width=None)
+        self._screen = screen(paging=False)
         self._processes = processes
         self._kubeconfig = kubeconfig
         self._nodes = demo_cluster()
@@ -89,9 +88,7 @@ class Demo:
         self._submit()
         self._show_page()
         self._heading("The cluster runs until Ctrl-C. In another terminal:")
-        programs = Path(sysconfig.get_path("scripts"))
-        if (programs / "toposcope").exists() and shutil.which("toposcope") is None:
-            self.say(f'  export PATH="{programs}:$PATH"')
+        self.say_path()
         self.say(
             f"  export KUBECONFIG={self._kubeconfig}\n"
             f"  kubectl get nodes -L {label_keys.NVLINK_DOMAIN}\n"
@@ -101,6 +98,12 @@ class Demo:
         )
         self._console.file.flush()  # who waits for this line may read it from a file
         signal.pause()
+
+    def say_path(self) -> None:
+        """How other shells find the command, where they do not."""
+        programs = Path(sysconfig.get_path("scripts"))
+        if (programs / "toposcope").exists() and shutil.which("toposcope") is None:
+            self.say(f'  export PATH="{programs}:$PATH"    # for the command toposcope')
 
     def _submit(self) -> None:
         """Submit a workload to each scheduler. Only to keep: the required levels of a PodCliqueSet stay published."""
@@ -251,7 +254,9 @@ class Demo:
         return ready.get("status") == "True" and status.get("nodes") == len(self._nodes)
 
     def _events(self) -> list[dict[str, Any]]:
-        return [event for event in self._get(_EVENTS)["items"] if event["regarding"]["kind"] == KIND]
+        """About the level that goes and comes back: other conditions turn at the same time."""
+        events = self._get(_EVENTS)["items"]
+        return [e for e in events if e["regarding"]["kind"] == KIND and "TopologyLevels" in e["reason"]]
 
     # The scenes
 
@@ -319,12 +324,12 @@ class Demo:
             (status, colour),
             f" ({condition['reason']}) {condition['message']}",
         )
-        self._console.print(line, soft_wrap=True)
+        self._console.print(line, soft_wrap=not self._console.is_terminal)
         binding = self._get(BINDINGS.target(_NAME).path)
         path = " > ".join(level["domain"] for level in binding["spec"]["levels"])
-        self._console.print(Text.assemble(("grove sees ", "dim"), path), soft_wrap=True)
+        self._console.print(Text.assemble(("grove sees ", "dim"), path), soft_wrap=not self._console.is_terminal)
         event = max(self._events(), key=lambda event: event["eventTime"])
         line = Text.assemble(
             ("event      ", "dim"), f"{event['type']} {event['reason']} on {KIND}/{_NAME}: {event['note']}"
         )
-        self._console.print(line, soft_wrap=True)
+        self._console.print(line, soft_wrap=not self._console.is_terminal)
