@@ -1,6 +1,8 @@
 """The agent's writes, its own labels and the well-known nvidia.com/ ones, on both API servers."""
 
+import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +154,23 @@ def test_an_event_about_the_node_is_found_by_its_name(api: ApiUnderTest, publish
     assert [(e["regarding"]["name"], e["reason"], e["note"]) for e in events if e["reason"] == "NodeDegraded"] == [
         ("n1", "NodeDegraded", "GPU 3: 17 of 18 NVLinks active")
     ]
+
+
+def test_events_of_a_moment_take_names_of_two_digits_until_too_many_are_taken(
+    api: ApiUnderTest, clients: Callable[[], ApiClient]
+) -> None:
+    """The admission policy lets a node have 256 of them."""
+    api.create(NODES, node("n1"))
+    publisher = Publisher(clients(), "n1", lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+    publisher.refresh()
+    for _ in range(4):
+        publisher.record_event(NodeEvent("Normal", "NodeHealthy", "all there"))
+    with pytest.raises(ApiError, match="409 AlreadyExists"):
+        publisher.record_event(NodeEvent("Normal", "NodeHealthy", "all there"))
+    events = api.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
+    names = [e["metadata"]["name"] for e in events if e["reason"] == "NodeHealthy"]
+    assert len(names) == 4
+    assert all(re.fullmatch("n1[.][0-9a-f]{2}", name) for name in names)
 
 
 CLIQUE = "nvidia.com/gpu.clique"

@@ -127,7 +127,7 @@ def test_notes_of_any_length(api: ApiUnderTest, clients: Callable[[], ApiClient]
 
 
 @pytest.mark.parametrize(
-    "name", ["n" * 253, "n" * 199 + "-" + "n" * 50, "n" * 199 + "." + "n" * 50, "n" * 197 + "---" + "n" * 50]
+    "name", ["n" * 253, "n" * 235 + "-" + "n" * 17, "n" * 235 + "." + "n" * 17, "n" * 233 + "---" + "n" * 17]
 )
 def test_long_names(api: ApiUnderTest, clients: Callable[[], ApiClient], name: str) -> None:
     made = clients().call(lost_rack({**NODE, "name": name}, instance="i" * 500))

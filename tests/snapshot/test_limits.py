@@ -69,6 +69,23 @@ def test_a_file_of_many_documents_without_end_is_refused() -> None:
     assert "the file, unpacked, has more than 32 MiB" in str(problems[-1])
 
 
+@pytest.mark.parametrize("layout", ['{"apiVersion":"v1","kind":"List","items":[%s]}', '{"items":[%s]}'])
+@pytest.mark.parametrize("item", ["{}", "0", '{"kind":"Node","apiVersion":"v1","metadata":{"name":"a"}}'])
+def test_a_few_bytes_each_are_too_many_objects(layout: str, item: str, tmp_path: Path) -> None:
+    text = layout % ",\n".join([item] * (LIMIT // (len(item) + 2) - 20))
+    (tmp_path / "list.json").write_text(text)
+    tracemalloc.start()
+    try:
+        with pytest.raises(
+            InputError, match=r"(?s)the file has more than 4,096 objects; .*raise --from-limit \(now 1\)"
+        ):
+            load_files([str(tmp_path / "list.json")], limit=LIMIT)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 20 * LIMIT
+
+
 def test_what_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bomb.json.gz").write_bytes(gzip.compress(b" " * (4 * LIMIT)))
     with pytest.raises(InputError, match=r"bomb\.json\.gz: one document has more than 1 MiB"):

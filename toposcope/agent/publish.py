@@ -7,7 +7,7 @@ the value that the Node has.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from toposcope.agent.describe import Description
@@ -60,6 +60,7 @@ MANAGER: Final = "toposcope-agent"
 REPORTER: Final = "agent"
 _ANNOTATIONS: Final = frozenset({MATRIX, REFERENCE})
 _UNPROCESSABLE: Final = 422
+_NAMES_TRIED: Final = 4
 
 
 class OwnedKeys(NamedTuple):
@@ -156,10 +157,21 @@ class Publisher:
         return node_events(before.labels, after.labels, [reason for reason in reasons if reason])
 
     def record_event(self, node_event: NodeEvent) -> None:
-        """Record an Event on the Node. Raises KubeError."""
+        """Record an Event on the Node. Raises KubeError, a conflict where the Node has many already.
+
+        The admission policy lets it have 256 names; one that is taken is free again when the API server forgets it.
+        """
         regarding = {"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": self.metadata["uid"]}
-        details = (node_event.kind, node_event.reason, node_event.note)
-        self._client.call(event(regarding, *details, REPORTER, self._name, self._now()))
+        now = self._now()
+        for attempt in range(_NAMES_TRIED):
+            moment = now + timedelta(microseconds=attempt)  # another moment makes another name
+            try:
+                self._client.call(event(regarding, *node_event, REPORTER, self._name, moment, digits=2))
+            except ApiError as error:
+                if not error.conflict or attempt == _NAMES_TRIED - 1:
+                    raise
+            else:
+                return
 
     def foreign_writes(self) -> dict[str, Request]:
         """Writes that the admission policies must refuse: what each would do, and its request."""

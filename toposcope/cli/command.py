@@ -81,7 +81,7 @@ def add_source_arguments(parser: argparse.ArgumentParser, outputs: tuple[str, ..
         type=_mebibytes,
         default=LIMIT,
         metavar="MIB",
-        help="the largest document in a file, and a 32nd of what a file may unpack to; default: 256",
+        help="the largest document in a file; 32 times that unpacked, and 4096 objects a MiB; default: 256",
     )
     add_cluster_arguments(source)
     source.add_argument(

@@ -41,24 +41,35 @@ def create(path: str, body: Mapping[str, Any], manager: str) -> Request:
 
 
 _LONGEST_NOTE: Final = 1024
+_LONGEST_NAME: Final = 253
 
 
 def event(
-    regarding: dict[str, str], kind: str, reason: str, note: str, reporter: str, instance: str, now: datetime
+    regarding: dict[str, str],
+    kind: str,
+    reason: str,
+    note: str,
+    reporter: str,
+    instance: str,
+    now: datetime,
+    digits: int = 16,
 ) -> Request:
     """The request that records an event about `regarding` (apiVersion, kind, name, uid, namespace if it has one).
 
     `kind` is `Normal` or `Warning`. Events about cluster-scoped objects live in the namespace `default`. Notes are
-    cut at the API's limit of 1024 bytes.
+    cut at the API's limit of 1024 bytes. Names are the object's, a dot and so many hexadecimal `digits`.
     """
     namespace = regarding.get("namespace") or "default"
     moment = now.isoformat(timespec="microseconds").replace("+00:00", "Z")
-    digest = hashlib.sha256(f"{regarding}{reason}{note}{moment}".encode()).hexdigest()[:16]
+    digest = hashlib.sha256(f"{regarding}{reason}{note}{moment}".encode()).hexdigest()[:digits]
     body: dict[str, Any] = {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         # Cut, a name may end in what no part of a name may end in.
-        "metadata": {"name": f"{regarding['name'][:200].rstrip('-.')}.{digest}", "namespace": namespace},
+        "metadata": {
+            "name": f"{regarding['name'][: _LONGEST_NAME - 1 - digits].rstrip('-.')}.{digest}",
+            "namespace": namespace,
+        },
         "eventTime": moment,
         "type": kind,
         "reason": reason,

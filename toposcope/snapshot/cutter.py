@@ -18,12 +18,17 @@ _OVERLAP: Final = 512
 """No pattern here matches more than this."""
 
 
+BYTES_PER_OBJECT: Final = 256
+"""One file may have as many objects as times this fits into the limit: a few bytes of text take far more when kept."""
+
+
 class TooLargeError(ToposcopeError):
     """More than the limit; the message names the flag that raises it."""
 
-    def __init__(self, what: str, most: int, limit: int) -> None:
+    def __init__(self, what: str, most: int, limit: int, unit: str = "MiB") -> None:
+        amount = f"{most / (1 << 20):g}" if unit == "MiB" else f"{most:,}"
         super().__init__(
-            f"{what} has more than {most / (1 << 20):g} MiB; if it is really that large, raise "
+            f"{what} has more than {amount} {unit}; if it is really that large, raise "
             f"--from-limit (now {limit / (1 << 20):g})"
         )
 

@@ -19,7 +19,7 @@ import msgspec
 
 from toposcope.api.yaml_text import YamlSyntaxError, load, locate, without_unread
 from toposcope.kube.listing import UNREADABLE
-from toposcope.snapshot.cutter import LIMIT, Cutter, TooLargeError
+from toposcope.snapshot.cutter import BYTES_PER_OBJECT, LIMIT, Cutter, TooLargeError
 from toposcope.snapshot.problems import InputError, Place, Problem
 from toposcope.topology.text import not_utf8, type_words
 
@@ -49,6 +49,7 @@ _JSON_NEXT: Final = re.compile(rb"\n(?=\{|---\s)")
 _MARK: Final = re.compile(rb"\n---")
 _JSON_END: Final = re.compile(rb"\n\}(?=\s|\Z)")
 _TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
+_GAP: Final = re.compile(rb"[\s,]*+")
 _TRUNCATED: Final = "Input data was truncated"
 _BYTE: Final = re.compile(r" ?\(byte (\d+)\)")
 
@@ -64,7 +65,7 @@ class _Head(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class _List(_Head, frozen=True, gc=False, rename="camel"):
-    items: list[msgspec.Raw] | None = None
+    items: msgspec.Raw = msgspec.Raw(b"null")
 
 
 @lru_cache(maxsize=64)
@@ -197,6 +198,7 @@ class _Reader:
         self._limit = limit
         self._report = report
         self._take_list = take_list
+        self._objects = 0
 
     def read(self, stream: IO[bytes], on_read: Callable[[int], None] | None) -> Iterator[Document]:
         head = stream.read(len(_GZIP))
@@ -309,6 +311,7 @@ class _Reader:
                 items = cutter.until_last(closing + separator + opening)
                 if items and (taken := self._take_list(place, b"".join((b"[", items, closing, b"]")))):
                     item += taken
+                    self._count(taken)
                     cutter.skip(len(items) + len(closing) + len(separator))
                     continue
                 one_by_one = cutter.offset + len(items or b"")
@@ -332,6 +335,7 @@ class _Reader:
         self, place: Place, text: bytes | msgspec.Raw, kind: str = "", version: str = ""
     ) -> Iterator[Document]:
         """One object, or the items of a list; `kind` and `version` are those of a typed list for its items."""
+        self._count()
         named = _NAMED.match(text)
         if named and not named[2].endswith(b"List"):
             if self._too_large(place, "an object", text, _OF_OBJECT):
@@ -342,9 +346,9 @@ class _Reader:
             head = decoder(_Head).decode(text)
             if head.kind.endswith("List") or not (head.kind or kind):
                 whole = decoder(_List).decode(text)
-                if whole.items is not None:
+                if (items := memoryview(whole.items)) != b"null":
                     of = _item_type(whole.kind, whole.api_version)
-                    for number, item in enumerate(whole.items, 1):
+                    for number, item in enumerate(_elements(items), 1):
                         yield from self._json_object(replace(place, item=number, line=0), item, *of)
                     return
         except UNREADABLE as error:
@@ -352,6 +356,12 @@ class _Reader:
             return
         if not self._too_large(place, "an object", text, _OF_OBJECT):
             yield Document(place, head.api_version or version, head.kind or kind, text)
+
+    def _count(self, more: int = 1) -> None:
+        self._objects += more
+        most = self._limit // BYTES_PER_OBJECT
+        if self._objects > most:
+            raise TooLargeError("the file", most, self._limit, "objects")
 
     def _too_large(self, place: Place, what: str, text: bytes | msgspec.Raw, part: int) -> bool:
         """Whether the text has more than a part of the limit, which is reported: parsed, it takes far more."""
@@ -392,6 +402,7 @@ class _Reader:
     def _yaml_object(
         self, place: Place, text: bytes, values: Any, kind: str = "", version: str = "", inside: str = ""
     ) -> Iterator[Document]:
+        self._count()
         if not isinstance(values, dict):
             self._report(Problem(place, "", "not a Kubernetes object: it needs apiVersion, kind and metadata"))
             return
@@ -407,6 +418,23 @@ class _Reader:
                 yield from self._yaml_object(replace(place, item=number), text, item, *of, at)
             return
         yield Document(place, str(values.get("apiVersion") or version), str(own or kind), text, values, inside)
+
+
+def _elements(array: memoryview) -> Iterator[msgspec.Raw]:
+    """The elements of a JSON array one after the other: a list of all may take far more memory than the text."""
+    begin, last = 1, len(array) - 1
+    if array[:1] != b"[":
+        raise msgspec.ValidationError("Expected `array` - at `$.items`")
+    while (gap := _GAP.match(array, begin)) and (begin := gap.end()) < last:
+        try:
+            decoder(msgspec.Raw).decode(array[begin:])
+        except msgspec.DecodeError as error:
+            trailing = _TRAILING.search(str(error))
+            if trailing is None:
+                raise
+            end = begin + int(trailing[1]) - 1
+        yield msgspec.Raw(array[begin:end])
+        begin = end
 
 
 def _item_type(kind: str, version: str) -> tuple[str, str]:
