@@ -13,9 +13,12 @@ from tests.manifests.rights import FOREIGN, OTHER, OWN, attempts, kubeconfig_wit
 from tests.manifests.support import built, run_kubectl, serve, write_overlay
 from tests.support.api import ApiUnderTest, pod_token, wait_until
 from tests.support.paths import MANIFESTS
+from tests.support.publishing import install
 from toposcope.agent.publish import Publisher
 from toposcope.api.label_keys import GPUS
 from toposcope.controller.confinement import foreign_writes
+from toposcope.integrations.grove.api import OLDER_TOPOLOGIES
+from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 from toposcope.kube.confinement import Confinement
@@ -25,6 +28,7 @@ pytestmark = pytest.mark.real_api
 AGENT_MAY = attempts("overlays", "agent may")
 AGENT_MAY_NOT = attempts("overlays", "agent may not")
 CONTROLLER_MAY_NOT = attempts("overlays", "controller may not")
+SCHEDULERS = ("grove-clustertopologybindings-alpha10", "kai-topologies-v0.17", "kueue-topologies-v0.19")
 RENAMED = [{"op": "replace", "path": "/metadata/name", "value": "gpu-labeller"}]
 BINDING = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 
@@ -76,7 +80,7 @@ def test_both_programs_notice_that_nothing_confines_them(
         client = ApiClient(load(str(kubeconfig_with(api, token, tmp_path))))
         request.addfinalizer(client.close)
         agents = Publisher(client, "confined-own").foreign_writes
-        writes = agents if program == "agent" else functools.partial(foreign_writes, "a-controller")
+        writes = agents if program == "agent" else functools.partial(foreign_writes, client, "a-controller")
         hours = itertools.count(0.0, 10_000.0)
         proofs[program] = Confinement(client, writes, functools.partial(next, hours), random.Random(1))
 
@@ -91,10 +95,18 @@ def test_both_programs_notice_that_nothing_confines_them(
     assert "would accept a label outside gpu.topology/, an Event about another Node;" in proofs["agent"].ready()
     assert api.get(OWN)["metadata"]["labels"].keys() == FOREIGN["labels"].keys() | {GPUS}
     becomes("controller", True)
-    for name in ("agent-events", "controller-segments"):
+    install(api, *SCHEDULERS)
+    becomes("controller", True)
+    for name in ("agent-events", "controller-segments", "controller-published"):
         assert api.request("DELETE", f"{BINDING}/toposcope-{name}.gpu.topology")[0] == 200
-    becomes("controller", False)
-    assert "would accept a ClusterTopology that belongs to no segment;" in proofs["controller"].ready()
+    kinds = ", ".join(f"a topology among {kind.name}" for kind in PUBLISHED if kind is not OLDER_TOPOLOGIES)
+    said = f"would accept a ClusterTopology that belongs to no segment, {kinds}; are"
+
+    def all_are_accepted() -> bool:
+        proofs["controller"].check()
+        return said in proofs["controller"].ready()
+
+    wait_until(all_are_accepted, said)
     run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", MANIFESTS / "base")
     becomes("controller", True)
     assert proofs["controller"].ready() == ""

@@ -7,23 +7,39 @@ import time
 from datetime import UTC, datetime
 
 from toposcope.api.cluster_topology import PATH
+from toposcope.api.label_keys import HOSTNAME
 from toposcope.integrations.framework.published import MANAGER
+from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.confinement import NOBODY, Confinement
+from toposcope.kube.discovery import discover
 from toposcope.kube.errors import KubeError
 from toposcope.kube.requests import create, event
+from toposcope.topology.text import compact
 
 log = logging.getLogger("controller")
 
 
-def foreign_writes(pod: str) -> dict[str, Request]:
-    """Writes that the admission policies must refuse: what each would do, and its request."""
-    topology = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": NOBODY}}
+def foreign_writes(client: ApiClient, pod: str) -> dict[str, Request]:
+    """Writes that the admission policies must refuse: what each would do, and its request. Raises KubeError.
+
+    Of what schedulers read, one for each kind that is served. It has the fields of all: what breaks a schema is refused
+    before policies are asked, and fields that a schema lacks are ignored.
+    """
+    metadata = {"name": NOBODY}
+    topology = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": metadata}
+    spec = {"levels": [{"domain": "host", "key": HOSTNAME, "nodeLabel": HOSTNAME}]}
+    writes = {"a ClusterTopology that belongs to no segment": create(PATH, topology, MANAGER)}
+    served = discover(client, PUBLISHED)
+    for kind in PUBLISHED:
+        if version := served.version(kind):
+            target = kind.target(NOBODY, version)
+            body = {"apiVersion": target.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
+            query = {"fieldManager": MANAGER, "fieldValidation": "Ignore"}
+            writes[f"a topology among {kind.name}"] = Request("POST", target.collection, query, compact(body).encode())
     node = {"apiVersion": "v1", "kind": "Node", "name": NOBODY}
-    return {
-        "a ClusterTopology that belongs to no segment": create(PATH, topology, MANAGER),
-        "an Event in another's name": event(node, "Normal", "Unconfined", "", "another", pod, datetime.now(UTC)),
-    }
+    report = event(node, "Normal", "Unconfined", "", "another", pod, datetime.now(UTC))
+    return {**writes, "an Event in another's name": report}
 
 
 class ConfinementCheck:
@@ -37,7 +53,7 @@ class ConfinementCheck:
         self._pod = pod
         self._stop = stop
         rng = random.Random()  # noqa: S311 - jitter, not a secret
-        self._confinement = Confinement(client, lambda: foreign_writes(pod), time.monotonic, rng)
+        self._confinement = Confinement(client, lambda: foreign_writes(client, pod), time.monotonic, rng)
         self._active = active
 
     def ready(self) -> str:

@@ -346,7 +346,7 @@ class _Reader:
             head = decoder(_Head).decode(text)
             if head.kind.endswith("List") or not (head.kind or kind):
                 whole = decoder(_List).decode(text)
-                if (items := memoryview(whole.items)) != b"null":
+                if bytes((items := memoryview(whole.items))[:4]) != b"null":
                     of = _item_type(whole.kind, whole.api_version)
                     for number, item in enumerate(_elements(items), 1):
                         yield from self._json_object(replace(place, item=number, line=0), item, *of)
@@ -423,9 +423,10 @@ class _Reader:
 def _elements(array: memoryview) -> Iterator[msgspec.Raw]:
     """The elements of a JSON array one after the other: a list of all may take far more memory than the text."""
     begin, last = 1, len(array) - 1
-    if array[:1] != b"[":
+    if bytes(array[:1]) != b"[":
         raise msgspec.ValidationError("Expected `array` - at `$.items`")
     while (gap := _GAP.match(array, begin)) and (begin := gap.end()) < last:
+        end = last
         try:
             decoder(msgspec.Raw).decode(array[begin:])
         except msgspec.DecodeError as error:
