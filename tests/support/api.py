@@ -22,7 +22,6 @@ __all__ = ["APPLY", "CRDS", "JSON_PATCH", "MERGE", "NODES", "crd_conditions", "p
 
 STRATEGIC = "application/strategic-merge-patch+json"
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 # Label of CRDs that outlive a test; their objects do not. Its value is the module whose tests share them, or ALL.
 KEPT = "kept-between-tests"

@@ -20,28 +20,7 @@ from tools.apiserver.build import BuildError, cache_root, made_once, usable_go
 
 Object = dict[str, Any]
 
-_KUEUE_FOLDER = "config/components/crd/bases/kueue.x-k8s.io_"
-_MODULES = {
-    "sigs.k8s.io/kueue@v0.19.2": (
-        "h1:mPNzr37u0nwI7ikST5QQl5gg6EgtYOAvC9ZbTgywdN8=",
-        {
-            "kueue-topologies-v0.19": f"{_KUEUE_FOLDER}topologies.yaml",
-            "kueue-resourceflavors-v0.19": f"{_KUEUE_FOLDER}resourceflavors.yaml",
-        },
-    ),
-    "sigs.k8s.io/kueue@v0.14.0": (
-        "h1:lDR34L42/k17opLfkZbZ+taymLaPpryj3ZBbvKqs/N4=",
-        {"kueue-topologies-v0.14": f"{_KUEUE_FOLDER}topologies.yaml"},
-    ),
-    "sigs.k8s.io/kueue@v0.9.0": (
-        "h1:vcbCv6AaF3wekC83djaa/9Z7cRaW05TNausgZ9u17Jg=",
-        {"kueue-topologies-v0.9": f"{_KUEUE_FOLDER}topologies.yaml"},
-    ),
-    "github.com/NVIDIA/KAI-scheduler@v0.12.0": (
-        "h1:3rhB0TdbJYNgOiZ6E0cAa+VJnr4srhoigJI/PkY85vI=",
-        {"kai-topologies-v0.12": "deployments/kai-scheduler/crds/kai.scheduler_topologies.yaml"},
-    ),
-}
+_MODULES: dict[str, tuple[str, dict[str, str]]] = yaml.safe_load((FIXTURES / "upstream_modules.yaml").read_bytes())
 """Module and version to its checksum and the CRDs in it."""
 
 

@@ -23,7 +23,7 @@ from tools.bench.machine import Machine, make
 from tools.bench.recompute import cpu
 from tools.bench.report import Figure, Peer, Sample, Target
 from tools.bench.usage import Memory, busy, cpu_seconds, idle, memory, tree
-from tools.bench.workspace import ApiServer, Program, program, scratch
+from tools.bench.workspace import ApiServer, Program, api_server, program, scratch
 from toposcope.agent.describe import describe
 from toposcope.agent.nvml.gateway import Nvml
 from toposcope.agent.probe import probe
@@ -55,7 +55,7 @@ class Site:
 @contextmanager
 def site_with(nodes: int) -> Iterator[Site]:
     """A site with so many bare Nodes, `node-0` and on."""
-    with scratch() as folder, ApiServer(folder, machines=nodes) as server:
+    with scratch() as folder, api_server(folder, machines=nodes) as server:
         yield Site(folder, server, make(PROFILE, folder))
 
 

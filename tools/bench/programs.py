@@ -75,6 +75,14 @@ def patch() -> int:
     return 0 if answer.status == http.HTTPStatus.OK else 1
 
 
+def serve() -> int:
+    """The API server of a benchmark."""
+    from tools.bench.serve import main
+
+    main()
+    return 0
+
+
 def drain() -> int:
     """Read the streamed list of all Nodes and throw the bytes away: what TLS and HTTP alone cost in Python."""
     from pathlib import Path

@@ -4,6 +4,7 @@ Nothing can be stopped or timed inside that server, so moments are those at whic
 counts from the answer to its PATCH to the watch event with the new status. Servers and controller share the CPUs.
 """
 
+import contextlib
 import os
 import shutil
 import sys
@@ -19,6 +20,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tools.apiserver.build import cache_folder, is_built
+from tools.apiserver.client import AdminApi
 from tools.apiserver.server import RealApiServer, find_binaries
 from tools.bench.controller import column, forget_status, merge, moves, round_trip, until_done
 from tools.bench.report import Figure, Peer, Sample, Target
@@ -28,20 +30,16 @@ from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
 from toposcope.integrations.framework.published import MANAGER
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.config import load
-from toposcope.kube.errors import ApiError, KubeError
+from toposcope.kube.errors import KubeError
 from toposcope.kube.requests import NODES, apply, get
 from toposcope.simulator import manifests
 from toposcope.simulator.cluster import RACK_KEY, large_cluster
 
 REAL_NODES: Final = 5_000
-_CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_BINDINGS: Final = "/apis/grove.io/v1alpha1/clustertopologybindings"
 _PAUSE: Final = 0.05
 """Seconds of quiet before a write, as before a change."""
 ARGUMENTS: Final = ("--debounce", "0", "--metrics-port", "0")
 _LOADERS: Final = 4
-_NOT_YET: Final = frozenset({404, 429})
-"""What a server answers about a CRD's objects before it is ready for them."""
 _PATIENCE: Final = 60.0
 _MIB: Final = 1 << 20
 _SERVERS: Final = ("uid", "resourceVersion", "creationTimestamp", "generation")
@@ -91,43 +89,22 @@ def real_cluster(nodes: int) -> Iterator[tuple[Path, dict[str, str], ApiClient]]
         shutil.copy(server.ca_file, folder / "ca.crt")
         where = urlsplit(server.url)
         environment = pod_environment(folder, str(where.hostname), str(where.port))
-        clients = [ApiClient(load(None, environment, folder), "toposcope-bench") for _ in range(_LOADERS)]
-        client = clients[0]
+        client = ApiClient(load(None, environment, folder), "toposcope-bench")
+        api = AdminApi("real", server.url, folder / "kubeconfig", server.ca_file, server.admin_token)
         for crd in (manifests.cluster_topology_crd(), manifests.grove_binding_crd()):
-            _create(client, _CRDS, crd)
-        for path in (PATH, _BINDINGS):
-            _until_served(client, path)
-        with ThreadPoolExecutor(_LOADERS) as pool:
-            for i, loader in enumerate(clients):
-                pool.submit(_load, loader, nodes, i)
-        taken = len(client.call(Request("GET", NODES, {}))["items"])
+            api.install_crd(crd)
+        with ThreadPoolExecutor(_LOADERS) as pool, contextlib.closing(api.client):
+            taken = len(list(pool.map(lambda node: api.create(NODES, _unmade(node)), large_cluster(nodes))))
+            api.create(PATH, {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "cluster"}, "spec": {}})
         if taken != nodes:
             raise MeasurementError(f"{taken} of {nodes} nodes were taken")
-        _create(client, PATH, {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "cluster"}, "spec": {}})
         yield folder, environment, client
 
 
-def _load(client: ApiClient, nodes: int, first: int) -> None:
-    for i, node in enumerate(large_cluster(nodes)):
-        if i % _LOADERS == first:
-            metadata = {key: value for key, value in node["metadata"].items() if key not in _SERVERS}
-            _create(client, NODES, {**node, "metadata": metadata})
-
-
-def _create(client: ApiClient, path: str, document: Mapping[str, Any]) -> None:
-    client.call(Request("POST", path, {}, msgspec.json.encode(document)))
-
-
-def _until_served(client: ApiClient, path: str) -> None:
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            client.call(get(path))
-        except ApiError as error:
-            if error.status not in _NOT_YET or time.monotonic() > deadline:
-                raise
-        else:
-            return
+def _unmade(node: Mapping[str, Any]) -> dict[str, Any]:
+    """A Node without what a server adds."""
+    metadata = {key: value for key, value in node["metadata"].items() if key not in _SERVERS}
+    return {**node, "metadata": metadata}
 
 
 def _first_look(

@@ -1,4 +1,4 @@
-"""The API server of a benchmark, as a process of its own: `python -m tools.bench.serve FOLDER MACHINES NODES [pods]`.
+"""The API server of a benchmark, as a process of its own with the arguments FOLDER MACHINES NODES [pods].
 
 It serves `MACHINES` bare Nodes `node-0` ... for agents, and a cluster of `NODES` labelled ones for the controller,
 with `pods` some pods on each.
@@ -109,7 +109,3 @@ def main() -> None:
         for line in sys.stdin:
             answer = journal.obey(*msgspec.json.decode(line, type=list[str]))
             print(msgspec.json.encode(answer).decode(), flush=True)
-
-
-if __name__ == "__main__":
-    main()

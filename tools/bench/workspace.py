@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Any, Final, Self
+from typing import IO, Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -32,17 +32,12 @@ class MeasurementError(Exception):
 
 
 class ApiServer:
-    """A `tools.bench.serve` process over TLS; a context manager that ends it."""
+    """A program `serve` over TLS; `api_server` starts it."""
 
-    def __init__(self, folder: Path, *, machines: int = 0, nodes: int = 0, pods: bool = False) -> None:
+    def __init__(self, folder: Path, program: "Program") -> None:
         self._folder = folder
-        account(folder)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tools.bench.serve", str(folder), str(machines), str(nodes), *["pods"] * pods],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        self._url: str = self._answer()
+        self._program = program
+        self._url: str = msgspec.json.decode(program.word())
 
     @property
     def environment(self) -> dict[str, str]:
@@ -55,9 +50,8 @@ class ApiServer:
         return ApiClient(load(None, self.environment, self._folder), "toposcope-bench")
 
     def tell(self, *order: str) -> Any:
-        """Give an order (see `tools.bench.serve.Journal`) and return its answer."""
-        _send(self._process, order)
-        return self._answer()
+        """Give an order (see `tools.bench.serve.Journal`) and return its answer. Raises MeasurementError."""
+        return self._program.ask(*order)
 
     def wait(self, program: "Program", *order: str) -> Any:
         """Give an order that waits for something that a program does. Raises MeasurementError."""
@@ -67,18 +61,6 @@ class ApiServer:
             if time.monotonic() > deadline:
                 raise program.failure(f"no request for {' '.join(order)!r} within {_PATIENCE:.0f} s")
         return answer
-
-    def _answer(self) -> Any:
-        line = _open(self._process.stdout).readline()
-        if not line:
-            raise MeasurementError("the API server ended; its output is above")
-        return msgspec.json.decode(line)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        _end(self._process)
 
 
 class Program:
@@ -100,7 +82,9 @@ class Program:
     def ask(self, *order: object) -> Any:
         """Give an order to a program that takes some, and return its answer. Raises MeasurementError."""
         self.check()
-        _send(self._process, order)
+        pipe = _open(self._process.stdin)
+        pipe.write(msgspec.json.encode(order) + b"\n")
+        pipe.flush()
         return msgspec.json.decode(self.word())
 
     def check(self) -> None:
@@ -123,9 +107,18 @@ def scratch() -> Iterator[Path]:
 
 
 @contextmanager
+def api_server(folder: Path, *, machines: int = 0, nodes: int = 0, pods: bool = False) -> Iterator[ApiServer]:
+    """A server in a process of its own, and in a folder the credentials for it."""
+    account(folder)
+    arguments = (str(folder), str(machines), str(nodes), *["pods"] * pods)
+    with program("serve", os.environ, folder, *arguments) as running:
+        yield ApiServer(folder, running)
+
+
+@contextmanager
 def cluster(nodes: int, *, pods: bool = False) -> Iterator[tuple[Path, ApiServer]]:
     """A folder, and a server with that many nodes, with or without pods on them."""
-    with scratch() as folder, ApiServer(folder, nodes=nodes, pods=pods) as server:
+    with scratch() as folder, api_server(folder, nodes=nodes, pods=pods) as server:
         yield folder, server
 
 
@@ -183,7 +176,15 @@ def program(
     try:
         yield Program(process, log)
     finally:
-        _end(process)
+        # Gently; one that stays is killed.
+        process.terminate()
+        for pipe in (process.stdin, process.stdout):
+            _open(pipe).close()
+        try:
+            process.wait(_END)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 @functools.cache
@@ -208,21 +209,3 @@ def _open(pipe: IO[bytes] | None) -> IO[bytes]:
     if pipe is None:
         raise AssertionError("processes are started with pipes")
     return pipe
-
-
-def _send(process: subprocess.Popen[bytes], order: object) -> None:
-    pipe = _open(process.stdin)
-    pipe.write(msgspec.json.encode(order) + b"\n")
-    pipe.flush()
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process gently; one that stays is killed."""
-    process.terminate()
-    for pipe in (process.stdin, process.stdout):
-        _open(pipe).close()
-    try:
-        process.wait(_END)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import psutil
+import yaml
 
 from tools.apiserver.client import APPLY, MERGE
 from tools.chaos.cluster import COLLECTIONS, GROVE, KUEUE, NODES, crds, machine_node, topologies
@@ -25,7 +26,6 @@ from tools.chaos.world import World
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.simulator import manifests
 
-_DAY: Final = 24 * 3600.0
 _FULL: Final = Path("/dev/full")
 _LEASE: Final = "/apis/coordination.k8s.io/v1/namespaces/toposcope-system/leases/toposcope-controller"
 _MOMENT: Final = 5.0
@@ -70,7 +70,7 @@ class Fault:
     name: str
     what: str
     scope: Scope
-    seconds: tuple[float, float]
+    seconds: tuple[float, ...]
     inject: Action
     heal: Action = nothing
     missing: Callable[[], str] = str
@@ -83,14 +83,6 @@ def _on(act: Callable[[World, Actor], object]) -> Action:
 
 
 # The API server, etcd, and the way between one program and the API server.
-def _signal_server(name: str, number: signal.Signals) -> Action:
-    return lambda world, _target: world.servers.signal(name, number)
-
-
-def _kill_server(name: str) -> Action:
-    return lambda world, _target: world.servers.kill(name)
-
-
 def _start_servers(world: World, _target: str) -> None:
     world.servers.start()
 
@@ -119,10 +111,6 @@ def _restore(world: World, _target: str) -> None:
 
 def _switch(mode: Mode) -> Action:
     return _on(lambda world, actor: world.proxies.switch(actor.proxy, mode))
-
-
-def _connection(name: str, what: str, seconds: tuple[float, float], mode: Mode) -> Fault:
-    return Fault(name, what, Scope.PROGRAM, seconds, _switch(mode), _switch(Mode.PASS))
 
 
 # The controllers, and the Lease between them.
@@ -244,17 +232,6 @@ def _edit_labels(world: World, target: str) -> None:
     _done(world.api.request("PATCH", f"{NODES}/{machine.node}", gone, content_type=MERGE))
 
 
-def _kinds(kind: str) -> Fault:
-    return Fault(
-        f"crd-deleted-{kind}",
-        f"{kind.capitalize()}'s CRD deleted with its objects, added again",
-        Scope.CLUSTER,
-        (2.0, 8.0),
-        functools.partial(_delete_kind, kind),
-        functools.partial(_add_kind, kind),
-    )
-
-
 # A machine, and the process that asks it.
 def _suffer(faults: str, world: World, target: str) -> None:
     machine = world.actors[target].machine
@@ -331,10 +308,6 @@ def _may_steal() -> str:
         os.waitpid(pid, 0)
 
 
-def _machine(name: str, what: str, faults: str) -> Fault:
-    return Fault(name, what, Scope.AGENT, (4.0, 14.0), functools.partial(_suffer, faults), _heal)
-
-
 # What a program runs on: its life, disk, clock and credentials.
 def _restart(*disk: Any) -> Action:
     """Start a program anew; `disk` is what it gets instead of the machine's."""
@@ -354,70 +327,56 @@ def _may_unshare() -> str:
     return f"no namespaces: {done.stderr.strip()}" if done.returncode else ""
 
 
-def _clock(name: str, what: str, seconds: float) -> Fault:
-    def step(off: float) -> Action:
-        return _on(lambda _world, actor: actor.wall.write_text(str(off), encoding="ascii"))
-
-    return Fault(name, what, Scope.PROGRAM, (3.0, 12.0), step(seconds), step(0.0))
+def _step(seconds: float) -> Action:
+    return _on(lambda _world, actor: actor.wall.write_text(str(seconds), encoding="ascii"))
 
 
-_FAULTS: Final = (
-    Fault("api-killed", "kube-apiserver killed (SIGKILL), started again with an empty cache", Scope.CLUSTER, (1.0, 8.0),
-          _kill_server("kube-apiserver"), _start_servers),
-    Fault("api-stopped", "kube-apiserver stopped (SIGSTOP): every connection half open", Scope.CLUSTER, (2.0, 10.0),
-          _stop_serving, _go_on_serving),
-    Fault("etcd-stopped", "etcd stopped (SIGSTOP): the API server answers reads from its cache, or not at all",
-          Scope.CLUSTER, (2.0, 10.0), _signal_server("etcd", signal.SIGSTOP), _signal_server("etcd", signal.SIGCONT)),
-    Fault("etcd-killed", "etcd killed", Scope.CLUSTER, (1.0, 6.0), _kill_server("etcd"), _start_servers),
-    Fault("etcd-compacted", "etcd compacted, API server restarted: 410 Gone for every watch", Scope.CLUSTER, (1.0, 4.0),
-          _compact, _start_servers),
-    Fault("etcd-restored", "etcd set back to a copy from before the round: versions run backwards", Scope.CLUSTER,
-          (1.0, 3.0), _restore, _start_servers),
-    _connection("half-open", "connections stay open and never carry anything again", (2.0, 12.0), Mode.SILENT),
-    _connection("stalled", "nothing moves for a while, then what waited goes on", (2.0, 12.0), Mode.STALL),
-    _connection("slow", "20 kB a second", (4.0, 15.0), Mode.SLOW),
-    _connection("cut-mid-line", "half of each answer arrives, then a reset", (2.0, 10.0), Mode.CUT),
-    _connection("refused", "every connection reset", (2.0, 12.0), Mode.REFUSE),
-    _connection("throttled", "429 with Retry-After to every request", (2.0, 12.0), Mode.THROTTLE),
-    Fault("leader-killed", "the leader killed", Scope.CLUSTER, (2.0, 12.0), _end_leader(signal.SIGKILL),
-          _start_controllers),
-    Fault("leader-ended", "the leader asked to end (SIGTERM)", Scope.CLUSTER, (1.0, 6.0), _end_leader(signal.SIGTERM),
-          _start_controllers),
-    Fault("leader-stopped", "the leader stopped (SIGSTOP) past its Lease, then resumed", Scope.CLUSTER, (9.0, 16.0),
-          _stop_leader, _continue_leader),
-    Fault("controller-stopped", "a controller stopped, then resumed", Scope.CONTROLLER, (2.0, 14.0),
-          _signal(signal.SIGSTOP), _signal(signal.SIGCONT)),
-    Fault("two-leaders", "both killed, both started at once", Scope.CLUSTER, (0.5, 1.0), _both, _start_controllers),
-    Fault("lease-deleted", "the Lease deleted", Scope.CLUSTER, (0.5, 1.0), _delete_lease),
-    Fault("node-recreated", "a Node deleted and made again under its name, without our labels", Scope.AGENT, (0.5, 5.0),
-          _delete_node, _create_node),
-    *map(_kinds, ("grove", "kai", "kueue")),
-    Fault("crd-deleted-ours", "our own CRD deleted with every ClusterTopology, applied again", Scope.CLUSTER,
-          (2.0, 8.0), _delete_ours, _add_ours),
-    Fault("grove-edited", "Grove's resource edited by hand", Scope.CLUSTER, (0.5, 1.0),
-          _edit(GROVE, {"domain": "host", "key": HOSTNAME})),
-    Fault("kueue-edited", "Kueue's resource edited by hand", Scope.CLUSTER, (0.5, 1.0),
-          _edit(KUEUE, {"nodeLabel": "example.com/by-hand"})),
-    Fault("published-deleted", "what was published deleted by hand", Scope.CLUSTER, (0.5, 1.0), _delete_published),
-    Fault("labels-edited", "our labels edited and deleted by hand", Scope.AGENT, (0.5, 1.0), _edit_labels),
-    _machine("nvml-hung", "an NVML call never returns", "calls: [{call: nvmlDeviceGetCount, hang: true}]"),
-    _machine("nvml-crashed", "an NVML call aborts its process", "calls: [{call: nvmlDeviceGetCount, crash: true}]"),
-    _machine("nvml-failing", "NVML answers errors to everything", "calls: [{call: nvmlDeviceGetCount, error: 999}]"),
-    _machine("gpu-lost", "a GPU is lost, and returns", "lost: [1]"),
-    _machine("gpu-vanished", "a GPU leaves the bus, and returns", "vanished: [1]"),
-    _machine("links-down", "every NVLink of a GPU goes down, and comes back", "links_down: {1: all}"),
-    Fault("worker-segfault", "the process that asks NVML dies of SIGSEGV", Scope.AGENT, (0.5, 1.0),
-          _signal_worker(signal.SIGSEGV)),
-    Fault("worker-stopped", "the process that asks NVML stands still (SIGSTOP)", Scope.AGENT, (4.0, 14.0),
-          _signal_worker(signal.SIGSTOP), _signal_worker(signal.SIGCONT)),
-    Fault("worker-garbage", "noise on the socket to the worker", Scope.AGENT, (0.5, 1.0), _feed, missing=_may_steal),
-    Fault("agent-killed", "an agent killed, started again", Scope.AGENT, (0.5, 5.0),
-          _on(lambda _world, actor: actor.program.kill()), _on(lambda _world, actor: actor.program.start())),
-    Fault("disk-full", "started on a read-only root with every line of its log refused (ENOSPC)", Scope.PROGRAM,
-          (4.0, 12.0), _restart(_READ_ONLY, _FULL), _restart(), _may_unshare),
-    Fault("token-expired", "the token is refused (401) until a new one is in the file", Scope.PROGRAM, (2.0, 14.0),
-          _on(lambda world, actor: world.rotate(actor)), _on(lambda world, actor: world.write_token(actor))),
-    _clock("clock-forward", "the wall clock a day ahead, then back", _DAY),
-    _clock("clock-back", "the wall clock ten years back, then right", -10 * 365 * _DAY),
-)  # fmt: skip
-FAULTS: Final[dict[str, Fault]] = {fault.name: fault for fault in _FAULTS}
+_ACTIONS: Final[dict[str, tuple[Action, Action]]] = {
+    "api-killed": (lambda world, _: world.servers.kill("kube-apiserver"), _start_servers),
+    "api-stopped": (_stop_serving, _go_on_serving),
+    "etcd-stopped": (
+        lambda world, _: world.servers.signal("etcd", signal.SIGSTOP),
+        lambda world, _: world.servers.signal("etcd", signal.SIGCONT),
+    ),
+    "etcd-killed": (lambda world, _: world.servers.kill("etcd"), _start_servers),
+    "etcd-compacted": (_compact, _start_servers),
+    "etcd-restored": (_restore, _start_servers),
+    "leader-killed": (_end_leader(signal.SIGKILL), _start_controllers),
+    "leader-ended": (_end_leader(signal.SIGTERM), _start_controllers),
+    "leader-stopped": (_stop_leader, _continue_leader),
+    "controller-stopped": (_signal(signal.SIGSTOP), _signal(signal.SIGCONT)),
+    "two-leaders": (_both, _start_controllers),
+    "lease-deleted": (_delete_lease, nothing),
+    "node-recreated": (_delete_node, _create_node),
+    "crd-deleted-ours": (_delete_ours, _add_ours),
+    "grove-edited": (_edit(GROVE, {"domain": "host", "key": HOSTNAME}), nothing),
+    "kueue-edited": (_edit(KUEUE, {"nodeLabel": "example.com/by-hand"}), nothing),
+    "published-deleted": (_delete_published, nothing),
+    "labels-edited": (_edit_labels, nothing),
+    "worker-segfault": (_signal_worker(signal.SIGSEGV), nothing),
+    "worker-stopped": (_signal_worker(signal.SIGSTOP), _signal_worker(signal.SIGCONT)),
+    "worker-garbage": (_feed, nothing),
+    "agent-killed": (_on(lambda _, actor: actor.program.kill()), _on(lambda _, actor: actor.program.start())),
+    "disk-full": (_restart(_READ_ONLY, _FULL), _restart()),
+    "token-expired": (_on(lambda world, actor: world.rotate(actor)), _on(lambda world, a: world.write_token(a))),
+}
+_MISSING: Final = {"worker-garbage": _may_steal, "disk-full": _may_unshare}
+
+
+def _fault(name: str, what: str, seconds: list[float], scope: str = "", **how: Any) -> Fault:
+    match how:
+        case {"proxy": mode}:
+            scope, actions = "program", (_switch(Mode(mode)), _switch(Mode.PASS))
+        case {"nvml": faults}:
+            scope, actions = "agent", (functools.partial(_suffer, faults), _heal)
+        case {"clock": off}:
+            scope, actions = "program", (_step(off), _step(0.0))
+        case {"crd": kind}:
+            actions = (functools.partial(_delete_kind, kind), functools.partial(_add_kind, kind))
+        case _:
+            actions = _ACTIONS[name]
+    return Fault(name, what, Scope(scope or "cluster"), tuple(seconds), *actions, _MISSING.get(name, str))
+
+
+_ROWS: Final[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("faults.yaml").read_text(encoding="utf-8"))
+FAULTS: Final[dict[str, Fault]] = {name: _fault(name, **row) for name, row in _ROWS.items()}

@@ -1,26 +1,16 @@
 """Violations planted on purpose: the observer and the audit must find every one."""
 
 import time
+from pathlib import Path
 from typing import Any, Final
 
+import yaml
+
 from tools.apiserver.client import MERGE, pod_token
-from tools.chaos.cluster import GROVE, KAI, NODES, TOPOLOGIES
+from tools.chaos.cluster import GROVE, NODES, TOPOLOGIES
 from tools.chaos.faults import Action
-from tools.chaos.machines import PREFIX
 from tools.chaos.violations import Violation
 from tools.chaos.world import NotSettledError, World
-
-_STATUS: Final = {
-    "conditions": [
-        {
-            "type": "TopologyLevelsAvailable",
-            "status": "False",
-            "reason": "TopologyLevelsUnavailable",
-            "message": "Topology level 'rack' is no longer available in the cluster topology",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }
-    ]
-}
 
 
 def _patch(world: World, path: str, body: dict[str, Any], token: str | None = None) -> None:
@@ -31,11 +21,7 @@ def _patch(world: World, path: str, body: dict[str, Any], token: str | None = No
 
 def _edit(path: str, body: dict[str, Any]) -> Action:
     """Have somebody write what is not so."""
-    return lambda world, _target: _patch(world, path, body)
-
-
-def _edit_node(body: dict[str, Any]) -> Action:
-    return lambda world, _target: _patch(world, f"{NODES}/{world.machines[0].node}", body)
+    return lambda world, _target: _patch(world, path or f"{NODES}/{world.machines[0].node}", body)
 
 
 def _write_out_of_turn(world: World, _target: str) -> None:
@@ -59,23 +45,14 @@ def _end_a_program(world: World, _target: str) -> None:
         raise NotSettledError("another program was ended")
 
 
+_EDITS: Final[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("planted.yaml").read_text(encoding="utf-8"))
 PLANTED: Final[dict[str, tuple[str, str, Action]]] = {
-    "a label disappears": (
-        "labels", "nvlink-domain", _edit_node({"metadata": {"labels": {f"{PREFIX}nvlink-domain": None}}})),
-    "a label says what is not so": (
-        "labels", "gpus became '64'", _edit_node({"metadata": {"labels": {f"{PREFIX}gpus": "64"}}})),
-    "a foreign label is changed": (
-        "foreign", "'example.com/pool': 'mine'", _edit_node({"metadata": {"labels": {"example.com/pool": "mine"}}})),
-    "a foreign taint is taken": ("foreign", "spec were", _edit_node({"spec": {"taints": None}})),
-    "a foreign object is edited": (
-        "foreign", "kai.scheduler/v1alpha1/topologies/foreign became",
-        _edit(f"{KAI}/foreign", {"spec": {"levels": [{"nodeLabel": "mine"}]}})),
+    what: (invariant, words, _edit(path, body)) for what, (invariant, words, path, body) in _EDITS.items()
+} | {
     "a deposed leader writes": ("writer", "clustertopologies/status/cluster", _write_out_of_turn),
     "a level is taken from Grove": ("levels", "clustertopologybindings/cluster", _publish_less),
-    "a level is called unavailable": (
-        "levels", "'rack' is no longer available", _edit(f"{TOPOLOGIES}/cluster/status", {"status": _STATUS})),
     "a program ends by itself": ("programs", "ended with code", _end_a_program),
-}  # fmt: skip
+}
 """What is done, to the invariant that it breaks, words that the violation must have, and the action."""
 
 _PATIENCE: Final = 20.0

@@ -17,7 +17,7 @@ from toposcope import __version__
 
 ROOT: Final = Path(__file__).parents[2]
 _PLACEHOLDER: Final = "OWNER/toposcope"
-_PLATFORMS: Final = [{"key": "os", "operator": "In", "values": ["linux", "darwin"]}]
+_KREW: Final = ROOT / "tools" / "krew"
 _WHEEL: Final = f"toposcope-{__version__}-py3-none-any.whl"
 
 
@@ -34,7 +34,7 @@ def address_chart(chart: Path, repository: str) -> None:
 
 def pack_plugin(dist: Path, repository: str) -> Path:
     """Make krew's archive and manifest beside the wheel; returns the manifest."""
-    program = (ROOT / "tools" / "krew" / "kubectl-toposcope").read_text(encoding="utf-8")
+    program = (_KREW / "kubectl-toposcope").read_text(encoding="utf-8")
     files = {
         "kubectl-toposcope": program.replace("@VERSION@", __version__).encode(),
         _WHEEL: (dist / _WHEEL).read_bytes(),
@@ -48,25 +48,15 @@ def pack_plugin(dist: Path, repository: str) -> Path:
             member.size, member.mode = len(content), 0o755 if name == "kubectl-toposcope" else 0o644
             tar.addfile(member, io.BytesIO(content))
     home = f"https://github.com/{repository}"
-    platform = {
-        "selector": {"matchExpressions": _PLATFORMS},
+    plugin = yaml.safe_load((_KREW / "krew.yaml").read_text(encoding="utf-8"))
+    plugin["spec"] |= {"version": f"v{__version__}", "homepage": home}
+    plugin["spec"]["platforms"][0] |= {
         "uri": f"{home}/releases/download/v{__version__}/{archive.name}",
         "sha256": hashlib.sha256(archive.read_bytes()).hexdigest(),
-        "bin": "kubectl-toposcope",
         "files": [{"from": name, "to": "."} for name in files],
     }
-    spec = {
-        "version": f"v{__version__}",
-        "homepage": home,
-        "shortDescription": "Show and check the GPU topology of a cluster",
-        "description": "Shows how the GPUs of a cluster are wired, checks workloads before they are submitted, and\n"
-        "explains why one waits.",
-        "caveats": "Needs Python 3.11 or newer. The first run installs pinned dependencies into ~/.cache/toposcope.",
-        "platforms": [platform],
-    }
-    head = {"apiVersion": "krew.googlecontainertools.github.com/v1alpha2", "kind": "Plugin"}
     manifest = dist / "krew.yaml"
-    manifest.write_text(yaml.safe_dump({**head, "metadata": {"name": "toposcope"}, "spec": spec}, sort_keys=False))
+    manifest.write_text(yaml.safe_dump(plugin, sort_keys=False))
     return manifest
 
 

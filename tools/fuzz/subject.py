@@ -50,6 +50,11 @@ def documents(name: str) -> list[Any]:
     return list(yaml.safe_load_all(sample(name)))
 
 
+def words(kind: str) -> tuple[str, ...]:
+    """What may stand in texts of a kind, from `samples/words.yaml`."""
+    return tuple(yaml.safe_load(sample("words.yaml"))[kind])
+
+
 def refusal(message: object) -> Outcome:
     """Check that somebody who did not write the program can act on a refusal. Raises BrokenInvariantError."""
     text = str(message)
@@ -190,12 +195,12 @@ def _line(draw: DrawFn, lines: Sequence[str], at: int, words: Sequence[str]) -> 
     return [" ".join(parts)]
 
 
-def encoded(text: SearchStrategy[str], as_bytes: Callable[[str], bytes] | None = None) -> SearchStrategy[bytes]:
+def encoded(text: SearchStrategy[str]) -> SearchStrategy[bytes]:
     """Texts as bytes, some of them no UTF-8, some cut, some with a byte changed."""
 
     @st.composite
     def draw_one(draw: DrawFn) -> bytes:
-        content = (as_bytes or _utf8)(draw(text))
+        content = draw(text).encode("utf-8", "surrogatepass")
         match draw(st.sampled_from(["whole", "whole", "whole", "cut", "changed"])):
             case "cut":
                 return content[: draw(st.integers(0, len(content)))]
@@ -205,7 +210,3 @@ def encoded(text: SearchStrategy[str], as_bytes: Callable[[str], bytes] | None =
         return content
 
     return draw_one()
-
-
-def _utf8(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.simulator.apiserver.widgets import WIDGETS, widget_crd
-from tests.support.api import METADATA, METADATA_LIST, NODES, ApiUnderTest, node
+from tests.support.api import METADATA, NODES, ApiUnderTest, node
 from tests.support.tables import each_case
 
 END_MARK = "k8s.io/initial-events-end"
@@ -36,15 +36,6 @@ def relabel(api: ApiUnderTest, node_name: str, /, **labels: str | None) -> dict[
 
 
 @pytest.mark.usefixtures("version")
-def test_items_of_built_in_lists_have_no_type(api: ApiUnderTest) -> None:
-    listed = api.get(NODES)
-    assert (listed["kind"], listed["apiVersion"]) == ("NodeList", "v1")
-    assert names(listed["items"]) == ["a", "b", "c", "d", "e"]
-    assert not any("kind" in item or "apiVersion" in item for item in listed["items"])
-    assert api.get(f"{NODES}/a")["kind"] == "Node"
-
-
-@pytest.mark.usefixtures("version")
 def test_pages_have_the_version_of_the_first_one(api: ApiUnderTest) -> None:
     first = api.get(f"{NODES}?limit=2")
     version = first["metadata"]["resourceVersion"]  # a kube-apiserver writes, too: its own lease
@@ -70,16 +61,6 @@ def test_queries_that_make_no_sense(api: ApiUnderTest, query: str, message: str)
     code, answer = api.request("GET", f"{NODES}?{query}")
     assert (code, answer["reason"]) == (400, "BadRequest")
     assert message in answer["message"]
-
-
-def test_metadata_only_list(api: ApiUnderTest, version: str) -> None:
-    code, listed = api.request("GET", f"{NODES}?limit=500", accept=METADATA_LIST)
-    assert code == 200
-    assert (listed["kind"], listed["apiVersion"]) == ("PartialObjectMetadataList", "meta.k8s.io/v1")
-    assert listed["metadata"]["resourceVersion"] == version
-    assert listed["items"][0]["kind"] == "PartialObjectMetadata"
-    assert listed["items"][0]["metadata"]["labels"]["name"] == "a"
-    assert "spec" not in listed["items"][0]
 
 
 def test_watch_from_a_version_shows_what_came_after(api: ApiUnderTest, version: str) -> None:

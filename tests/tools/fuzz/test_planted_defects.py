@@ -147,7 +147,7 @@ def test_a_planted_defect_is_found(
 ) -> None:
     monkeypatch.setattr(target, defect)
     _alone.cache_clear()
-    finding = run(SUBJECTS[name], 60.0, 1, 3, shrink=False).finding
+    finding = run(SUBJECTS[name], float("inf"), 1, 3, shrink=False).finding  # a busy machine finds it later
     _alone.cache_clear()
     assert words in finding
 

@@ -12,7 +12,7 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from tools.fuzz.subject import Outcome, Subject, documents, held, refusal, spoiled, strings
+from tools.fuzz.subject import Outcome, Subject, documents, held, refusal, spoiled, strings, words
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.config import Cluster
@@ -20,17 +20,8 @@ from toposcope.kube.errors import KubeError
 from toposcope.kube.reflector import Reflector
 
 _GOOD: Final = documents("answers.yaml")
-_HEADERS: Final = (
-    "Content-Type: application/json", "Retry-After: 1", "Retry-After: soon", "Retry-After: " + "9" * 50,
-    "Connection: close", "Transfer-Encoding: chunked", "Transfer-Encoding: gzip", "Content-Length: 5",
-    "Content-Length: -1", "Content-Length: 99999999999999999999", "Location: http://example.com/", "Set-Cookie: a=b",
-    ": nothing", "Bad Header", "X: " + "y" * 70000, "Content-Encoding: gzip",
-)  # fmt: skip
-_LINES: Final = (
-    "HTTP/1.1 200 OK", "HTTP/1.0 200 OK", "HTTP/1.1 404 Not Found", "HTTP/1.1 410 Gone", "HTTP/1.1 429 Slow down",
-    "HTTP/1.1 302 Found", "HTTP/1.1 100 Continue", "HTTP/1.1 204 No Content", "HTTP/9.9 200", "HTTP/1.1", "200 OK",
-    "SSH-2.0-x", "",
-)  # fmt: skip
+_HEADERS: Final = (*words("headers"), "X: " + "y" * 70000)
+_LINES: Final = words("lines")
 _MOST: Final = 150_000
 """A socket takes so many bytes before somebody reads them."""
 

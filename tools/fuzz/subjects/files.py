@@ -17,7 +17,7 @@ import yaml
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from tools.fuzz.subject import Outcome, Subject, documents, encoded, held, refusal, sample, spoiled, text_of
+from tools.fuzz.subject import Outcome, Subject, documents, encoded, held, refusal, sample, spoiled, text_of, words
 from tools.fuzz.subjects.workloads import cluster
 from toposcope.api.controller_config import API_VERSION, KIND, UnreadableError, read_config
 from toposcope.api.label_keys import MATRIX, STATE
@@ -41,11 +41,6 @@ _TABS: Final = sample("matrix-tabs.txt")
 _COLUMNS: Final = sample("matrix-columns.txt")
 _LINKS: Final = sample("nvlinks.txt")
 _SAMPLES: Final = (_TABS, _COLUMNS, _TABS + _LINKS)
-_CAPTURE_WORDS: Final = (
-    "GPU0", "GPU9", "NV", "NV0", "NV99999999", "X", "PIX", "PXB", "PHB", "NODE", "SYS", "N/A", "NIC0", "0-9999999999",
-    "mlx5_bond_0", "\t", "Link", "GB/s",
-)  # fmt: skip
-
 _GPU: Final = re.compile("GPU[0-9]+")
 _CELL: Final = re.compile("X|NV[0-9]+|PIX|PXB|PHB|NODE|SYS")
 
@@ -69,11 +64,11 @@ def _disagreeing(text: str) -> str:
     header = next((line for line in lines if line.split()[:2] == ["GPU0", "GPU1"]), "")
     devices = header.partition("CPU Affinity")[0].split()
     rows = {}
-    for words in map(str.split, lines):
-        if not words:
+    for row in map(str.split, lines):
+        if not row:
             break
-        if words[0] in devices and all(map(_CELL.fullmatch, words[1 : 1 + len(devices)])):
-            rows[words[0]] = dict(zip(devices, words[1:], strict=False))
+        if row[0] in devices and all(map(_CELL.fullmatch, row[1 : 1 + len(devices)])):
+            rows[row[0]] = dict(zip(devices, row[1:], strict=False))
     pairs = ((a, b) for a in rows for b in rows if rows[a].get(b) != rows[b].get(a))
     return " and ".join(next(pairs, ()))
 
@@ -81,7 +76,7 @@ def _disagreeing(text: str) -> str:
 CAPTURES: Final = Subject(
     "captures",
     "a pasted matrix becomes a machine or a sentence",
-    text_of(_SAMPLES, _CAPTURE_WORDS),
+    text_of(_SAMPLES, words("captures")),
     _captures,
     guided=True,
 )
@@ -89,12 +84,6 @@ CAPTURES: Final = Subject(
 
 # The controller's configuration file.
 _GOOD: Final = sample("config.yaml")
-_CONFIG_WORDS: Final = (
-    "rack", "row", "host", "after:", "block", "Fallback", "example.com/row", "gpu.topology/nvlink-domain", "&a", "*a",
-    "<<: *a", "!!python/object:os.system", "!!binary", "? ", "|", ">", "---", "...", "%YAML 9.9", "{", "}",
-    "[", "]", "#",
-)  # fmt: skip
-
 _ENTRIES, _UNTOUCHED = documents("config-entries.yaml")
 """Entries to be spoiled, and good ones beside them, of names that no bad one has."""
 
@@ -136,7 +125,7 @@ CONFIGS: Final = Subject(
     "configs",
     "a bad entry is named with file and line, and the rest stays in force",
     st.one_of(
-        encoded(text_of([_GOOD], _CONFIG_WORDS)),
+        encoded(text_of([_GOOD], words("configs"))),
         st.fixed_dictionaries({part: st.lists(spoiled(entries), max_size=2) for part, entries in _ENTRIES.items()}),
     ),
     _configs,
@@ -147,9 +136,6 @@ CONFIGS: Final = Subject(
 # Machine profiles and recordings: written by hand, or sent by users.
 _FOLDER: Final = Path(load_profile.__code__.co_filename).parent / "profiles"
 _TEXTS: Final = tuple((_FOLDER / f"{name}.yaml").read_text(encoding="utf-8") for name in profile_names())
-_PROFILE_WORDS: Final = (
-    "gpus", "nics", "numa", "nvlink", "switched:", "18", "-1", "999999999", "0-3", "{", "[", "&a", "*a", "mlx5_0",
-)  # fmt: skip
 
 
 def _profiles(case: Any) -> Outcome:
@@ -177,7 +163,8 @@ PROFILES: Final = Subject(
     "profiles",
     "a profile or recording becomes a machine or a sentence",
     st.one_of(
-        encoded(text_of(_TEXTS, _PROFILE_WORDS)), spoiled([yaml.safe_load(text) for text in _TEXTS], *_PROFILE_WORDS)
+        encoded(text_of(_TEXTS, words("profiles"))),
+        spoiled([yaml.safe_load(text) for text in _TEXTS], *words("profiles")),
     ),
     _profiles,
 )
@@ -186,10 +173,6 @@ PROFILES: Final = Subject(
 # Saved clusters: files of any bytes in place of what kubectl printed.
 _JSON: Final = sample("cluster.json")
 _YAML: Final = sample("cluster.yaml")
-_SAVED_WORDS: Final = (
-    '"8"', "8", "null", "{}", "[]", "- ", "---", "items:", "kind: List", '"items": [', "&a", "*a", "!!set", "1e999",
-    "0x", "9" * 5000,
-)  # fmt: skip
 
 
 def _saved(case: Any) -> Outcome:
@@ -209,7 +192,7 @@ def _saved(case: Any) -> Outcome:
 SAVED: Final = Subject(
     "saved",
     "a file is a cluster, or every problem in it with file, document and line",
-    st.one_of(encoded(text_of([_JSON, _YAML], _SAVED_WORDS)), st.binary(max_size=200)),
+    st.one_of(encoded(text_of([_JSON, _YAML], (*words("saved"), "9" * 5000))), st.binary(max_size=200)),
     _saved,
     guided=True,
 )

@@ -8,7 +8,7 @@ import msgspec
 import yaml
 from hypothesis import strategies as st
 
-from tools.fuzz.subject import Outcome, Subject, refusal, sample, spoiled
+from tools.fuzz.subject import Outcome, Subject, refusal, sample, spoiled, words
 from toposcope.api.label_keys import GPUS, HOSTNAME
 from toposcope.placement.check import Checker
 from toposcope.placement.sentences import answer
@@ -18,11 +18,7 @@ from toposcope.snapshot.files import load_files
 SAMPLES: Final[tuple[dict[str, Any], ...]] = tuple(
     yaml.safe_load(Template(sample("workloads.yaml")).substitute(RACK=RACK_KEY, BLOCK=BLOCK_KEY))["samples"]
 )
-WORDS: Final = (
-    "rack", "block", "host", RACK_KEY, BLOCK_KEY, "gpu", "8", "500m", "1e3", "1Ei", "-1", "2147483648", "required",
-    "preferred", "In", "Gt", "Exists", "NoSchedule", "PodCliqueSet", "Job", "grove.io/v1alpha1", "batch/v1",
-)  # fmt: skip
-"""What may stand in such manifests."""
+WORDS: Final = tuple({"RACK": RACK_KEY, "BLOCK": BLOCK_KEY}.get(word, word) for word in words("workloads"))
 
 
 def cluster() -> bytes:

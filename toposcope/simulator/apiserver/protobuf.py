@@ -1,54 +1,22 @@
 """Objects that typed clients send as protobuf, as JSON has them: `kubectl create namespace` sends one.
 
-Field numbers are those of Kubernetes' generated.proto. Only kinds that kubectl creates by name and this server serves
-are known.
+Only kinds of v1 that kubectl creates by name and this server serves are known: those of `messages.yaml`.
 """
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
+
+from toposcope.api.yaml_text import load
 
 MAGIC: Final = b"k8s\x00"
 """What begins every protobuf of Kubernetes; a `runtime.Unknown` follows."""
 
-_TEXT, _NUMBER, _FLAG, _MAP = "text", "number", "flag", "map"
 _Fields = Mapping[int, tuple[str, Any]]
-
-_PORT_OR_NAME: Final[_Fields] = {1: ("type", _NUMBER), 2: ("intVal", _NUMBER), 3: ("strVal", _TEXT)}
-_META: Final[_Fields] = {
-    1: ("name", _TEXT),
-    2: ("generateName", _TEXT),
-    3: ("namespace", _TEXT),
-    11: ("labels", _MAP),
-    12: ("annotations", _MAP),
-    14: ("finalizers", [_TEXT]),
-}
-_PORT: Final[_Fields] = {
-    1: ("name", _TEXT),
-    2: ("protocol", _TEXT),
-    3: ("port", _NUMBER),
-    4: ("targetPort", _PORT_OR_NAME),
-    5: ("nodePort", _NUMBER),
-}
-_SERVICE: Final[_Fields] = {
-    1: ("ports", [_PORT]),
-    2: ("selector", _MAP),
-    3: ("clusterIP", _TEXT),
-    4: ("type", _TEXT),
-    10: ("externalName", _TEXT),
-}
-_DELETE_OPTIONS: Final[_Fields] = {
-    1: ("gracePeriodSeconds", _NUMBER),
-    2: ("preconditions", {1: ("uid", _TEXT), 2: ("resourceVersion", _TEXT)}),
-    4: ("propagationPolicy", _TEXT),
-    5: ("dryRun", [_TEXT]),
-}
-_KINDS: Final[Mapping[tuple[str, str], _Fields]] = {
-    ("v1", "Namespace"): {1: ("metadata", _META), 2: ("spec", {1: ("finalizers", [_TEXT])})},
-    ("v1", "ConfigMap"): {1: ("metadata", _META), 2: ("data", _MAP), 4: ("immutable", _FLAG)},
-    ("v1", "ServiceAccount"): {1: ("metadata", _META), 4: ("automountServiceAccountToken", _FLAG)},
-    ("v1", "Service"): {1: ("metadata", _META), 2: ("spec", _SERVICE)},
-    ("v1", "DeleteOptions"): _DELETE_OPTIONS,
-}
+_KINDS: Final[Mapping[str, _Fields]] = load(Path(__file__).with_name("messages.yaml").read_bytes())["kinds"]
+_UNKNOWN: Final[_Fields] = {1: ("type", {1: ("apiVersion", "text"), 2: ("kind", "text")}), 2: ("raw", None)}
+_EITHER: Final[_Fields] = {1: ("type", "number"), 2: ("intVal", "number"), 3: ("strVal", "text")}
+_ENTRY: Final[_Fields] = {1: ("key", "text"), 2: ("value", "text")}
 
 
 def decoded(body: bytes) -> dict[str, Any]:
@@ -57,12 +25,10 @@ def decoded(body: bytes) -> dict[str, Any]:
     Raises LookupError, with its version and kind, for a kind that is not known, and ValueError for bytes that are no
     protobuf.
     """
-    unknown = _message(
-        body[len(MAGIC) :], {1: ("type", {1: ("apiVersion", _TEXT), 2: ("kind", _TEXT)}), 2: ("raw", None)}
-    )
+    unknown = _message(body[len(MAGIC) :], _UNKNOWN)
     kind = unknown.get("type", {})
-    fields = _KINDS.get((kind.get("apiVersion", ""), kind.get("kind", "")))
-    if fields is None:
+    fields = _KINDS.get(kind.get("kind", ""))
+    if fields is None or kind.get("apiVersion") != "v1":
         raise LookupError(f"{kind.get('apiVersion', '')}, Kind={kind.get('kind', '')}")
     return {**kind, **_message(unknown.get("raw", b""), fields)}
 
@@ -72,8 +38,8 @@ def _message(data: bytes, fields: _Fields) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for number, value in _parts(data):
         name, form = fields.get(number, ("", None))
-        if form == _MAP:
-            entry = _message(value, {1: ("key", _TEXT), 2: ("value", _TEXT)})
+        if form == "map":
+            entry = _message(value, _ENTRY)
             found.setdefault(name, {})[entry.get("key", "")] = entry.get("value", "")
         elif isinstance(form, list):
             found.setdefault(name, []).append(_value(value, form[0]))
@@ -83,12 +49,12 @@ def _message(data: bytes, fields: _Fields) -> dict[str, Any]:
 
 
 def _value(value: Any, form: Any) -> Any:
-    if form == _TEXT:
+    if form == "text":
         return value.decode()
-    if form == _FLAG:
+    if form == "flag":
         return bool(value)
-    if form is _PORT_OR_NAME:
-        either = _message(value, form)
+    if form == "either":
+        either = _message(value, _EITHER)
         return either.get("strVal", "") if either.get("type") else either.get("intVal", 0)
     return _message(value, form) if isinstance(form, dict) else value
 

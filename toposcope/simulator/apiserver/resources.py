@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final
 
+from toposcope.api.yaml_text import load
 from toposcope.simulator.apiserver.fields import ANY, Schema, compile_schema
 from toposcope.simulator.apiserver.requests import NoSuchPathError, Object, not_served
 
@@ -100,48 +102,22 @@ class Resource:
         return f"/apis/{self.group_version}" if self.group else f"/api/{self.version}"
 
 
-def _built_in(group: str, plural: str, kind: str, short: str = "", **rest: Any) -> Resource:
+def _built_in(*, columns: Iterable[tuple[str, str, str]] = (), short: str = "", **rest: Any) -> Resource:
     """Describe a built-in kind, whose only version is v1."""
     lists = {name: _keyed("type") for name in ("addresses", "conditions")}
     schema = _object_schema(_struct(status=_struct(**lists)))
-    return Resource(group, "v1", plural, kind, short_names=tuple(short.split()), schema=schema, **rest)
+    shown = tuple(Column(*column) for column in columns) or (AGE,)
+    return Resource(version="v1", short_names=tuple(short.split()), schema=schema, columns=shown, **rest)
 
 
 CRDS = _built_in(
-    "apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", "crd crds", status=True
+    group="apiextensions.k8s.io",
+    plural="customresourcedefinitions",
+    kind="CustomResourceDefinition",
+    short="crd crds",
+    status=True,
 )
-_BUILT_IN = (
-    _built_in(
-        *("", "nodes", "Node", "no"),
-        status=True,
-        zero={"spec": {}, "status": {}},
-        selectable=("spec.unschedulable",),
-        columns=(Column("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'), AGE),
-    ),
-    _built_in("", "namespaces", "Namespace", "ns", status=True, zero={"status": {"phase": "Active"}}),
-    _built_in(
-        *("", "pods", "Pod", "po"),
-        namespaced=True,
-        status=True,
-        zero={"spec": {}, "status": {"phase": "Pending"}},
-        selectable=("spec.nodeName", "spec.schedulerName", "status.phase"),
-    ),
-    _built_in("", "services", "Service", "svc", namespaced=True, status=True),
-    _built_in("", "configmaps", "ConfigMap", "cm", namespaced=True),
-    _built_in("", "serviceaccounts", "ServiceAccount", "sa", namespaced=True),
-    _built_in(
-        *("events.k8s.io", "events", "Event", "ev"),
-        namespaced=True,
-        columns=tuple(Column(name.title(), "string", f".{name}") for name in ("type", "reason", "note")),
-    ),
-    _built_in(
-        *("coordination.k8s.io", "leases", "Lease"),
-        namespaced=True,
-        zero={"spec": {}},
-        columns=(Column("Holder", "string", ".spec.holderIdentity"), AGE),
-    ),
-    CRDS,
-)
+_BUILT_IN = (*(_built_in(**kind) for kind in load(Path(__file__).with_name("built_in.yaml").read_bytes())), CRDS)
 
 
 # CRDs
