@@ -17,6 +17,9 @@ from toposcope.integrations.framework.node_affinity import (
 )
 from toposcope.integrations.framework.pods import chunks, pods_of, structure_of
 from toposcope.integrations.lws.workload import sub_groups
+from toposcope.placement.check import Checker
+from toposcope.placement.sentences import answer
+from toposcope.snapshot.model import NodeView, Snapshot
 
 REQUIRED = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -60,9 +63,13 @@ def test_what_is_wrong_is_named_with_its_path(spec: Any, finding: str) -> None:
     assert finding in requested(spec)[1]
 
 
-def test_devices_from_claims_are_reported_as_left_out() -> None:
-    _, (finding,) = requested({"resourceClaims": [{"name": "g"}]})
-    assert "devices that come from resource claims are not counted" in finding
+def test_pods_with_claims_never_fit_by_their_requests_alone() -> None:
+    node = NodeView("n", "", {}, (), True, True, (), {"cpu": 8000, "pods": 9}, {}, None)
+    claims = [{"name": "a", "resourceClaimTemplateName": "t"}, {"name": "b", "resourceClaimName": "c"}]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"resourceClaims": claims}}
+    (checked,) = Checker(Snapshot("test", None, (node,), ())).check(pod)
+    assert checked.verdict
+    assert answer(checked.verdict) == "unclear: which devices the resource claims of its pods get is not known"
 
 
 def test_the_choice_of_nodes() -> None:

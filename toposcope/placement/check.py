@@ -151,6 +151,9 @@ class Checker:
             verdict = in_order(verdict, workload.admission, nodes, decision)
         if workload.gang is not None:
             verdict = by_kai(verdict, workload, levels or workload.levels, nodes)
+        groups = (group for top in workload.groups for group, _ in top.everything())
+        if verdict.kind == "fits" and any(pods.claims for group in groups for pods in group.pods):
+            return Verdict("unclear", limitation="which devices the resource claims of its pods get is not known")
         return replace(verdict, remedies=tuple(map(self._with_pods, verdict.remedies)))
 
     def _with_pods(self, remedy: Remedy) -> Remedy:

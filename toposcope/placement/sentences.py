@@ -65,6 +65,8 @@ def answer(verdict: Verdict) -> str:
             return f"does not fit now: {_short(verdict, verdict.shortage)}"
         case "never":
             return f"cannot fit: {_short(verdict, verdict.shortage)}"
+        case "unclear" if verdict.limitation:
+            return f"unclear: {verdict.limitation}"
         case "unclear":
             return (
                 "unclear: there is enough room in total, but no placement of all groups was found in the time allowed; "

@@ -6,10 +6,24 @@ independent of each other: each is kept together by itself. What is below a grou
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Literal, Protocol
 
 from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter, Taint
 from toposcope.topology.levels import Level
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRef:
+    """A resource claim of a pod: one of its own, made of a template, or one that pods may share."""
+
+    kind: Literal["ResourceClaimTemplate", "ResourceClaim"]
+    namespace: str
+    name: str
+
+    @property
+    def handle(self) -> str:
+        """`resourceclaimtemplate/gpus -n ml`, as kubectl takes it."""
+        return f"{self.kind.lower()}/{self.name} -n {self.namespace}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +35,8 @@ class Pods:
     requests: tuple[tuple[str, int], ...]
     """Resource name and amount per pod, sorted: `cpu` in thousandths, `memory` in bytes, everything else in units."""
     node_filter: NodeFilter = ANY_NODE
+    claims: tuple[ClaimRef, ...] = ()
+    """What they get devices by, which `requests` say nothing of."""
 
 
 @dataclass(frozen=True, slots=True)

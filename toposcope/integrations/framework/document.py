@@ -49,6 +49,11 @@ class Field:
             return f"{above}[{self._name}]"
         return f"{above}.{self._name}" if above else self._name
 
+    @property
+    def root(self) -> "Field":
+        """The document that it is in."""
+        return self if self._parent is None else self._parent.root
+
     def __truediv__(self, name: str) -> "Field":
         """The property `name` of an object; one that is absent or null is a field with the value None."""
         value = self.value

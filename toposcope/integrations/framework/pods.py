@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from toposcope.integrations.framework.constraints import Pods
-from toposcope.integrations.framework.document import Field, kind_of
+from toposcope.integrations.framework.constraints import ClaimRef, Pods
+from toposcope.integrations.framework.document import Field, kind_of, namespace_of
 from toposcope.integrations.framework.node_affinity import OPERATORS, Expression, NodeFilter, Toleration
 from toposcope.kube.pod_resources import ContainerRequests, Requests, amount, pod_requests
 
@@ -167,8 +167,6 @@ _READERS: Final[dict[tuple[str, str], Callable[[Field], Structure]]] = {
     ("ray.io", "RayService"): _ray("spec", "rayClusterConfig"),
 }
 
-_DRA: Final = "pods/resource-claims"
-
 
 def pods_of(name: str, count: int, spec: Field, *added: Requests) -> Pods:
     """`count` pods with the pod spec at `spec`; invalid values become findings and are left out.
@@ -182,14 +180,21 @@ def pods_of(name: str, count: int, spec: Field, *added: Requests) -> Pods:
         )
         for container in (spec / "initContainers").items()
     ]
-    if spec / "resourceClaims":
-        (spec / "resourceClaims").warn(
-            _DRA,
-            "devices that come from resource claims are not counted",
-            "compare the claims' device requests with `kubectl get resourceslices` by hand",
-        )
     total = pod_requests(containers, init, amounts_of(spec / "overhead"), requests_of(spec / "resources"))
-    return Pods(name, count, tuple(sorted((key, value) for key, value in total.items() if value)), node_filter_of(spec))
+    requests = tuple(sorted((key, value) for key, value in total.items() if value))
+    return Pods(name, count, requests, node_filter_of(spec), _claims(spec))
+
+
+def _claims(spec: Field) -> tuple[ClaimRef, ...]:
+    """The claims of a pod spec, each once."""
+    namespace = namespace_of(spec.root)
+    found = []
+    for claim in (spec / "resourceClaims").items():
+        if template := (claim / "resourceClaimTemplateName").text():
+            found.append(ClaimRef("ResourceClaimTemplate", namespace, template))
+        elif name := (claim / "resourceClaimName").text():
+            found.append(ClaimRef("ResourceClaim", namespace, name))
+    return tuple(found)
 
 
 def requests_of(resources: Field) -> dict[str, int]:
@@ -222,12 +227,13 @@ def node_filter_of(spec: Field) -> NodeFilter:
     affinity = spec / "affinity" / "nodeAffinity" / "requiredDuringSchedulingIgnoredDuringExecution"
     return NodeFilter(
         selector=tuple(sorted((spec / "nodeSelector").texts().items())),
-        terms=tuple(_term(term) for term in (affinity / "nodeSelectorTerms").items()),
-        tolerations=tuple(_toleration(toleration) for toleration in (spec / "tolerations").items()),
+        terms=tuple(term_of(term) for term in (affinity / "nodeSelectorTerms").items()),
+        tolerations=tuple(toleration_of(toleration) for toleration in (spec / "tolerations").items()),
     )
 
 
-def _term(term: Field) -> tuple[Expression, ...]:
+def term_of(term: Field) -> tuple[Expression, ...]:
+    """One of a node selector's terms; what is malformed in it becomes a finding."""
     expressions = []
     for where, on_fields in (("matchExpressions", False), ("matchFields", True)):
         for requirement in (term / where).items():
@@ -241,7 +247,8 @@ def _term(term: Field) -> tuple[Expression, ...]:
     return tuple(expressions)
 
 
-def _toleration(toleration: Field) -> Toleration:
+def toleration_of(toleration: Field) -> Toleration:
+    """One toleration, of a pod or of a request for devices."""
     return Toleration(
         key=(toleration / "key").text() or "",
         operator=(toleration / "operator").text() or "Equal",
