@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,9 @@ from toposcope.kube.config import load
 from toposcope.simulator.apiserver import EmbeddedApiServer
 
 use_memory()
+# Tests start the programs hundreds of times: what Python compiles is kept, also where the environment says otherwise.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 THOROUGH = (
     "tests/chart/test_release.py",

@@ -113,7 +113,7 @@ def test_a_watch_that_fails_is_tried_again_ever_later_and_told_once(
 
 def test_labels_removed_by_hand_are_back_within_five_seconds(api: ApiUnderTest, tmp_path: Path) -> None:
     api.create(NODES, node("n1", labels={"example.com/a": "b"}))
-    flags = ["--node-name", "n1", "--spread", "0", "--profile", "t4-1", "--kubeconfig"]
+    flags = ["--node-name", "n1", "--spread", "0", "--interval", "1", "--profile", "t4-1", "--kubeconfig"]
     program = [sys.executable, "-W", "error", "-m", "toposcope.cli.main", "agent", *flags, str(api.kubeconfig)]
 
     def labels() -> dict[str, str]:

@@ -17,25 +17,29 @@ KEYS = ("x/zone", "x/block", "x/rack", "x/nvlink", HOSTNAME)
 LEVELS = tuple(Level(key.rpartition("/")[2], key) for key in KEYS)
 
 
-def plain_cover(levels: Sequence[Level], nodes: Sequence[NodeFacts]) -> tuple[Coverage, ...]:
+Values = dict[str, list[str | None]]
+"""By key what each node says."""
+
+
+def plain_cover(levels: Sequence[Level], nodes: Sequence[NodeFacts], values: Values) -> tuple[Coverage, ...]:
     found = []
     for depth, level in enumerate(levels, 1):
-        carrying = [node for node in nodes if level_value(node, level.key) is not None]
-        paths = {tuple(level_value(node, above.key) for above in levels[:depth]) for node in carrying}
-        missing = sorted(node.name for node in nodes if level_value(node, level.key) is None)
-        usable = sum(node.traits.usable for node in carrying)
-        found.append(Coverage(level, len(paths), len(carrying), usable, len(missing), tuple(missing[:10])))
+        paths = set(zip(*(values[above.key] for above in levels[:depth]), strict=True))
+        carried = [value is not None for value in values[level.key]]
+        missing = sorted(node.name for node, carries in zip(nodes, carried, strict=True) if not carries)
+        usable = sum(node.traits.usable for node, carries in zip(nodes, carried, strict=True) if carries)
+        domains = sum(path[-1] is not None for path in paths)
+        found.append(Coverage(level, domains, sum(carried), usable, len(missing), tuple(missing[:10])))
     return tuple(found)
 
 
-def plain_crossings(levels: Sequence[Level], nodes: Sequence[NodeFacts]) -> list[tuple[str, str]]:
+def plain_crossings(levels: Sequence[Level], values: Values) -> list[tuple[str, str]]:
     """What each sentence begins with, and a word of its advice."""
     found = []
     for broad, narrow in pairwise(levels):
         parents: dict[str, list[str]] = {}
         children: dict[str | None, set[str | None]] = {}
-        for node in nodes:
-            inner, outer = level_value(node, narrow.key), level_value(node, broad.key)
+        for inner, outer in zip(values[narrow.key], values[broad.key], strict=True):
             children.setdefault(outer, set()).add(inner)
             if inner is not None and outer is not None and outer not in parents.setdefault(inner, []):
                 parents[inner].append(outer)
@@ -49,13 +53,13 @@ def plain_crossings(levels: Sequence[Level], nodes: Sequence[NodeFacts]) -> list
     return found
 
 
-def plain_sizes(levels: Sequence[Level], nodes: Sequence[NodeFacts]) -> tuple[LevelSize, ...]:
+def plain_sizes(levels: Sequence[Level], nodes: Sequence[NodeFacts], values: Values) -> tuple[LevelSize, ...]:
     found = []
     for depth, level in enumerate(levels, 1):
         domains: Counter[tuple[str | None, ...]] = Counter()
-        for node in nodes:
-            if level_value(node, level.key) is not None:
-                domains[tuple(level_value(node, above.key) for above in levels[:depth])] += node.traits.hardware.gpus
+        for node, *path in zip(nodes, *(values[above.key] for above in levels[:depth]), strict=True):
+            if path[-1] is not None:
+                domains[tuple(path)] += node.traits.hardware.gpus
         found.append(LevelSize(level, domains.total(), max(domains.values(), default=0)))
     return tuple(found)
 
@@ -93,17 +97,18 @@ def test_columns_find_what_nodes_say(seed: int) -> None:
     for count in (0, 1, 2, 3, *(rng.randrange(4, 200) for _ in range(6)), 1023, 1024, 1025, 2500):
         nodes = any_nodes(rng, count)
         levels = rng.choice((LEVELS, LEVELS[::2], tuple(rng.sample(LEVELS, rng.randrange(1, 6)))))
-        assert cover(levels, nodes) == plain_cover(levels, nodes)
-        assert level_sizes(levels, Table(nodes)) == plain_sizes(levels, nodes)
-        for (_, _, sentence), (beginning, word) in zip(
-            crossings(levels, nodes), plain_crossings(levels, nodes), strict=True
-        ):
+        values = {key: [level_value(node, key) for node in nodes] for key in KEYS}
+        table = Table(nodes)
+        assert cover(levels, nodes) == plain_cover(levels, nodes, values)
+        assert level_sizes(levels, table) == plain_sizes(levels, nodes, values)
+        told = crossings(levels, table)
+        for (_, _, sentence), (beginning, word) in zip(told, plain_crossings(levels, values), strict=True):
             assert sentence.startswith(beginning)
             assert word in sentence
-        carrying = {key: sum(level_value(node, key) is not None for node in nodes) for key in KEYS}
+        carrying = {key: sum(value is not None for value in values[key]) for key in KEYS}
         for percent in (1, 50, 95, 100):
             wide = {key: count for key, count in carrying.items() if count and count / len(nodes) >= percent / 100}
-            assert widely_carried([*KEYS, "x/other"], nodes, percent) == wide
+            assert widely_carried([*KEYS, "x/other"], table, percent) == wide
 
 
 def test_labels_are_what_they_are_and_a_column_knows_which_are_real() -> None:
