@@ -24,6 +24,7 @@ import pytest
 from tests.support.machines import changed, probed
 from tests.support.nvml_library import library
 from tests.support.paths import ROOT
+from tests.support.tables import each_case
 from tools.libnvml.build import environment, lines_of, write_table
 from toposcope.agent.describe import describe
 from toposcope.agent.fabric import registration
@@ -368,15 +369,7 @@ def nvml() -> Iterator[ctypes.CDLL]:
     _ctypes.dlclose(loaded._handle)
 
 
-@pytest.mark.parametrize(
-    ("symbol", "struct"),
-    [
-        ("nvmlDeviceGetGpuFabricInfoV", "c_nvmlGpuFabricInfo_v2_t"),
-        ("nvmlDeviceGetGpuFabricInfoV", "c_nvmlGpuFabricInfo_v3_t"),
-        ("nvmlDeviceGetPlatformInfo", "c_nvmlPlatformInfo_v1_t"),
-        ("nvmlDeviceGetPlatformInfo", "c_nvmlPlatformInfo_v2_t"),
-    ],
-)
+@each_case("tables/agent.yaml")
 def test_a_struct_of_another_version_is_refused_and_left_as_it_was(
     nvml: ctypes.CDLL, symbol: str, struct: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.machines import discovered, probed
 from tests.support.paths import FIXTURES
+from tests.support.tables import each_case
 from toposcope.agent.describe import describe
 from toposcope.agent.discover import discover
 from toposcope.agent.labels import labels_for
@@ -134,14 +135,7 @@ def test_nics_are_numbered_as_nvidia_smi_numbers_them(tmp_path: Path) -> None:
     assert addresses != sorted(addresses)
 
 
-@pytest.mark.parametrize(
-    "legend",
-    [
-        ["mlx5_2", "mlx5_9", "mlx5_10", "mlx5_bond_0", "mlx5_bond_1"],
-        ["ibp14s0", "ibp71s0", "ibp134s0", "ibp195s0", "rocep32s0f0"],
-        ["rocep1s0f0", "rocep1s0f1", "roceP2p1s0f0", "roceP2p1s0f1"],
-    ],
-)
+@each_case("tables/agent.yaml")
 def test_nics_of_any_name_come_in_the_order_of_nvidia_smi_s_legend(legend: list[str], tmp_path: Path) -> None:
     """Each is the legend of a machine that somebody published."""
     machine = load_profile(H200)

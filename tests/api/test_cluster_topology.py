@@ -1,6 +1,7 @@
 import pytest
 
 from tests.support.cluster import gpu_node, topology
+from tests.support.tables import each_case
 from toposcope.api.cluster_topology import DEFAULT_GRACE, Requirement, seconds
 from toposcope.topology.levels import Level
 
@@ -31,19 +32,7 @@ def test_an_empty_spec_means_every_gpu_node_and_ten_minutes() -> None:
     assert not empty.selects(gpu_node("n2", {"gpu.topology/gpus": None}))
 
 
-@pytest.mark.parametrize(
-    ("selector", "selected"),
-    [
-        ({"matchLabels": {"pool": "h100"}}, True),
-        ({"matchLabels": {"pool": "a100"}}, False),
-        ({"matchExpressions": [{"key": "pool", "operator": "In", "values": ["h100", "h200"]}]}, True),
-        ({"matchExpressions": [{"key": "pool", "operator": "NotIn", "values": ["h100"]}]}, False),
-        ({"matchExpressions": [{"key": "other", "operator": "NotIn", "values": ["h100"]}]}, True),
-        ({"matchExpressions": [{"key": "pool", "operator": "Exists"}]}, True),
-        ({"matchExpressions": [{"key": "pool", "operator": "DoesNotExist"}]}, False),
-        ({"matchLabels": {"pool": "h100"}, "matchExpressions": [{"key": "x", "operator": "Exists"}]}, False),
-    ],
-)
+@each_case("tables/api.yaml")
 def test_selectors_select_as_in_kubernetes(selector: dict[str, object], selected: bool) -> None:
     assert topology(nodeSelector=selector).selects(gpu_node("n1", {"pool": "h100"})) is selected
 

@@ -5,33 +5,11 @@ from typing import Any
 import pytest
 
 from tests.support.cluster import topology
+from tests.support.tables import each_case
 from toposcope.api.cluster_topology import read
 
 
-@pytest.mark.parametrize(
-    ("spec", "problem"),
-    [
-        ({"levels": "rack"}, "spec.levels: Expected a list, got text; it is left out"),
-        (
-            {"levels": [{"domain": 7}]},
-            "spec.levels[0].domain: Expected text, got a number (put it in quotes); it is left out",
-        ),
-        ({"required": ["rack", 1]}, "spec.required[1]: Expected text, got a number (put it in quotes); it is left out"),
-        ({"minCoveragePercent": "95"}, "spec.minCoveragePercent: Expected a number, got text; it is left out"),
-        ({"minCoveragePercent": 0}, "spec.minCoveragePercent: 0 is not a percentage from 1 to 100; 95 is used"),
-        ({"minCoveragePercent": 101}, "spec.minCoveragePercent: 101 is not a percentage from 1 to 100; 95 is used"),
-        ({"gracePeriod": 600}, "spec.gracePeriod: Expected text, got a number (put it in quotes); it is left out"),
-        ({"publish": ["kai"]}, "spec.publish: Expected a mapping, got a list; it is left out"),
-        (
-            {"nodeSelector": {"matchExpressions": [{"key": "x", "operator": "Is"}]}},
-            "spec.nodeSelector.matchExpressions[0].operator: Invalid enum value 'Is'; it is left out",
-        ),
-        (
-            {"nodeSelector": {"matchExpressions": [{"operator": "Exists"}]}},
-            "spec.nodeSelector.matchExpressions[0]: Object missing required field `key`; it is left out",
-        ),
-    ],
-)
+@each_case("tables/api.yaml")
 def test_a_field_of_another_type_is_told_and_left_out(spec: dict[str, Any], problem: str) -> None:
     assert topology(**spec).problems == (problem,)
 
@@ -46,14 +24,7 @@ def test_a_period_of_years_is_no_period() -> None:
     assert topology(gracePeriod="9" * 400 + "h").problems[0].endswith("as in '10m'; 10m is used")
 
 
-@pytest.mark.parametrize(
-    "status",
-    [
-        "Ready",
-        {"levels": [{"domain": "rack"}], "conditions": "none"},
-        {"preferredBy": [{"domain": "rack", "workloads": 1}], "segments": [{"levels": []}], "published": [None]},
-    ],
-)
+@each_case("tables/api.yaml")
 def test_a_status_that_cannot_be_read_was_not_said(status: Any) -> None:
     found = read({"metadata": {"name": "x"}, "status": status})
     assert dict(found.status) == {}

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.api import ApiUnderTest, create_namespace
 from tests.support.readings import TABLES, Row, Table
+from tests.support.tables import each_case
 from tests.support.upstream_crds import described, upstream_crd
 from tests.support.workloads import KNOWN, RACK, job
 from toposcope.integrations.registry import readings
@@ -96,15 +97,7 @@ def test_what_the_server_refuses_we_refuse_in_its_words(served: ApiUnderTest) ->
 
 
 @pytest.mark.real_api("the rules are CEL")
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"minMember": 0},
-        {"subGroups": [{"name": "A", "minMember": 1}]},
-        {"subGroups": [{"minMember": 1}]},
-        {"subGroups": [{"name": "a", "minMember": -1}]},
-    ],
-)
+@each_case("tables/apiserver.yaml")
 def test_pod_groups_that_both_refuse(served: ApiUnderTest, spec: dict[str, Any]) -> None:
     row = Row("PodGroup", {"spec": spec})
     code, answer = served.request(

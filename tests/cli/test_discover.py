@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Command
+from tests.support.tables import each_case
 from toposcope.agent.annotation import LIMIT
 from toposcope.cli.hardware import Source, source
 from toposcope.simulator.profile import load_profile, profile_names
@@ -139,15 +140,7 @@ def test_without_a_gpu_it_says_so_and_what_to_try(tmp_path: Path, discover: Comm
         assert words in error
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ("--profile dgx-h2000", "dgx-h200"),
-        ("--profile /no/such/file.yaml", "/no/such/file.yaml"),
-        ("--profile list", "gb200-nvl72-tray"),
-        ("--capture /no/such/file", "No such file"),
-    ],
-)
+@each_case("tables/cli.yaml")
 def test_a_machine_that_is_not_there(arguments: str, words: str, discover: Command) -> None:
     assert words in discover(arguments, code=1).err
 

@@ -13,6 +13,7 @@ import pytest
 from tests.cli.conftest import Command, write_cluster
 from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.saved import Object, cluster_topology, demo_nodes
+from tests.support.tables import each_case
 
 PATH = ["zone", "block", "rack", "nvlink-domain", "host"]
 RACK = "cloud.google.com/gce-topology-subblock"
@@ -168,18 +169,7 @@ def test_one_form_is_converted_into_another(
     assert toposcope("export --format grove --convert -").out == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("a: [", "line 2: not YAML"),
-        ("apiVersion: v1\nkind: Node\n", "no topology is known by kind 'Node' of group ''"),
-        ("- 1", "this is no topology but a list"),
-        ("", "this is no topology but a NoneType"),
-        ("\x00\x01", "not YAML"),
-        ('{"levels": [1], "name": "x"}', "Expected `str`, got `int` - at `levels[0]`"),
-        ("topology_keys: {}", "Expected `array`, got `object` - at `topology_keys`"),
-    ],
-)
+@each_case("tables/cli.yaml")
 def test_bad_files_are_reported_and_nothing_is_written(
     text: str, words: str, tmp_path: Path, toposcope: Command
 ) -> None:
@@ -190,16 +180,7 @@ def test_bad_files_are_reported_and_nothing_is_written(
     assert printed.out == ""
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ("--format kai --variant v9", "--variant v9: kai has plain, aliases"),
-        ("--format nccl", "--format nccl needs --node"),
-        ("--format slurm --convert x", "slurm needs nodes"),
-        ("--format slurm --block-size 0", "'0' is not a number of nodes"),
-        ("--format flux", "invalid choice: 'flux'"),
-    ],
-)
+@each_case("tables/cli.yaml")
 def test_wrong_usage(arguments: str, words: str, toposcope: Command) -> None:
     assert words in toposcope("export", arguments, code=2).err
 

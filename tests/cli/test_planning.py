@@ -6,6 +6,7 @@ import pytest
 
 from tests.cli.conftest import Command, page, write_cluster
 from tests.support.saved import Object, demo_nodes, pod
+from tests.support.tables import each_case
 
 OWNER = {"apiVersion": "batch/v1", "kind": "Job", "controller": True, "uid": "1"}
 
@@ -94,20 +95,7 @@ def test_what_must_not_move(tmp_path: Path, allowed: int, flags: str, code: int,
     assert ("not with those above: train/keep lets no more go" in ran.out) == (not allowed)
 
 
-@pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        ("score nobody", "no gang with GPUs is called 'nobody'; toposcope score -o name lists those that run"),
-        ("score --below 2", "argument --below: '2' is not a score; give a number from 0 to 1, such as 0.8"),
-        ("slots --gpus 8,x", "argument --gpus: 'x' is not a number; give 1 or more"),
-        ("slots --gpus-per-pod 0", "'0' is not a number; give 1 or more"),
-        ("whatif", "give what changes (--drain, --add, --finish, --admit), or --free GPUS"),
-        ("whatif --add 2", "--add N, --like NODE and --in LEVEL=VALUE belong together; --in may be left out"),
-        ("whatif --drain h200-99", "there is no node 'h200-99'; did you mean 'h200-"),
-        ("whatif --drain rack=rack-99", "no node is in rack 'rack-99'; toposcope tree shows the domains"),
-        ("whatif --free 4000", "no domain of any level holds 4,000 GPUs, even on an empty cluster"),
-    ],
-)
+@each_case("tables/cli.yaml")
 def test_wrong_flags(demo: str, words: str, complaint: str, toposcope: Command) -> None:
     assert complaint in toposcope(f"{words} --from {demo}", code=2).err
 

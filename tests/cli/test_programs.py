@@ -11,6 +11,7 @@ import yaml
 from tests.cli.conftest import Command
 from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.paths import CRD, ROOT
+from tests.support.tables import each_case
 from toposcope.api import label_keys
 from toposcope.cli import COMMANDS
 
@@ -81,17 +82,7 @@ def test_the_modules_run_by_themselves(module: str) -> None:
     assert "--metrics-port" in ran.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ("agent --profile t4-1", "NODE_NAME"),
-        ("agent --profile t4-1 --node-name n --interval 0", "--interval"),
-        ("controller --debounce -1", "--debounce"),
-        ("controller --leader-elect --once", "leave out --leader-elect or --once"),
-        ("controller --leader-elect --lease-duration 2", "--lease-duration 2: must be at least 3 seconds"),
-        ("demoo", "invalid choice"),
-    ],
-)
+@each_case("tables/cli.yaml")
 def test_wrong_usage_names_the_flag(arguments: str, words: str) -> None:
     ran = toposcope(arguments)
     assert ran.returncode == 2

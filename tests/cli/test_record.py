@@ -14,6 +14,7 @@ import yaml
 
 from tests.cli.conftest import Command
 from tests.support.paths import ROOT
+from tests.support.tables import each_case
 from toposcope.agent.discover import discover
 from toposcope.agent.nvml.gateway import Nvml
 from toposcope.agent.nvml.supervisor import ProbeError
@@ -392,23 +393,9 @@ def test_a_recording_has_its_own_faults(tmp_path: Path, discover_command: Comman
     assert "is a recording, and only profiles can have faults" in error
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (("toposcope-recording/1", "toposcope-recording/2"), "schema: is 'toposcope-recording/2'"),
-        (2000, "is damaged"),
-        (40, "is damaged"),
-        (('"simulated": true', '"simulated": 1'), "$.simulated"),
-        (('"kind":"device"', '"kind":"sofa"'), "$.calls[3].answer.kind"),
-        (('"bytes":"', '"bytes":"zz'), "$.calls[4].answer"),
-        (('"name":"nvmlDeviceGetCount"', '"name":"nvmlOther"'), "no call of nvmlDeviceGetCount"),
-        (('"arguments":[0]', '"arguments":[9]'), 'no answer to ["nvmlDeviceGetHandleByIndex",[0]]'),
-        (('"value":1}', '"value":"one"}'), "cannot be replayed"),
-        (('"path":"bus', '"path":"../bus'), "sysfs: ../bus"),
-    ],
-)
+@each_case("tables/cli.yaml")
 def test_a_recording_that_cannot_be_replayed_is_refused_by_field(
-    change: tuple[str, str] | int, words: str, tmp_path: Path, discover_command: Command
+    change: list[str] | int, words: str, tmp_path: Path, discover_command: Command
 ) -> None:
     file = recorded(load_profile("t4-1"), tmp_path)[1]
     text = file.read_text()

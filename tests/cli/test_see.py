@@ -17,6 +17,7 @@ from tests.cli.conftest import Command, page, requests_to, write_cluster
 from tests.support.api import NODES, ApiUnderTest
 from tests.support.paths import ROOT
 from tests.support.saved import Object, cluster_topology, demo_nodes, pod
+from tests.support.tables import each_case
 from toposcope.simulator.apiserver import EmbeddedApiServer
 from toposcope.simulator.manifests import cluster_topology_crd
 
@@ -205,21 +206,7 @@ def test_what_changed(demo: str, tmp_path: Path, toposcope: Command) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("tree cluste --from DEMO", "no ClusterTopology 'cluste' (did you mean 'cluster'?)"),
-        ("tree --from DEMO --level racks", "did you mean 'rack'?"),
-        ("tree --from /no/such/file", "/no/such/file: No such file or directory"),
-        ("tree --from DEMO --kubeconfig x", "give one or the other"),
-        ("nodes --from DEMO -l a=b=c", "label selector: 'a=b=c'"),
-        ("nodes --from DEMO --in row=1", "there is no level 'row'"),
-        ("matrix h200-33 --from DEMO", "did you mean 'h200-3'?"),
-        ("matrix h200-3 --from DEMO --svg /no/such/folder/x.svg", "--svg /no/such/folder/x.svg: No such"),
-        ("levels --kubeconfig /no/such/kubeconfig", "/no/such/kubeconfig"),
-        ("diff /no/such --from DEMO", "/no/such: No such file"),
-    ],
-)
+@each_case("tables/cli.yaml")
 def test_what_cannot_be_looked_at_ends_with_2(line: str, message: str, demo: str, toposcope: Command) -> None:
     error = toposcope(line.replace("DEMO", demo), code=2).err
     assert message in error
@@ -296,29 +283,13 @@ def test_for_programs_and_without_a_controller(tmp_path: Path, toposcope: Comman
     assert "no controller has written its counts yet; run it without --summary" in error
 
 
-@pytest.mark.parametrize(
-    ("words", "plain"),
-    [
-        ("matrix node/h200-1", "matrix h200-1"),
-        ("matrix nodes h200-1", "matrix h200-1"),
-        ("levels gtopo/cluster", "levels cluster"),
-        ("tree clustertopology.gpu.topology/cluster", "tree cluster"),
-        ("export --format kai clustertopologies cluster", "export --format kai cluster"),
-    ],
-)
+@each_case("tables/cli.yaml")
 def test_objects_are_named_as_kubectl_names_them(words: str, plain: str, tmp_path: Path, toposcope: Command) -> None:
     cluster = write_cluster(tmp_path / "cluster.json", *demo_nodes(), pod("one", "gb200-01", 4), cluster_topology())
     assert toposcope(f"{words} --from {cluster}").out == toposcope(f"{plain} --from {cluster}").out
 
 
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        ("matrix pod/x", "argument NODE: 'pod/x' is no node: write NAME or node/NAME"),
-        ("matrix pod x", "'pod' is no kind that toposcope matrix takes: write NAME or node/NAME"),
-        ("tree --request-timeout soon", "argument --request-timeout: 'soon' is not a time such as 5s, 2m or 1h; 0"),
-    ],
-)
+@each_case("tables/cli.yaml")
 def test_wrong_words_say_what_to_write(words: str, error: str, toposcope: Command) -> None:
     assert error in toposcope(words, code=2).err
 
@@ -336,16 +307,7 @@ def test_a_silent_server_is_given_up_with_the_flag_that_waits_longer(tmp_path: P
     assert err == f"toposcope tree: {server} does not answer: timed out; {waits}\n"
 
 
-@pytest.mark.parametrize(
-    ("taint", "state"),
-    [
-        ({"key": "team", "value": "vision", "effect": "NoSchedule"}, "tainted"),
-        ({"key": "nvidia.com/gpu", "effect": "NoSchedule"}, "ok"),
-        ({"key": "sku", "value": "gpu", "effect": "NoSchedule"}, "ok"),
-        ({"key": "team", "effect": "PreferNoSchedule"}, "ok"),
-        ({"key": "node.kubernetes.io/memory-pressure", "effect": "NoSchedule"}, "tainted"),
-    ],
-)
+@each_case("tables/cli.yaml")
 def test_taints_are_marked(taint: Object, state: str, tmp_path: Path, toposcope: Command) -> None:
     nodes = demo_nodes()
     last = nodes[-1]

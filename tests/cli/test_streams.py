@@ -19,6 +19,7 @@ from tests.support.api import NODES, ApiUnderTest
 from tests.support.cluster import BLOCK, RACK
 from tests.support.paths import ROOT
 from tests.support.saved import Object, cluster_topology, demo_nodes, pod, saved
+from tests.support.tables import each_case
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.cli import COMMANDS
 from toposcope.cli.main import main
@@ -184,19 +185,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(file)
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "tree",
-        "tree -o json",
-        "nodes -o wide",
-        "levels -o yaml",
-        "matrix l40s-1",
-        "suggest",
-        "export --format slurm",
-        "export --format nccl --node h200-1",
-    ],
-)
+@each_case("tables/cli.yaml")
 def test_every_command_says_the_same_of_it(command: str, demo: str, tmp_path: Path, toposcope: Command) -> None:
     file = str(tmp_path / "cluster.toposcope")
     out = toposcope(f"save {file} --from {demo}").out

@@ -17,6 +17,7 @@ import pytest
 from tests.cli.conftest import Command, write_cluster
 from tests.support.paths import ROOT
 from tests.support.saved import demo_nodes, pod, saved
+from tests.support.tables import each_case
 from toposcope.cli import COMMANDS, completion
 from toposcope.cli.main import main
 from toposcope.cli.progress import Progress
@@ -30,19 +31,7 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(
-    ("terminal", "environ", "colour"),
-    [
-        (True, {}, True),
-        (False, {}, False),
-        (True, {"NO_COLOR": "1"}, False),
-        (True, {"NO_COLOR": ""}, True),
-        (True, {"CLICOLOR": "0"}, False),
-        (False, {"CLICOLOR_FORCE": "1"}, True),
-        (False, {"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}, False),
-        (True, {"TERM": "dumb"}, False),
-    ],
-)
+@each_case("tables/cli.yaml")
 def test_when_there_are_colours(terminal: bool, environ: Mapping[str, str], colour: bool) -> None:
     assert wants_colour(terminal, environ) is colour
 
@@ -97,15 +86,7 @@ def test_what_would_steer_a_terminal_is_shown_and_not_obeyed() -> None:
     assert json.loads(escaped('{"a": "\u202e\x9b"}')) == {"a": "\u202e\x9b"}
 
 
-@pytest.mark.parametrize(
-    ("line", "shown"),
-    [
-        ("  a: one\ntwo\r\n\r\n  three\n", "  a: one\n      two\n        three\n"),
-        ("one\x1b[2J\nWhy: \x07", "one\\u001b[2J\n    Why: \\u0007\n"),
-        ("\n\n", "\n"),
-        ("a\rb\x0bc\x85d", "a\\u000db\\u000bc\\u0085d\n"),
-    ],
-)
+@each_case("tables/cli.yaml")
 def test_a_message_of_several_lines_stays_below_its_first(line: str, shown: str) -> None:
     stream = io.StringIO()
     Screen(stream, colour=False, width=80, height=None).show([line, "next"])

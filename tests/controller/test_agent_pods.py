@@ -8,6 +8,7 @@ import pytest
 from tests.support.api import MERGE, NODES, ApiUnderTest, create_namespace, node
 from tests.support.controller import condition, controller_of, make_topology, share_crd
 from tests.support.publishing import Time
+from tests.support.tables import each_case
 from toposcope.api.cluster_topology import HOME_NAMESPACE
 from toposcope.controller.loop import Controller
 from toposcope.controller.reconcile import Reconciler
@@ -92,14 +93,7 @@ def test_a_runtime_class_that_does_not_exist_is_named(api: ApiUnderTest, control
     assert said(api) == (f"{SILENT}the agent's DaemonSet cannot create pods: {MISSING}", "AgentPodsNotCreated")
 
 
-@pytest.mark.parametrize(
-    ("refused", "message"),
-    [
-        ([EVENTS], "the agent's DaemonSet has pods on 1 of 2 nodes: see `kubectl -n toposcope-system describe"),
-        ([DAEMON_SETS], "is the agent's DaemonSet running there?"),
-        ([DAEMON_SETS, EVENTS], "is the agent's DaemonSet running there?"),
-    ],
-)
+@each_case("tables/controller.yaml")
 def test_without_a_right_it_says_what_it_knows(
     api: ApiUnderTest, client: Confined, controller: Controller, refused: Sequence[str], message: str
 ) -> None:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tests.support.cluster import BLOCK, RACK, ZONE, History, gpu_node
-from tests.support.tables import each_row
+from tests.support.tables import each_case, each_row
 from toposcope.api.conditions import Condition
 from toposcope.api.controller_config import read_config
 from toposcope.api.effective_levels import Absences
@@ -107,19 +107,7 @@ def test_levels_that_are_no_longer_required_are_forgotten() -> None:
     assert not history.absences._since
 
 
-@pytest.mark.parametrize(
-    ("without", "total", "percent", "level"),
-    [
-        (1, 8, None, False),
-        (1, 20, None, True),
-        (5, 100, None, True),
-        (6, 100, None, False),
-        (1, 8, 87, True),
-        (1, 8, 88, False),
-        (1, 1000, 100, False),
-        (7, 8, 1, True),
-    ],
-)
+@each_case("tables/controller.yaml")
 def test_a_level_is_what_nearly_all_nodes_carry_and_the_others_are_named(
     without: int, total: int, percent: int | None, level: bool
 ) -> None:

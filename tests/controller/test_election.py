@@ -17,7 +17,7 @@ import pytest
 from tests.support.api import ApiUnderTest
 from tests.support.cluster import START
 from tests.support.publishing import Time
-from tests.support.tables import each_row
+from tests.support.tables import each_case, each_row
 from toposcope.controller.election import Election, LeaderElector, Timing, boot_time
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
@@ -30,14 +30,7 @@ ABSENT = new_lease("default", "leader")
 TIMING = Timing()
 
 
-@pytest.mark.parametrize(
-    ("timing", "message"),
-    [
-        ({"retry": 0}, "retry 0: must be more than 0 seconds"),
-        ({"renew": 4}, r"renew 4: must be more than twice retry \(2\), for a second try"),
-        ({"lease": 10}, r"lease 10: must be longer than renew \(10\), or two lead at a time"),
-    ],
-)
+@each_case("tables/controller.yaml")
 def test_times_that_do_not_fit_together_are_refused(timing: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Timing(**timing)

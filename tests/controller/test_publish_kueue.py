@@ -10,6 +10,7 @@ import pytest
 from tests.support.api import ApiUnderTest
 from tests.support.cluster import BLOCK, RACK, ZONE, topology
 from tests.support.publishing import FOUR, THREE, Time, finalizer, found, install, kueue_topology, levels, node_labels
+from tests.support.tables import each_case
 from tests.support.upstream_crds import upstream_crd
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.controller.publishers.kueue import KueuePublisher
@@ -38,16 +39,7 @@ def a_flavor(name: str, **spec: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
-    ("crd", "version", "mutable"),
-    [
-        ("kueue-topologies-v0.9", "v1alpha1", True),
-        ("kueue-topologies-v0.13", "v1alpha1", False),
-        ("kueue-topologies-v0.14", "v1beta1", False),
-        ("kueue-topologies-v0.19", "v1beta2", False),
-        ("kueue-topologies-main", "v1beta2", True),
-    ],
-)
+@each_case("tables/controller.yaml")
 def test_the_newest_version_is_written_and_replaced_only_where_it_cannot_be_changed(
     api: ApiUnderTest, kueue: KueuePublisher, time: Time, crd: str, version: str, *, mutable: bool
 ) -> None:

@@ -14,7 +14,7 @@ from tests.support.api import CRDS, ApiUnderTest, create_namespace, wait_until
 from tests.support.cluster import BLOCK, ZONE
 from tests.support.cluster import RACK as CLOUD_RACK
 from tests.support.publishing import patch
-from tests.support.tables import each_row
+from tests.support.tables import each_case, each_row
 from tests.support.upstream_crds import stand_in, upstream_crd
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.controller.informer import InformerFactory
@@ -270,11 +270,7 @@ def test_what_may_not_be_read_is_reported_and_hides_nothing_else(
     assert not shaken.outdated
 
 
-@pytest.mark.parametrize(
-    ("fault", "known"),
-    [("podcliquesets", False), ("/apis?", False), ("podgroups", True)],
-    ids=["its-kind", "discovery", "another-kind"],
-)
+@each_case("tables/controller.yaml")
 def test_what_grove_s_workloads_require_is_unknown_while_one_of_their_kinds_cannot_be_read(
     embedded: ApiUnderTest,
     embedded_server: EmbeddedApiServer,

@@ -24,6 +24,7 @@ from tests.explain.waiting import (
     scheduler_resources,
 )
 from tests.support.saved import saved
+from tests.support.tables import each_case
 from toposcope.cli.main import main
 from toposcope.explain.live import load_objects
 from toposcope.integrations.kueue.features import CLUSTER_QUEUE
@@ -37,18 +38,7 @@ def explain(items: Iterable[Object], folder: Path, *arguments: str) -> int:
     return main(["explain", *arguments, "--from", str(file)])
 
 
-@pytest.mark.parametrize(
-    ("subject", "words"),
-    [
-        ("llm", "'llm' is not KIND/NAME or KIND NAME; write for example podcliqueset/llm"),
-        ("pcs/", "'pcs/' is not KIND/NAME or KIND NAME; write for example podcliqueset/llm"),
-        ("pcs lml", "there is no podcliqueset/lml; did you mean 'llm'?"),
-        ("node/n1", "cannot explain the kind 'node'; choose one of: "),
-        ("pcs/lml", "there is no podcliqueset/lml; did you mean 'llm'?"),
-        ("job/llm", "cannot read job/llm: the files have no Job (kubectl get jobs.batch -A)"),
-        ("pod/llm", "there is no pod/llm\n"),
-    ],
-)
+@each_case("tables/explain.yaml")
 def test_errors_for_what_cannot_be_explained(
     subject: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.explain.waiting import created_by_grove, named, owned, pod_clique_set
+from tests.support.tables import each_case
 from toposcope.explain.object_store import POD, FileCollector, ObjectStore, kind_called, owner_of
 from toposcope.explain.ownership import ObjectNotFoundError, ownership_of, subject_of
 from toposcope.integrations.framework.features import Object, Ref
@@ -32,21 +33,7 @@ def snapshot(*pods: PodView) -> Snapshot:
 SET = Ref("grove.io", "PodCliqueSet", "ml", "llm")
 
 
-@pytest.mark.parametrize(
-    ("word", "kind"),
-    [
-        ("pcs", "PodCliqueSet"),
-        ("PodCliqueSet", "PodCliqueSet"),
-        ("podcliquesets.grove.io", "PodCliqueSet"),
-        ("po", "Pod"),
-        ("deploy", "Deployment"),
-        ("wl", "Workload"),
-        ("pg", "PodGroup"),
-        ("jobs.batch", "Job"),
-        ("podcliquesets.example.com", None),
-        ("nodes", None),
-    ],
-)
+@each_case("tables/explain.yaml")
 def test_kinds_have_the_names_that_kubectl_takes(word: str, kind: str | None) -> None:
     found = kind_called(word)
     assert (found.kind if found else None) == kind
@@ -66,14 +53,7 @@ def test_ambiguous_names_need_a_namespace() -> None:
     assert subject_of(both, snapshot(), CLIQUE_SET, "llm", "test").namespace == "test"
 
 
-@pytest.mark.parametrize(
-    ("name", "namespace", "words"),
-    [
-        ("lml", "ml", "there is no podcliqueset/lml in namespace ml; did you mean 'llm'?"),
-        ("llm", "test", "there is no podcliqueset/llm in namespace test; it is in namespace ml"),
-        ("other", None, "there is no podcliqueset/other"),
-    ],
-)
+@each_case("tables/explain.yaml")
 def test_errors_for_missing_objects(name: str, namespace: str | None, words: str) -> None:
     with pytest.raises(ObjectNotFoundError) as caught:
         subject_of(store(pod_clique_set()), snapshot(), CLIQUE_SET, name, namespace)

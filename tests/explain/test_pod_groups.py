@@ -10,6 +10,7 @@ import pytest
 
 from tests.explain.waiting import RACK, Object, busy, named, nodes, pod, pod_spec, scheduler_resources
 from tests.support.saved import saved
+from tests.support.tables import each_case
 from toposcope.cli.main import main
 
 SUB_GROUP = "kai.scheduler/subgroup-name"
@@ -45,14 +46,7 @@ def checked(
     return found["verdict"] and found["verdict"]["kind"], "; ".join(found["notes"])
 
 
-@pytest.mark.parametrize(
-    ("least", "kind", "note"),
-    [
-        (2, "fits", ""),
-        (4, "fits", "2 of 4 pods of the PodGroup are known; the others are taken to be alike"),
-        (5, "never", "2 of 5 pods of the PodGroup are known; the others are taken to be alike"),
-    ],
-)
+@each_case("tables/explain.yaml")
 def test_pods_in_the_cluster_count(
     least: int, kind: str, note: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import yaml
 
-from tests.support.tables import each_row, rows
+from tests.support.tables import each_case, each_row, rows
 from toposcope.integrations.framework.level_requests import (
     MAX_LEVEL_REQUESTS,
     LevelRequest,
@@ -70,22 +70,7 @@ def test_the_requests_of_a_manifest(row: Case) -> None:
         assert (found.workload, found.version, found.finished, found.owner) == (workload, "7", False, None)
 
 
-@pytest.mark.parametrize(
-    ("kind", "text", "problem"),
-    [
-        ("DynamoGraphDeployment", "spec: {topologyConstraint: rack}", "$.spec.topologyConstraint"),
-        ("DynamoGraphDeployment", "spec: {components: {a: {}}}", "$.spec.components"),
-        ("PodCliqueSet", "spec: {template: {cliques: [{topologyConstraint: {packDomain: 3}}]}}", "packDomain"),
-        ("PodGroup", "spec: {subGroups: [7]}", "$.spec.subGroups[0]"),
-        ("Workload", "spec: {podSets: [{topologyRequest: {required: [a]}}]}", "topologyRequest.required"),
-        ("Workload", "status: {conditions: Finished}", "$.status.conditions"),
-        ("JobSet", "annotations: {a: 1}", "$.metadata.annotations"),
-        ("LeaderWorkerSet", "spec: []", "$.spec"),
-        ("Job", "annotations: {kai.scheduler/topology-required-placement: räck}", "'räck' is neither"),
-        ("Job", "annotations: {kai.scheduler/topology-required-placement: 'a b'}", "'a b' is neither"),
-        ("Deployment", f"spec: {{template: {{metadata: {{annotations: {{{SLICES}: '[3]'}}}}}}}}", "is no JSON list"),
-    ],
-)
+@each_case("tables/integrations.yaml")
 def test_a_malformed_object_asks_for_nothing_and_says_why(kind: str, text: str, problem: str) -> None:
     found = read(KINDS[kind], manifest(**yaml.safe_load(text)))
     assert problem in found.problem
@@ -205,15 +190,7 @@ def test_the_owner_is_the_controller_or_the_only_one(owners: list[Any], expected
     assert found == (WorkloadRef("example.com/v1", kind, "team-a", kind.lower(), uid) if expected else None)
 
 
-@pytest.mark.parametrize(
-    ("kind", "owned_by", "asks"),
-    [
-        ("PodGroup", "PodGang", False),
-        ("PodGroup", "RayJob", True),
-        ("StatefulSet", "Pod", False),
-        ("StatefulSet", "LeaderWorkerSet", True),
-    ],
-)
+@each_case("tables/integrations.yaml")
 def test_an_object_that_repeats_its_owner_asks_for_nothing(kind: str, owned_by: str, asks: bool) -> None:
     annotations = {"kai.scheduler/topology-required-placement": RACK}
     metadata = {"annotations": annotations, "ownerReferences": [owner(owned_by, "1", controller=True)]}

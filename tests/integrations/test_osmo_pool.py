@@ -4,22 +4,14 @@ from typing import Any
 
 import pytest
 
+from tests.support.tables import each_case
 from tests.support.workloads import ZONE
 from toposcope.integrations.osmo.pool import POOL, pools_of, schedulers_of
 
 PLAIN = {"topology_keys": [{"key": "zone", "label": ZONE.key}]}
 
 
-@pytest.mark.parametrize(
-    ("document", "names"),
-    [
-        ({"pools": {"a": PLAIN, "b": PLAIN, "c": {"backend": "x"}}}, ["a", "b"]),
-        ({"pools": [{"name": "a", **PLAIN}]}, ["a"]),
-        ({"a": PLAIN, "b": PLAIN}, ["a", "b"]),
-        ({"name": "a", **PLAIN}, ["a"]),
-        (PLAIN, [""]),
-    ],
-)
+@each_case("tables/integrations.yaml")
 def test_where_pools_stand(document: dict[str, Any], names: list[str]) -> None:
     assert POOL.claims(document)
     assert [(topology.name, topology.levels) for topology in pools_of(document)] == [(name, (ZONE,)) for name in names]

@@ -8,6 +8,7 @@ import pytest
 
 from tests.kube.scripted import Reply, ScriptedServer, answer, server_tls
 from tests.support.paths import ROOT
+from tests.support.tables import each_case
 from tools.apiserver.certificates import Certificates, make_certificates
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load, pod_namespace
@@ -36,15 +37,7 @@ def client_in_pod(server: ScriptedServer, account: Path, timeout: float = 15.0) 
     return ApiClient(load(None, where, account), timeout=timeout)
 
 
-@pytest.mark.parametrize(
-    ("host", "port", "server"),
-    [
-        ("10.0.0.1", "6443", "https://10.0.0.1:6443"),
-        ("fd00::1", "443", "https://[fd00::1]:443"),
-        ("kubernetes.default.svc", None, "https://kubernetes.default.svc:443"),
-        ("10.0.0.1", "", "https://10.0.0.1:443"),
-    ],
-)
+@each_case("tables/kube.yaml")
 def test_the_server_comes_from_the_environment(account: Path, host: str, port: str | None, server: str) -> None:
     cluster = load(None, environment(host, port), account)
     assert cluster.server == server

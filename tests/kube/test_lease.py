@@ -9,6 +9,7 @@ import pytest
 from tests.kube.scripted import ScriptedServer, answer
 from tests.support.api import MERGE, ApiUnderTest
 from tests.support.cluster import START
+from tests.support.tables import each_case
 from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import ApiError, UnreachableError
 from toposcope.kube.lease import Lease, new_lease, read, write, write_request
@@ -77,16 +78,7 @@ def test_a_renewal_with_the_clock_standing_still_is_a_change_all_the_same(client
     assert renewed.metadata["resourceVersion"] != made.metadata["resourceVersion"]
 
 
-@pytest.mark.parametrize(
-    ("spec", "holder", "seconds"),
-    [
-        ({}, "", 0),
-        ({"holderIdentity": None, "leaseDurationSeconds": None}, "", 0),
-        ({"holderIdentity": 7, "leaseDurationSeconds": "15"}, "", 0),
-        ({"holderIdentity": ["a"], "leaseDurationSeconds": -3}, "", 0),
-        ({"holderIdentity": "a", "leaseDurationSeconds": 3600}, "a", 3600),
-    ],
-)
+@each_case("tables/kube.yaml")
 def test_a_malformed_lease_says_nothing_and_can_be_taken(spec: dict[str, Any], holder: str, seconds: int) -> None:
     found = lease(**spec, leaseTransitions=2**31 - 1, acquireTime=3, renewTime={})
     assert (found.holder, found.seconds, found.released) == (holder, seconds, False)

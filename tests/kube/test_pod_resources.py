@@ -2,29 +2,11 @@
 
 import pytest
 
+from tests.support.tables import each_case
 from toposcope.kube.pod_resources import ContainerRequests, amount, amounts, gpu_count, is_gpu_part, pod_requests
 
 
-@pytest.mark.parametrize(
-    ("resource", "quantity", "expected"),
-    [
-        ("nvidia.com/gpu", "8", 8),
-        ("nvidia.com/gpu", 8, 8),
-        ("cpu", "224", 224_000),
-        ("cpu", "500m", 500),
-        ("cpu", "0.1", 100),
-        ("cpu", "1n", 1),
-        ("memory", "2Gi", 2 << 30),
-        ("memory", "2113462576Ki", 2113462576 << 10),
-        ("memory", "1.5M", 1_500_000),
-        ("memory", "1e3", 1000),
-        ("memory", "1E", 10**18),
-        ("memory", "1Ei", 1 << 60),
-        ("memory", "100m", 1),
-        ("pods", "110", 110),
-        ("pods", ".5", 1),
-    ],
-)
+@each_case("tables/kube.yaml")
 def test_a_quantity_is_a_whole_number(resource: str, quantity: str | int, expected: int) -> None:
     assert amount(resource, quantity) == expected
 

@@ -12,6 +12,7 @@ import yaml
 from tests.manifests.support import COMPONENTS, NAMESPACE, Manifests, built, run_kubectl, write_overlay
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, pod_token, wait_until
 from tests.support.paths import FIXTURES
+from tests.support.tables import each_case
 from toposcope.agent.nvidia_labels import KEYS
 from toposcope.api.yaml_text import load
 
@@ -121,13 +122,7 @@ def terms(manifests: Manifests) -> list[dict[str, Any]]:
     return affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
 
 
-@pytest.mark.parametrize(
-    ("platform", "keys"),
-    [
-        ("aks", ["kubernetes.azure.com/accelerator"]),
-        ("eks", ["karpenter.k8s.aws/instance-gpu-manufacturer", "eks.amazonaws.com/instance-gpu-manufacturer"]),
-    ],
-)
+@each_case("tables/manifests.yaml")
 def test_a_platforms_own_labels_find_its_gpu_nodes(
     base: Manifests, render: Render, platform: str, keys: list[str]
 ) -> None:

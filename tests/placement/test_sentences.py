@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.placement.test_search import BLOCK, HOST, LEVELS, RACK, cluster, group
+from tests.support.tables import each_case
 from toposcope.integrations.framework.constraints import Group, Pods
 from toposcope.integrations.framework.node_affinity import NodeFilter
 from toposcope.placement.room import Node
@@ -181,21 +182,6 @@ def test_the_resource_that_binds_is_named(name: str) -> None:
     assert not contradiction(expected)
 
 
-@pytest.mark.parametrize(
-    ("resource", "count", "text"),
-    [
-        ("cpu", 1000, "1 CPU core"),
-        ("cpu", 500, "0.5 CPU cores"),
-        ("cpu", 128_000, "128 CPU cores"),
-        ("memory", 64 * GIB, "64 GiB of memory"),
-        ("memory", 1_500_000_000, "1.4 GiB of memory"),
-        ("memory", 300 << 20, "300 MiB of memory"),
-        ("ephemeral-storage", 100 * GIB, "100 GiB of ephemeral-storage"),
-        ("hugepages-2Mi", 4 << 20, "4 MiB of hugepages-2Mi"),
-        (GPU, 1, "1 GPU"),
-        ("pods", 2, "2 pods"),
-        ("rdma/ib", 3, "3 rdma/ib"),
-    ],
-)
+@each_case("tables/placement.yaml")
 def test_amounts_are_in_the_units_of_kubectl(resource: str, count: int, text: str) -> None:
     assert amount(resource, count) == text

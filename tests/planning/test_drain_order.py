@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from tests.planning.clusters import at_random, capacity, cluster, node, pods
+from tests.support.tables import each_case
 from toposcope.planning.budgets import Budget, Budgets, budget_of
 from toposcope.planning.capacity import View
 from toposcope.planning.changes import drained
@@ -60,16 +61,7 @@ def test_a_budget_lets_only_so_many_go_together() -> None:
     assert [step.blocked for step in steps] == [(), (), (), ("ml/keep",)]
 
 
-@pytest.mark.parametrize(
-    ("selector", "labels", "covers"),
-    [
-        ({}, {}, True),
-        ({"matchLabels": {"a": "1"}}, {"a": "1", "b": "2"}, True),
-        ({"matchLabels": {"a": "1"}}, {}, False),
-        ({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["1"]}]}, {}, True),
-        ({"matchExpressions": [{"key": "a", "operator": "Exists"}]}, {"a": ""}, True),
-    ],
-)
+@each_case("tables/planning.yaml")
 def test_what_a_budget_covers(selector: object, labels: dict[str, str], covers: bool) -> None:
     budget = budget_of({"metadata": {"name": "b", "namespace": "ml"}, "spec": {"selector": selector}})
     assert budget.allowed == 0

@@ -8,6 +8,7 @@ from itertools import combinations
 import pytest
 
 from tests.planning.clusters import at_random, capacity, cluster, node, pods
+from tests.support.tables import each_case
 from toposcope.planning.gangs import Gang, named
 from toposcope.planning.score import Score, scores
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
@@ -69,30 +70,16 @@ def test_a_cordoned_node_does_not_count_as_room() -> None:
     assert spans(score)["rack"] == (2, 2, 1)
 
 
-@pytest.mark.parametrize(
-    ("labels", "annotations", "named_as"),
-    [
-        ({"grove.io/podgang": "llm-0"}, {}, ("PodGang", "llm-0")),
-        ({}, {"pod-group-name": "pg-a", "kueue.x-k8s.io/workload": "w"}, ("Job", "j")),
-        (
-            {"leaderworkerset.sigs.k8s.io/name": "s", "leaderworkerset.sigs.k8s.io/group-index": "1"},
-            {},
-            ("LeaderWorkerSet", "s-1"),
-        ),
-        ({"jobset.sigs.k8s.io/jobset-name": "js"}, {}, ("JobSet", "js")),
-        ({"kueue.x-k8s.io/pod-group-name": "pods"}, {}, ("Pod", "pods")),
-        ({}, {}, ("Job", "j")),
-    ],
-)
+@each_case("tables/planning.yaml")
 def test_pods_say_what_they_belong_to(
-    labels: dict[str, str], annotations: dict[str, str], named_as: tuple[str, str]
+    labels: dict[str, str], annotations: dict[str, str], named_as: list[str]
 ) -> None:
     running = [
         PodView("ml", f"p{i}", f"n{i}", "Running", {"nvidia.com/gpu": 8}, one.owner, labels, annotations, "", "")
         for i, one in enumerate(pods("j", "n0", "n1"))
     ]
     _, (gang,) = capacity(cluster(RACKS, running))
-    assert ((gang.kind, gang.name), len(gang.pods)) == (named_as, 2)
+    assert ([gang.kind, gang.name], len(gang.pods)) == (named_as, 2)
 
 
 def test_pods_of_a_deployment_are_independent() -> None:

@@ -8,6 +8,7 @@ from itertools import combinations
 import pytest
 
 from tests.planning.clusters import HOST, RACK, at_random, capacity, cluster, node, pods
+from tests.support.tables import each_case
 from tests.support.workloads import job
 from toposcope.planning.capacity import View
 from toposcope.planning.freeing import freeings
@@ -45,20 +46,12 @@ def busy(*free: str) -> list[PodView]:
     return pods("busy", *(one.name for one in RACKS if one.name not in free), kind="StatefulSet")
 
 
-@pytest.mark.parametrize(
-    ("free", "gang", "gone", "outcome"),
-    [
-        (("n0", "n1", "n2"), ("n0", "n1"), "n0", ("spreads", "b0")),
-        (("n0", "n1", "n4", "n5"), ("n0", "n1"), "n0", ("moves", "r2")),
-        (("n0", "n2", "n3"), ("n0", "n2"), "n0", ("stays", "r1")),
-        (("n0", "n1"), ("n0", "n1"), "n0", ("waits", "n1")),
-    ],
-)
-def test_what_becomes_of_a_gang(free: Sequence[str], gang: Sequence[str], gone: str, outcome: tuple[str, str]) -> None:
+@each_case("tables/planning.yaml")
+def test_what_becomes_of_a_gang(free: Sequence[str], gang: Sequence[str], gone: str, outcome: list[str]) -> None:
     taken = [one.name for one in RACKS if one.name not in free]
     snapshot = cluster(RACKS, [*pods("g", *gang), *pods("busy", *taken, kind="StatefulSet")])
     result = drain(snapshot, gone)
-    assert outcomes(result) == {"g": outcome}
+    assert outcomes(result) == {"g": tuple(outcome)}
     assert result.well == (outcome[0] in ("stays", "moves"))
 
 

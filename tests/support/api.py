@@ -1,5 +1,6 @@
 """The API server under test, real or embedded, and what tests do with it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ class ApiUnderTest(AdminApi):
 
     embedded: EmbeddedApiServer | None = None
     module: str = ALL
+    keys: Callable[[], list[str]] = list
+    """Reads what a real server stores, by key."""
 
     @classmethod
     def of_embedded(cls, server: EmbeddedApiServer, folder: Path) -> "ApiUnderTest":
@@ -44,9 +47,14 @@ class ApiUnderTest(AdminApi):
     @classmethod
     def of_real(cls, server: RealApiServer, kubeconfig: Path, module: str = ALL) -> "ApiUnderTest":
         """A kube-apiserver; `module` owns the CRDs that its tests share."""
-        api = cls("real", server.url, kubeconfig, server.ca_file, server.admin_token, module=module)
+        api = cls("real", server.url, kubeconfig, server.ca_file, server.admin_token, module=module, keys=server.keys)
         api.client = server.client
         return api
+
+    def stored(self) -> list[tuple[str, str]]:
+        """What a real server stores: the folder of each object (its kind, and perhaps namespace) and its name."""
+        found = (key.removeprefix("/registry/").rpartition("/") for key in self.keys())
+        return [(folder, name) for folder, _, name in found]
 
     def ensure_crd(self, crd: dict[str, Any]) -> None:
         """Have a CRD served that stays for other tests: a new one takes a real server two seconds to accept objects.

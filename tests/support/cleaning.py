@@ -1,67 +1,82 @@
 """Emptying the real API server, which outlives the tests that write to it."""
 
+import re
 from typing import Any
 
-from tests.support.api import ALL, CRDS, KEPT, NODES, ApiUnderTest
+from tests.support.api import ALL, CRDS, KEPT, METADATA_LIST, NODES, ApiUnderTest
 
 _STARTING_NAMESPACES = {"default", "kube-node-lease", "kube-public", "kube-system"}
-# What tests make outside of namespaces of their own, besides nodes and CRDs.
-_COLLECTIONS = (
-    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
-    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
-    "/api/v1/namespaces/default/configmaps",
-    "/api/v1/namespaces/default/events",
-    "/api/v1/namespaces/default/pods",
-    "/apis/coordination.k8s.io/v1/namespaces/default/leases",
-    NODES,
-)
+# What tests make outside of namespaces of their own, besides CRDs: where it is stored, and its collection.
+_COLLECTIONS = {
+    "validatingadmissionpolicybindings": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+    "validatingadmissionpolicies": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "configmaps/default": "/api/v1/namespaces/default/configmaps",
+    "events/default": "/api/v1/namespaces/default/events",
+    "pods/default": "/api/v1/namespaces/default/pods",
+    "leases/default": "/apis/coordination.k8s.io/v1/namespaces/default/leases",
+    "minions": NODES,
+}
 _AT_ONCE = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
-# Our own among what the server itself brings along.
+# Our own among what the server itself brings along, which has names of these forms.
 _OURS = "labelSelector=app.kubernetes.io/part-of%3Dtoposcope"
+_BROUGHT_ALONG = re.compile(r"system:.*|cluster-admin|admin|edit|view")
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
-_AMONG_OTHERS = (
-    f"{_RBAC}/clusterrolebindings",
-    f"{_RBAC}/clusterroles",
-    f"{_RBAC}/namespaces/default/rolebindings",
-    f"{_RBAC}/namespaces/default/roles",
-)
+_AMONG_OTHERS = {
+    "clusterrolebindings": f"{_RBAC}/clusterrolebindings",
+    "clusterroles": f"{_RBAC}/clusterroles",
+    "rolebindings/default": f"{_RBAC}/namespaces/default/rolebindings",
+    "roles/default": f"{_RBAC}/namespaces/default/roles",
+}
+_CRD = "apiextensions.k8s.io/customresourcedefinitions"
 
 
 def clean(api: ApiUnderTest, *, unshare: bool = False) -> None:
-    """Remove what a test made: the real server outlives it; with `unshare` also the CRDs that its module shared."""
-    for path in _AMONG_OTHERS:
-        if api.get(f"{path}?limit=1&{_OURS}")["items"]:
-            code, answer = api.request("DELETE", f"{path}?{_OURS}")
-            assert code == 200, answer
-    for path in _COLLECTIONS:
-        if api.get(f"{path}?limit=1")["items"]:
-            code, answer = api.request("DELETE", path, _AT_ONCE)
-            assert code == 200, answer
+    """Remove what a test made: the real server outlives it; with `unshare` also the CRDs that its module shared.
+
+    One look at what is stored tells what to ask for: most tests leave little.
+    """
+    stored = api.stored()
+    folders = {folder for folder, name in stored if not _BROUGHT_ALONG.fullmatch(name)}
+    for path in (path for folder, path in _AMONG_OTHERS.items() if folder in folders):
+        code, answer = api.request("DELETE", f"{path}?{_OURS}")
+        assert code == 200, answer
+    for path in (path for folder, path in _COLLECTIONS.items() if folder in folders):
+        code, answer = api.request("DELETE", path, _AT_ONCE)
+        assert code == 200, answer
+    if _CRD in folders:
+        _clean_crds(api, folders, unshare=unshare)
+    _empty_namespaces(api, stored)
+
+
+def _clean_crds(api: ApiUnderTest, folders: set[str], *, unshare: bool) -> None:
     gone = []
-    for crd in api.get(CRDS)["items"]:
-        owner = crd["metadata"].get("labels", {}).get(KEPT)
-        if owner == ALL or (owner and not unshare):
-            served = (
-                f"/apis/{crd['spec']['group']}/{crd['spec']['versions'][0]['name']}/{crd['spec']['names']['plural']}"
-            )
-            api.request("DELETE", served)
-        else:
-            gone.append(crd["metadata"]["name"])
-            api.request("DELETE", f"{CRDS}/{gone[-1]}")
+    for crd in api.ask("GET", CRDS, accept=METADATA_LIST).body["items"]:
+        name, owner = crd["metadata"]["name"], crd["metadata"].get("labels", {}).get(KEPT)
+        plural, _, group = name.partition(".")
+        if not (owner == ALL or (owner and not unshare)):
+            gone.append(name)
+            api.request("DELETE", f"{CRDS}/{name}")
+        elif any(f"{folder}/".startswith(f"{group}/{plural}/") for folder in folders):
+            version = api.get(f"{CRDS}/{name}")["spec"]["versions"][0]["name"]
+            api.request("DELETE", f"/apis/{group}/{version}/{plural}")
     for name in gone:  # the server removes them side by side
         api.remove_crd(name)
-    empty_namespaces(api)
 
 
 def empty_namespaces(api: ApiUnderTest) -> None:
     """Remove all namespaces but those that a server starts with, and what is in them."""
-    left = [item["metadata"]["name"] for item in api.get("/api/v1/namespaces")["items"]]
-    if made := [name for name in left if name not in _STARTING_NAMESPACES]:
+    _empty_namespaces(api, api.stored())
+
+
+def _empty_namespaces(api: ApiUnderTest, stored: list[tuple[str, str]]) -> None:
+    if made := [name for folder, name in stored if folder == "namespaces" and name not in _STARTING_NAMESPACES]:
         kinds = _namespaced_kinds(api)
         for name in made:
-            remove_namespace(api, name, kinds)
+            within = [folder.split("/") for folder, _ in stored if folder.endswith(f"/{name}")]
+            parts = {part for folder in within for part in folder[:-1]}
+            remove_namespace(api, name, [(root, plural) for root, plural in kinds if plural in parts])
 
 
 def _namespaced_kinds(api: ApiUnderTest) -> list[tuple[str, str]]:

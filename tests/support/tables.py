@@ -1,5 +1,6 @@
 """Tables of cases in tests/fixtures/: YAML, a row per case; a field that no row has fails as the test is collected."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -29,13 +30,24 @@ def named_objects(file: str) -> dict[str, Any]:
     return named
 
 
+@functools.cache
+def _tables(file: str) -> dict[str, list[dict[str, Any]]]:
+    tables: dict[str, list[dict[str, Any]]] = load((FIXTURES / file).read_bytes())
+    return tables
+
+
 def each_case(file: str) -> Callable[[Test], Test]:
-    """Run a test once per row of the file's table of its name, with the row's fields as its arguments."""
+    """Run a test once per row of the file's table of its name, with the row's fields as its arguments.
+
+    A field `id` names the case.
+    """
 
     def parametrized(test: Test) -> Test:
-        table = load((FIXTURES / file).read_bytes())[test.__name__]
-        names = list(table[0])
-        assert all(list(case) == names for case in table), f"{file}: {test.__name__}: rows differ in their fields"
-        return pytest.mark.parametrize(names, [list(case.values()) for case in table])(test)
+        table = _tables(file)[test.__name__]
+        fields = list(table[0])
+        assert all(list(case) == fields for case in table), f"{file}: {test.__name__}: rows differ in their fields"
+        names = [field for field in fields if field != "id"]
+        ids = [case["id"] for case in table] if "id" in fields else None
+        return pytest.mark.parametrize(names, [[case[name] for name in names] for case in table], ids=ids)(test)
 
     return parametrized

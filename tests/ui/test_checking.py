@@ -12,6 +12,7 @@ import yaml
 
 from tests.snapshot.clusters import pod_of, view
 from tests.support.saved import pod
+from tests.support.tables import each_case
 from tests.ui.serving import Served, facts_of, served
 from toposcope.ui import protocol
 from toposcope.ui.checking import BusyError, Checks, CheckTimeoutError, DeadlineError, expanded_size, within
@@ -84,16 +85,7 @@ def test_several_objects_are_checked_together(server: Served) -> None:
     assert [check["verdict"] for check in found["checks"]] == ["fits", "fits"]
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("", "there is no object in the text; paste a workload as for kubectl apply"),
-        ("spec: {}", "kind: is missing; what object is this?"),
-        ("a: [", "not YAML"),
-        ("just words", "not a Kubernetes object"),
-        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", "nothing to check: no supported system"),
-    ],
-)
+@each_case("tables/ui.yaml")
 def test_text_that_is_not_a_workload(server: Served, text: str, problem: str) -> None:
     status, found = server.check(text)
     assert status == 200

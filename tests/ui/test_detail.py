@@ -8,6 +8,7 @@ import pytest
 
 from tests.snapshot.clusters import pod_of, snapshot
 from tests.support.saved import cluster_topology, demo_nodes, pod
+from tests.support.tables import each_case
 from toposcope.api import label_keys
 from toposcope.snapshot.decode import Decoder
 from toposcope.snapshot.model import NodeView
@@ -89,21 +90,12 @@ def test_a_missing_or_malformed_annotation(annotation: Any, problem: str) -> Non
     assert found.hardware["gpus"] == "4"
 
 
-@pytest.mark.parametrize(
-    ("state", "seen", "written", "since"),
-    [
-        ("degraded", "2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z", ("2026-01-02T00:00:00Z", True)),
-        ("degraded", None, "2026-01-01T00:00:00Z", ("2026-01-01T00:00:00Z", False)),
-        ("degraded", None, "", None),
-        ("ok", None, "2026-01-01T00:00:00Z", None),
-        ("ok", "2026-01-02T00:00:00Z", "", ("2026-01-02T00:00:00Z", True)),
-    ],
-)
+@each_case("tables/ui.yaml")
 def test_since_when_a_node_is_in_its_state(
-    state: str, seen: str | None, written: str, since: tuple[str, bool] | None
+    state: str, seen: str | None, written: str, since: list[Any] | None
 ) -> None:
     found = _detail(_node(**{label_keys.STATE: state}), seen, written)
-    assert (found.since and (found.since.at, found.since.exact)) == since
+    assert (found.since and [found.since.at, found.since.exact]) == since
 
 
 def test_free_gpus_and_missing_levels() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.snapshot.clusters import snapshot, view
 from tests.support.saved import cluster_topology, demo_nodes, saved
+from tests.support.tables import each_case
 from tests.ui.serving import bundle, rack_nodes
 from toposcope.api import label_keys
 from toposcope.cli.main import main
@@ -101,16 +102,7 @@ def test_the_command_writes_the_file(
     assert folder.page()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--from", "a", "--kubeconfig", "b"], "give one or the other"),
-        (["--from", "-"], "standard input cannot be read again"),
-        (["--from", "not-there.json", "--port", "0"], "1 problem in the input"),
-        (["--from", "not-there.json", "--export", "x"], "1 problem in the input"),
-        (["--kubeconfig", "not-there"], "not-there"),
-    ],
-)
+@each_case("tables/ui.yaml")
 def test_errors_of_the_command(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ui", *arguments]) == 2
     assert words in capsys.readouterr().err

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import pytest
-
 from tests.snapshot.clusters import node_of, snapshot, view
 from tests.support.cluster import RACK
 from tests.support.saved import cluster_topology
+from tests.support.tables import each_case
 from tests.ui.serving import broadcaster_of, decoded, facts_of, fetched, rack_nodes
 from toposcope.api import label_keys
 from toposcope.snapshot.model import NodeView, Snapshot
@@ -79,20 +78,7 @@ def test_conditions_of_the_status() -> None:
     assert (second.status, second.message, second.advisory) == ("Unknown", "", True)
 
 
-@pytest.mark.parametrize(
-    "status",
-    [
-        {"conditions": "x"},
-        {"conditions": {"a": 1}},
-        {"segments": "x"},
-        {"segments": [{"levels": "x"}]},
-        {"segments": [{"nodeSelector": 7}]},
-        {"levels": "x"},
-        {"levels": [{"domain": 1}]},
-        {"requiredBy": 7},
-        {"requiredBy": [7, {"domain": "x", "workloads": "many"}]},
-    ],
-)
+@each_case("tables/ui.yaml")
 def test_a_malformed_status_hides_nothing(status: Any) -> None:
     broadcaster = broadcaster_of(facts_of(rack_nodes(), cluster_topology(status)))
     assert len(decoded(fetched(broadcaster))) == 4

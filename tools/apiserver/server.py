@@ -5,6 +5,7 @@ nothing makes service accounts, nothing empties namespaces, nothing schedules.
 """
 
 import atexit
+import base64
 import contextlib
 import os
 import secrets
@@ -135,6 +136,13 @@ class RealApiServer:
         with contextlib.suppress(OSError):
             return self.client.request("GET", "/readyz", token=self.admin_token).code == HTTPStatus.OK
         return False
+
+    def keys(self) -> list[str]:
+        """The key of each object that etcd stores, such as /registry/minions/NODE."""
+        first, after = (base64.b64encode(key).decode() for key in (b"/registry/", b"/registry0"))
+        question = {"key": first, "range_end": after, "keys_only": True}
+        answer = HttpClient(self._etcd_url, None).request("POST", "/v3/kv/range", question)
+        return [base64.b64decode(pair["key"]).decode() for pair in answer.body["kvs"]]
 
     def _logs(self) -> str:
         ends = [

@@ -7,6 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tests.support.machines import discovered
+from tests.support.tables import each_case
 from toposcope.agent.annotation import annotation_for
 from toposcope.api.matrix_annotation import NodeMatrix, parse
 from toposcope.integrations.framework.levels import ExportError
@@ -126,16 +127,6 @@ def test_what_cannot_be_written() -> None:
         write("n1", nowhere, None, None, None)
 
 
-@pytest.mark.parametrize(
-    ("cpus", "mask"),
-    [
-        ("0-3,32", "00000001,0000000f"),
-        ("0", "00000001"),
-        ("", "00000000"),
-        ("0-31", "ffffffff"),
-        ("64", "00000001,00000000,00000000"),
-        ("x", None),
-    ],
-)
+@each_case("tables/integrations-export.yaml")
 def test_masks_are_the_kernels(cpus: str, mask: str | None) -> None:
     assert cpu_mask(cpus) == mask

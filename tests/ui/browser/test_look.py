@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.saved import Object, cluster_topology
+from tests.support.tables import each_case
 from tests.ui.browser.shown import RACK, Shown, condition, demo_objects, labels, named, shown
 from tests.ui.browser.test_map import colours_of, node, tone
 
@@ -72,16 +73,7 @@ def test_a_telephone_shows_conditions_in_brief_and_the_map_with_who_is_left_out(
         assert box["height"] >= 40, "room for a name"
 
 
-@pytest.mark.parametrize(
-    ("name", "colour", "words"),
-    [
-        ("l40s-4", "left-out", f"4 GPUs, 4 free, left out: without a rack label ({RACK})"),
-        ("h200-2", "left-out", f'left out: whose rack label says "no-topology", which names no rack ({RACK})'),
-        ("l40s-3", "no-agent", "no-agent: without an agent's label gpu.topology/gpus"),
-        ("h200-5", "tainted", "tainted"),
-        ("h200-6", "cordoned", "cordoned"),
-    ],
-)
+@each_case("tables/ui-browser.yaml")
 def test_a_node_that_gets_no_pods_does_not_look_well(
     page: Page, trouble: Shown, name: str, colour: str, words: str
 ) -> None:

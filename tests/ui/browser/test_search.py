@@ -2,9 +2,9 @@
 
 import re
 
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.support.tables import each_case
 from tests.ui.browser.shown import Shown
 
 
@@ -12,14 +12,7 @@ def found(page: Page) -> Locator:
     return page.get_by_role("listbox", name="What was found")
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "address"),
-    [
-        ("l40s-2", "node", "in=zone-1/block-1/rack-2&node=l40s-2"),
-        ("rack-4", "rack", "view=cluster&in=zone-1/block-2/rack-4"),
-        ("BLOCK-2", "block", "view=cluster&in=zone-1/block-2"),
-    ],
-)
+@each_case("tables/ui-browser.yaml")
 def test_typing_and_enter_lead_there(page: Page, demo: Shown, text: str, kind: str, address: str) -> None:
     page.goto(demo.address)
     box = page.get_by_role("combobox", name=re.compile("^Search"))
