@@ -25,6 +25,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 THOROUGH = (
     "tests/chart/test_release.py",
+    "tests/cli/test_check.py::test_ten_thousand_documents",
     "tests/controller/cases",
     "tests/controller/test_failover.py",
     "tests/explain/test_live.py",
@@ -33,9 +34,12 @@ THOROUGH = (
     "tests/image",
     "tests/monitoring/test_live.py",
     "tests/schedulers",
+    "tests/tools/bench/test_growth.py::test_leak_in_the_locals_of_another_thread_is_found",
+    "tests/tools/fuzz/test_planted_defects.py",
     "tests/ui/browser",
 )
-"""Whole programs, browsers, schedulers, Prometheus, helm, images and other projects' cases: more than half of the time.
+"""Whole programs, browsers, schedulers, Prometheus, helm, images, other projects' cases, and what measures or searches
+for long: more than half of the time.
 A plain `make test` leaves them out, so that it is run often; CI runs them all."""
 
 

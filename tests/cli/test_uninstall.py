@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.cli.conftest import Command
-from tests.support.api import CRDS, MERGE, NODES, ApiUnderTest, create_namespace, node
-from tests.support.paths import CRD
-from tests.support.publishing import KAI, Time, finalizer, found, install, patch
+from tests.support.api import MERGE, NODES, ApiUnderTest, create_namespace, node
+from tests.support.controller import share_crd
+from tests.support.publishing import KAI, Time, finalizer, found, patch
+from tests.support.upstream_crds import upstream_crd
 from toposcope.cli.removal import Remover, WaitTimeoutError, find_all
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.listing import everything
@@ -50,9 +50,9 @@ def theirs(path: str, name: str, level: dict[str, str]) -> dict[str, Any]:
 @pytest.fixture
 def cluster(api: ApiUnderTest, toposcope: Command) -> ApiUnderTest:
     """Two agents and a controller have written; things of others lie beside."""
-    api.create(CRDS, yaml.safe_load(CRD.read_text(encoding="utf-8")))
-    install(api, "kueue-topologies-v0.19", "kueue-resourceflavors-v0.19", "kai-topologies-v0.17")
-    api.settled_crd("clustertopologies.gpu.topology")
+    share_crd(api)
+    for crd in ("kueue-topologies-v0.19", "kueue-resourceflavors-v0.19", "kai-topologies-v0.17"):
+        api.share_crd(upstream_crd(crd))
     create_namespace(api, "toposcope-system")
     if api.is_real:  # the embedded one keeps no programs
         api.create(AGENTS, program("DaemonSet", "east-toposcope-agent"))
@@ -95,6 +95,10 @@ def state(api: ApiUnderTest) -> dict[str, Any]:
     names = {path: [item["metadata"]["name"] for item in api.get(path)["items"]] for path in collections}
     metadata = {item["metadata"]["name"]: item["metadata"] for item in api.get(NODES)["items"]}
     return names | {name: (m.get("labels"), m.get("annotations")) for name, m in metadata.items()}
+
+
+def test_where_nothing_was_ever_installed_nothing_is_left(uninstall: Command) -> None:
+    assert "nothing to remove" in uninstall().out
 
 
 def test_without_yes_it_is_shown_and_nothing_is_changed(cluster: ApiUnderTest, uninstall: Command) -> None:
@@ -227,10 +231,6 @@ def test_what_comes_back_is_told(cluster: ApiUnderTest, uninstall: Command, monk
     ran = uninstall("--yes", code=1)
     assert "it came back:\nclean   1 node of 1 label or annotation\n" in ran.out
     assert "Argo CD" in ran.err
-
-
-def test_where_nothing_was_ever_installed_nothing_is_left(uninstall: Command) -> None:
-    assert "nothing to remove" in uninstall().out
 
 
 def test_no_answer_is_no_success(tmp_path: Path, toposcope: Command) -> None:

@@ -1,6 +1,7 @@
 """An assessment by columns equals one node by node."""
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -54,7 +55,8 @@ def gpus_of(node: NodeFacts) -> int:
 
 
 def nearly_all_carry(nodes: Sequence[NodeFacts]) -> dict[str, int]:
-    counts = {key: sum(level_value(node, key) is not None for node in nodes) for key in BUILT_IN.level_keys}
+    known = frozenset(BUILT_IN.level_keys)
+    counts = Counter(key for node in nodes for key in known & node.labels.keys() if level_value(node, key) is not None)
     return {key: count for key, count in counts.items() if count * 20 >= len(nodes) * 19}
 
 

@@ -23,6 +23,7 @@ from tests.support.controller import (
     status_of,
 )
 from tests.support.publishing import KAI, Time, WatchedClient, found, install, node_labels
+from tests.support.upstream_crds import stand_in
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import GPUS, HOSTNAME, NVLINK_DOMAIN
 from toposcope.controller.loop import Controller
@@ -247,7 +248,7 @@ def test_a_segment_that_grove_s_workloads_are_bound_to_goes_with_the_last_of_the
     api: ApiUnderTest, passes: Callable[..., None]
 ) -> None:
     """With its ClusterTopology would go the binding, and with that every constraint."""
-    install(api, "grove-podcliquesets-alpha12")
+    api.install_crd(stand_in("grove.io", "v1alpha1", "PodCliqueSet", "podcliquesets"))
     sets = "/apis/grove.io/v1alpha1/namespaces/default/podcliquesets"
     constraint = {"topologyName": "cluster-leaf", "pack": {"required": "leaf"}}
     template = {

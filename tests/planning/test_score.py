@@ -71,9 +71,7 @@ def test_a_cordoned_node_does_not_count_as_room() -> None:
 
 
 @each_case("tables/planning.yaml")
-def test_pods_say_what_they_belong_to(
-    labels: dict[str, str], annotations: dict[str, str], named_as: list[str]
-) -> None:
+def test_pods_say_what_they_belong_to(labels: dict[str, str], annotations: dict[str, str], named_as: list[str]) -> None:
     running = [
         PodView("ml", f"p{i}", f"n{i}", "Running", {"nvidia.com/gpu": 8}, one.owner, labels, annotations, "", "")
         for i, one in enumerate(pods("j", "n0", "n1"))

@@ -91,9 +91,7 @@ def test_a_missing_or_malformed_annotation(annotation: Any, problem: str) -> Non
 
 
 @each_case("tables/ui.yaml")
-def test_since_when_a_node_is_in_its_state(
-    state: str, seen: str | None, written: str, since: list[Any] | None
-) -> None:
+def test_since_when_a_node_is_in_its_state(state: str, seen: str | None, written: str, since: list[Any] | None) -> None:
     found = _detail(_node(**{label_keys.STATE: state}), seen, written)
     assert (found.since and [found.since.at, found.since.exact]) == since
 
