@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.tables import each_case
 from toposcope.api.controller_config import Config, UnreadableError, read_config
 from toposcope.topology.catalogue import BUILT_IN, NEAR_MISS, NOT_ACCEPTED
 from toposcope.topology.levels import INSIDE_A_NODE, Level
@@ -79,39 +80,8 @@ def test_placeholders_and_near_misses_are_added() -> None:
     assert found.catalogue.advise("example.com/old") is not None
 
 
-BAD = {
-    "  rows: []\n": ":4: catalogue.rows: no such field; there are domains, keys, nearMisses, placeholders",
-    "  placeholders: []\n  placeholders: [a]\n  keys: []\n": ":5: catalogue.placeholders: is listed twice",
-    "  keys: {key: a/b}\n": ":4: catalogue.keys: must be a list",
-    '  nearMisses:\n  - {key: a/b, "\\x1b[31m": x}\n': ":5: catalogue.nearMisses[0].\\u001b[31m: no such field",
-    "  keys:\n  - a/b\n": ":5: catalogue.keys[0]: must have fields: domain, key, position",
-    "  keys:\n  - {key: a/b}\n": ":5: catalogue.keys[0].domain: is missing",
-    "  keys:\n  - {key: a/b, domain: rock}\n": ":5: catalogue.keys[0].domain: 'rock' is not a domain; there are region",
-    "  keys:\n  - {key: a/b, domain: host}\n": ":5: catalogue.keys[0].domain: schedulers know a host by",
-    "  keys:\n  - {key: a/b, domain: rack, position: First}\n": "[0].position: 'First' must be Preferred or Fallback",
-    "  keys:\n  - {key: a/b, domain: rack, postion: Fallback}\n": ":5: catalogue.keys[0].postion: no such field",
-    "  keys:\n  - {key: a/b, domain: rack, key: a/c}\n": ":5: catalogue.keys[0].key: is listed twice",
-    "  keys:\n  -\n    domain: rack\n    key: A/b\n": ":7: catalogue.keys[0].key: 'A/b' is not a label key",
-    f"  keys:\n  - {{key: {LONG}, domain: rack}}\n": "has 72 characters with its prefix; Grove takes 63",
-    "  keys:\n  - {key: kubernetes.io/hostname, domain: rack}\n": "is the host, and nothing else",
-    "  keys:\n  - {key: gpu.topology/shape, domain: rack}\n": "says what a node is like, not where it is",
-    "  keys:\n  - {key: [], domain: rack}\n": ":5: catalogue.keys[0].key: must be text",
-    "  domains:\n  - {name: numa, after: rack, keys: [a/b]}\n": ":5: catalogue.domains[0].name: 'numa' lies inside",
-    "  domains:\n  - {name: Row, after: rack, keys: [a/b]}\n": "'Row' must be 1-63 lower-case letters",
-    "  domains:\n  - {name: rack, after: block, keys: [a/b]}\n": "'rack' is there already; add keys to it",
-    "  domains:\n  - {name: row, keys: [a/b]}\n": ":5: catalogue.domains[0]: say where it belongs",
-    "  domains:\n  - {name: row, after: a, before: b, keys: [a/b]}\n": ":5: catalogue.domains[0]: say where it belongs",
-    "  domains:\n  - {name: row, after: bock, keys: [a/b]}\n": "[0].after: 'bock' is not a domain",
-    "  domains:\n  - {name: slot, after: host, keys: [a/b]}\n": "nothing is narrower than a host; write before: host",
-    "  domains:\n  - {name: row, after: block, keys: []}\n": ":5: catalogue.domains[0].keys: list a node label",
-    "  placeholders: ['a b']\n": ":4: catalogue.placeholders[0]: 'a b' is not a label value",
-    "  nearMisses:\n  - {key: topology.kubernetes.io/zone}\n": ":5: catalogue.nearMisses[0].key: 'topology.",
-}
-
-
-@pytest.mark.parametrize("body", BAD)
-def test_a_bad_entry_is_told_with_its_line_and_the_rest_is_in_force(body: str) -> None:
-    said = BAD[body]
+@each_case("tables/api.yaml")
+def test_a_bad_entry_is_told_with_its_line_and_the_rest_is_in_force(body: str, said: str) -> None:
     good = "  nearMisses:\n" if "nearMisses" not in body else ""
     found = read(body + good + "  - {key: example.com/rak, instead: example.com/rack}\n")
     assert len(found.problems) == 1

@@ -22,7 +22,6 @@ from toposcope.integrations.framework.level_requests import (
 from toposcope.integrations.watched import WATCHED
 
 RACK = "example.com/rack"
-SLICES = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
 KINDS = {kind.kind: kind for kind in WATCHED}
 EVERY_KIND = pytest.mark.parametrize("kind", WATCHED, ids=lambda kind: kind.kind)
 

@@ -3,20 +3,17 @@
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
+import msgspec
 import pytest
 
-from tests.placement.test_search import BLOCK, HOST, LEVELS, RACK, cluster, group
-from tests.support.tables import each_case
-from toposcope.integrations.framework.constraints import Group, Pods
-from toposcope.integrations.framework.node_affinity import NodeFilter
+from tests.placement.test_search import LEVELS, cluster, group
+from tests.support.tables import each_case, each_row
+from toposcope.integrations.framework.constraints import Group
 from toposcope.placement.room import Node
 from toposcope.placement.sentences import amount, answer
 from toposcope.placement.verdict import Verdict, judge
 
-GPU = "nvidia.com/gpu"
-GIB = 1 << 30
 _NUMBER = r"([\d.]+)"
 _ONE_NEED = re.compile(
     rf"needs (?:room for )?{_NUMBER} (\S+).*?, (?:largest has|the nodes it may use have) "
@@ -82,104 +79,18 @@ def test_no_refusal_contradicts_itself(seed: int) -> None:
     assert seen
 
 
-def node(name: str, rack: str, **free: int) -> Node:
-    amounts = {"nvidia.com/gpu": 8, "cpu": 64000, "memory": 512 * GIB, "pods": 110} | {
-        key.replace("gpu", "nvidia.com/gpu"): value for key, value in free.items()
-    }
-    return Node(name, {BLOCK.key: "b", RACK.key: rack, HOST.key: name}, amounts, amounts)
+class Sentence(msgspec.Struct, forbid_unknown_fields=True):
+    case: str
+    answer: str
+    nodes: list[Node]
+    groups: list[Group]
 
 
-def pods(count: int, **each: int) -> Pods:
-    return Pods("p", count, tuple(sorted((key.replace("gpu", GPU), value) for key, value in each.items())))
-
-
-TWO_RACKS = (node("a", "r1"), node("b", "r1"), node("c", "r2"))
-SENTENCES = {
-    "GPUs": (
-        TWO_RACKS,
-        [Group("g", (pods(3, gpu=8),), required=RACK)],
-        "g needs 24 GPUs in one rack, largest has 16 (r1)",
-    ),
-    "CPU": (
-        TWO_RACKS,
-        [Group("g", (pods(2, gpu=1, cpu=64500),), required=RACK)],
-        "a pod of g needs 64.5 CPU cores, and no node that it may use has more than 64 (a)",
-    ),
-    "CPU of a rack": (
-        TWO_RACKS,
-        [Group("g", (pods(3, gpu=1, cpu=43500),), required=RACK)],
-        "g needs 130.5 CPU cores in one rack, largest has 128 (r1)",
-    ),
-    "memory, where rounding would hide it": (
-        TWO_RACKS,
-        [Group("g", (pods(1, memory=512 * GIB + 1),), required=HOST)],
-        "a pod of g needs 512.1 GiB of memory, and no node that it may use has more than 512 GiB (a)",
-    ),
-    "another resource": (
-        TWO_RACKS,
-        [Group("g", (Pods("p", 1, (("rdma/ib", 1),)),), required=RACK)],
-        "a pod of g needs 1 rdma/ib, and no node that it may use has any",
-    ),
-    "no level": (TWO_RACKS, [Group("g", (pods(4, gpu=8),))], "g needs 32 GPUs, the nodes it may use have 24"),
-    "whole pods": (
-        TWO_RACKS,
-        [Group("g", (pods(3, gpu=5),), required=RACK)],
-        "g needs room for 3 pods with 5 GPUs in one rack, largest has room for 2 (r1)",
-    ),
-    "whole pods of several resources": (
-        (node("a", "r1", gpu=1), node("b", "r1", cpu=1000)),
-        [Group("g", (pods(1, gpu=2, cpu=2000),), required=RACK)],
-        "g needs room for 1 pod with 2 GPUs and 2 CPU cores in one rack, largest has room for none",
-    ),
-    "copies": (
-        TWO_RACKS,
-        [Group("g", (pods(1, gpu=4, memory=GIB),), required=HOST, copies=7)],
-        "7 copies of g need one host each with 4 GPUs; there is room for 6",
-    ),
-    "copies of a part, counted once": (
-        TWO_RACKS,
-        [Group("all", (pods(1, cpu=1000),), (Group("g", (pods(1, gpu=5),), required=HOST, copies=4),))],
-        "4 copies of g need one host each with 5 GPUs; there is room for 3",
-    ),
-    "copies apart": (
-        TWO_RACKS,
-        [Group("g", (pods(1, gpu=1),), required=RACK, copies=3, anti_affinity="alone")],
-        "3 copies of g need one rack each to themselves; there are 2",
-    ),
-    "parts in one domain": (
-        TWO_RACKS,
-        [Group("all", groups=(Group("slice of g", (pods(1, gpu=5),), required=HOST, copies=3),), required=RACK)],
-        "all needs room for 3 slices of g, one host each, in one rack, largest has room for 2 (r1)",
-    ),
-    "in each rack something else": (
-        (node("a", "r1", gpu=1), node("b", "r2", cpu=1000), node("c", "r3", cpu=1000)),
-        [Group("g", (pods(1, gpu=2, cpu=2000),), required=RACK)],
-        "g needs 2 GPUs and 2 CPU cores in one rack: 2 have too little CPU, 1 has too few GPUs",
-    ),
-    "all of them together": (
-        TWO_RACKS,
-        [Group("g", (pods(2, gpu=8),), required=RACK), Group("h", (pods(1, gpu=8),), required=RACK, copies=2)],
-        "all of it needs 32 GPUs, the nodes it may use have 24",
-    ),
-    "pieces": (
-        (node("a", "r1", gpu=7), node("b", "r1", gpu=6)),
-        [Group("g", (pods(1, gpu=5), Pods("q", 2, ((GPU, 4),))), required=RACK)],
-        "there is enough of everything for g in one rack, but not where all of its pods fit at once",
-    ),
-    "nodes that a selector leaves": (
-        tuple(replace(one, free={**one.free, "pods": 2}, total={**one.total, "pods": 2}) for one in TWO_RACKS),
-        [Group("g", (Pods("p", 3, (), NodeFilter(selector=((HOST.key, "a"),))), pods(1, gpu=1)), required=RACK)],
-        "g needs room for 3 pods in one rack, largest has room for 2 (r1)",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", SENTENCES)
-def test_the_resource_that_binds_is_named(name: str) -> None:
-    nodes, groups, expected = SENTENCES[name]
-    verdict = judge(groups, LEVELS, nodes)
-    assert answer(verdict) == f"cannot fit: {expected}"
-    assert not contradiction(expected)
+@each_row("placement/sentences.yaml", Sentence, ids=lambda row: row.case)
+def test_the_resource_that_binds_is_named(row: Sentence) -> None:
+    verdict = judge(row.groups, LEVELS, row.nodes)
+    assert answer(verdict) == f"cannot fit: {row.answer}"
+    assert not contradiction(row.answer)
 
 
 @each_case("tables/placement.yaml")
