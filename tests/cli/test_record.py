@@ -399,7 +399,7 @@ def test_a_recording_that_cannot_be_replayed_is_refused_by_field(
 ) -> None:
     file = recorded(load_profile("t4-1"), tmp_path)[1]
     text = file.read_text()
-    changed = text[:change] if isinstance(change, int) else text.replace(*change, 1)
+    changed = text[:change] if isinstance(change, int) else text.replace(change[0], change[1], 1)
     assert changed != text
     file.write_text(changed)
     error = discover_command(f"--profile {file}", code=1).err.splitlines()[-1]
