@@ -33,6 +33,7 @@ from tests.support.publishing import (
     node_labels,
     spec_levels,
 )
+from tests.support.tables import each_case
 from toposcope.controller.loop import Controller
 from toposcope.controller.publishers.immutable_topology import ImmutableTopologyPublisher
 from toposcope.controller.publishers.write_backoff import WriteBackoff
@@ -149,13 +150,7 @@ def test_pauses_differ_by_up_to_a_tenth(time: Time) -> None:
     assert pauses != [5, 10, 20, 40, 60]
 
 
-@pytest.mark.parametrize(
-    ("prepare", "attempts"),
-    [
-        pytest.param("deny a deletion", [0, 30, 90, 210], id="retract"),
-        pytest.param("deny a dry run", [0, 30, 90, 210], id="levels-that-are-refused"),
-    ],
-)
+@each_case("tables/controller.yaml")
 def test_each_step_of_a_replacement_backs_off(
     api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time, prepare: str, attempts: list[float]
 ) -> None:

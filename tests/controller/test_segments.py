@@ -3,9 +3,9 @@
 from typing import Any
 
 import msgspec
-import pytest
 
 from tests.support.cluster import BLOCK, RACK, ZONE, History, gpu_node
+from tests.support.tables import each_case
 from toposcope.api.controller_config import read_config
 from toposcope.api.label_keys import GPUS, HOSTNAME, NVLINK_DOMAIN
 from toposcope.controller.status_size import MOST_BYTES
@@ -147,26 +147,7 @@ def test_a_single_node_does_not_change_the_name_of_a_segment_of_several() -> Non
 NODES = {"both": h100() + gb200(), "more": h100() + gb200(5), "h100": h100(), "relabelled": relabelled(), "none": []}
 
 
-@pytest.mark.parametrize(
-    ("policy", "steps"),
-    [
-        pytest.param("Remove", "restart, both 1 rack=4 leaf=2", id="names-outlive-a-restart"),
-        pytest.param(
-            "Remove",
-            "relabelled 1 rack=6 leaf=0, relabelled 599 rack=6 leaf=0, relabelled 2 rack=6",
-            id="nodes-with-other-levels-end-it-after-the-grace-period",
-        ),
-        pytest.param(
-            "Remove",
-            "relabelled 0 rack=6 leaf=0, relabelled 599 rack=6 leaf=0, restart, "
-            "relabelled 600 rack=6 leaf=0, relabelled 601 rack=6",
-            id="a-restart-does-not-end-it-earlier",
-        ),
-        pytest.param("Remove", "h100 6000 rack=4 leaf=0, " * 5 + "more 1 rack=4 leaf=5", id="scaled-to-zero-it-stays"),
-        pytest.param("Remove", "none 6000 rack=0 leaf=0, both 1 rack=4 leaf=2", id="no-nodes-are-no-evidence"),
-        pytest.param("Retain", ", ".join(["relabelled 6000 rack=6 leaf=0"] * 3), id="retain-keeps-it"),
-    ],
-)
+@each_case("tables/controller.yaml")
 def test_segments_over_time(policy: str, steps: str) -> None:
     """From two segments on: nodes, seconds later, and the nodes of each segment then."""
     history = two_segments(segments="Auto", removalPolicy=policy)

@@ -12,6 +12,7 @@ import yaml
 from tests.explain.waiting import binding, cluster_topology, kai_topology
 from tests.support.paths import ROOT
 from tests.support.saved import demo_nodes, pod, saved
+from tests.support.tables import named_objects
 from toposcope.explain.context import build_context
 from toposcope.explain.diagnosis import diagnose
 from toposcope.explain.object_store import ObjectStore, ref_of
@@ -34,31 +35,6 @@ KEY_OF = {
 }
 INNER = ("block", "rack", "nvlink-domain")
 SERVED = [*(kind.name for kind in PUBLISHED), *(kind.name for kind in queues.READ)]
-EXCLUSIVE = {
-    "lws": f"""
-apiVersion: leaderworkerset.x-k8s.io/v1
-kind: LeaderWorkerSet
-metadata: {{name: w, namespace: ml, annotations: {{leaderworkerset.sigs.k8s.io/exclusive-topology: {RACK}}}}}
-spec:
-  replicas: 1
-  leaderWorkerTemplate:
-    size: 2
-    workerTemplate: {{spec: {{containers: [{{name: m, resources: {{limits: {{nvidia.com/gpu: 8}}}}}}]}}}}
-""",
-    "jobset": f"""
-apiVersion: jobset.x-k8s.io/v1alpha2
-kind: JobSet
-metadata: {{name: w, namespace: ml, annotations: {{alpha.jobset.sigs.k8s.io/exclusive-topology: {RACK}}}}}
-spec:
-  replicatedJobs:
-  - name: w
-    template:
-      spec:
-        parallelism: 2
-        template:
-          spec: {{restartPolicy: Never, containers: [{{name: m, resources: {{limits: {{nvidia.com/gpu: 8}}}}}}]}}
-""",
-}
 assert set(KEY_OF) <= set(KEYS)
 
 
@@ -134,7 +110,10 @@ POD_GROUP = {
 
 
 def workload(system: str) -> dict[str, Any]:
-    text = EXCLUSIVE.get(system) or (ROOT / "docs" / "examples" / f"{system}.yaml").read_text(encoding="utf-8")
+    exclusive = named_objects("exclusive.yaml")
+    if system in exclusive:
+        return exclusive[system]
+    text = (ROOT / "docs" / "examples" / f"{system}.yaml").read_text(encoding="utf-8")
     document: dict[str, Any] = next(yaml.safe_load_all(text))
     if system == "kueue":
         document["metadata"].setdefault("labels", {})["kueue.x-k8s.io/queue-name"] = "gpus"

@@ -10,6 +10,7 @@ import pytest
 from tests.explain.causes import CAUSES
 from tests.explain.waiting import RACK, Object
 from tests.support.saved import saved
+from tests.support.tables import named_objects
 from toposcope.cli.main import main
 from toposcope.integrations.kueue.admission import AssignedDomain, assigned_domains
 
@@ -17,26 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HOST = "kubernetes.io/hostname"
-OLD = {
-    "levels": ["rack", HOST],
-    "domains": [{"values": ["r1", "n1"], "count": 2}, {"values": ["r1", "n2"], "count": 1}],
-}
-NEW = {
-    "levels": ["rack", HOST],
-    "slices": [
-        {
-            "domainCount": 2,
-            "valuesPerLevel": [{"universal": "r1"}, {"individual": {"prefix": "n", "roots": ["1", "2"]}}],
-            "podCounts": {"individual": [2, 1]},
-        },
-        {
-            "domainCount": 1,
-            "valuesPerLevel": [{"universal": "r2"}, {"individual": {"suffix": ".local", "roots": ["n3"]}}],
-            "podCounts": {"universal": 4},
-        },
-        {"domainCount": 1, "valuesPerLevel": [{"universal": "r3"}, {"universal": "n4"}], "podCounts": {"universal": 1}},
-    ],
-}
+ASSIGNED = named_objects("assigned_nodes.yaml")
+OLD, NEW = ASSIGNED["old"], ASSIGNED["new"]
 
 
 def admitted(assignment: Object, name: str = "main") -> Object:

@@ -14,50 +14,36 @@ from tests.support.cluster import BLOCK, RACK, ZONE
 from tests.support.controller import full_controller, make_node
 from tests.support.publishing import Time, install
 from tests.support.saved import cluster_topology, demo_nodes, saved
+from tests.support.tables import each_case
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import GPU_PRODUCT, HOSTNAME, NVLINK_DOMAIN
 from toposcope.cli.main import main
 from toposcope.kube.client import ApiClient
 from toposcope.simulator.manifests import cluster_topology_crd, kai_topology_crd
 
-WRITTEN = [
-    ("grove-clustertopologybindings-alpha9", ("grove", "binding"), "clustertopologybindings"),
-    ("grove-clustertopologybindings-alpha10", ("grove", "binding"), "clustertopologybindings"),
-    ("grove-clustertopologies-alpha4", ("grove", "clustertopology"), "clustertopologies"),
-    ("kai-topologies-v0.12", ("kai", "plain"), "topologies"),
-    ("kai-topologies-v0.14", ("kai", "plain"), "topologies"),
-    ("kai-topologies-v0.17", ("kai", "plain"), "topologies"),
-    ("kai-topologies-v0.17", ("kai", "aliases"), "topologies"),
-    ("kueue-topologies-v0.9", ("kueue", "v1alpha1"), "topologies"),
-    ("kueue-topologies-v0.13", ("kueue", "v1alpha1"), "topologies"),
-    ("kueue-topologies-v0.14", ("kueue", "v1beta1"), "topologies"),
-    ("kueue-topologies-v0.19", ("kueue", "v1beta1"), "topologies"),
-    ("kueue-topologies-v0.19", ("kueue", "v1beta2"), "topologies"),
-    ("kueue-topologies-main", ("kueue", "v1beta2"), "topologies"),
-]
 
-
-@pytest.mark.parametrize(("crd", "form", "plural"), WRITTEN, ids="-".join)
+@each_case("tables/integrations-export.yaml")
 def test_what_is_exported_is_taken_and_read_back(
     api: ApiUnderTest,
     tmp_path_factory: pytest.TempPathFactory,
     capsys: pytest.CaptureFixture[str],
     crd: str,
-    form: tuple[str, str],
+    system: str,
+    variant: str,
     plural: str,
 ) -> None:
     install(api, crd)
     files = tmp_path_factory.mktemp("files")
-    older = form == ("grove", "clustertopology")
+    older = variant == "clustertopology"
     for number, levels in enumerate([_demo_levels(), *([] if older else map(_random_levels, range(8)))]):
         source = files / "source.json"
         source.write_text(json.dumps(cluster_topology(levels=levels)))
         name = f"t-{number}"
-        given = ["--convert", str(source), "--format", form[0], "--variant", form[1], "--name", name]
+        given = ["--convert", str(source), "--format", system, "--variant", variant, "--name", name]
         given += ["--without", "nvlink-domain"] if older else []
         code = main(["export", *given])
         written = capsys.readouterr()
-        if form[1] == "v1alpha1" and len(levels) > 8:
+        if variant == "v1alpha1" and len(levels) > 8:
             assert code == 1, "too many levels for it"
             continue
         assert code == 0, written.err
