@@ -3,7 +3,8 @@
 import re
 from typing import Any
 
-from tests.support.api import ALL, CRDS, KEPT, METADATA_LIST, NODES, ApiUnderTest
+from tests.support.api import ALL, CRDS, KEPT, NODES, ApiUnderTest
+from toposcope.kube.client import METADATA_LIST
 
 _STARTING_NAMESPACES = {"default", "kube-node-lease", "kube-public", "kube-system"}
 # What tests make outside of namespaces of their own, besides CRDs: where it is stored, and its collection.
