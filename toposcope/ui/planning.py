@@ -84,7 +84,8 @@ def _overview(plan: Plan) -> protocol.Planning:
             **{view.value: count for view, count in row.fitting.items()},
             unusable=round(row.fragmented, 3),
         )
-        for row in plan.slots
+        for row, narrower in zip(plan.slots, [*plan.slots[1:], None], strict=True)
+        if narrower is None or (row.gpus, row.fitting) != (narrower.gpus, narrower.fitting)
     ]
     gangs = [_row(score) for score in plan.scores if score.value < 1][:_GANGS]
     return protocol.Planning(plan.per_pod, rows, gangs, len(plan.scores))

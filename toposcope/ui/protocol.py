@@ -412,7 +412,7 @@ class Planning(_Struct):
     per_pod: int
     """GPUs of a pod of these gangs, as many as most nodes have."""
     slots: list[SlotRow]
-    """The smallest and the broadest first."""
+    """The smallest and the broadest first; without levels that have the same figures as the next narrower one."""
     gangs: list[GangRow]
     """The worst first, at most 100."""
     scored: int

@@ -10,9 +10,11 @@ export interface Place {
   readonly lens: LensKey;
   /** The category of the lens that alone keeps its colour. */
   readonly only: string | null;
+  /** A gang that is shown on the map: `KIND/NAMESPACE/NAME`. */
+  readonly gang: string | null;
 }
 
-export const START: Place = { view: null, path: [], node: null, lens: "health", only: null };
+export const START: Place = { view: null, path: [], node: null, lens: "health", only: null, gang: null };
 
 export function read(hash: string): Place {
   const parameters = new URLSearchParams(hash.replace(/^#/, ""));
@@ -24,6 +26,7 @@ export function read(hash: string): Place {
     node: parameters.get("node") || null,
     lens: isLens(lens) ? lens : "health",
     only: parameters.get("only"),
+    gang: parameters.get("gang") || null,
   };
 }
 
@@ -34,6 +37,7 @@ export function written(place: Place): string {
   if (place.node !== null) parts.set("node", place.node);
   if (place.lens !== "health") parts.set("by", place.lens);
   if (place.only !== null) parts.set("only", place.only);
+  if (place.gang !== null) parts.set("gang", place.gang);
   const text = parts.toString().replaceAll("%2F", "/");
   return text && `#${text}`;
 }

@@ -1,7 +1,8 @@
 // The page as a whole: its state, and which part shows what.
-import { useCallback, useMemo, useState } from "preact/hooks";
+import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 import { Crumbs } from "./map/crumbs.tsx";
 import { Legend } from "./map/legend.tsx";
+import { many } from "./map/text.ts";
 import { MapView } from "./map/view.tsx";
 import { type Cluster, viewOf } from "./model/cluster.ts";
 import { type Domain, domainAt, forestOf, pathOf } from "./model/domains.ts";
@@ -10,14 +11,15 @@ import { NodePage } from "./node/page.tsx";
 import { Changes } from "./panel/changes.tsx";
 import { CheckPanel } from "./panel/check.tsx";
 import { Overview } from "./panel/overview.tsx";
+import { PlanPanel } from "./panel/plan.tsx";
 import { Tabs } from "./panel/tabs.tsx";
 import { Conditions, Staleness } from "./parts/banners.tsx";
 import { Header } from "./parts/header.tsx";
 import { Next } from "./parts/next.tsx";
 import { useTheme } from "./parts/theme.tsx";
-import { type Check, type CheckAnswer, VERSION, type View } from "./protocol.ts";
+import { type Check, type CheckAnswer, type GangPlace, VERSION, type View } from "./protocol.ts";
 import { type Match, matching } from "./search.ts";
-import type { Source } from "./source.ts";
+import { messageOf, type Source } from "./source.ts";
 import { useCluster, useNow, usePlace, type Watched } from "./state.ts";
 
 export function App({ source }: { source: Source }) {
@@ -34,6 +36,30 @@ function useZoom(go: (change: { path: string[]; node: null }) => void): (domain:
   return useCallback((domain: Domain) => go({ path: pathOf(domain), node: null }), [go]);
 }
 
+/** Where a gang is and could be, and that in words. */
+function useGang(source: Source, view: string, gang: string | null): { place: GangPlace | null; told: string } {
+  const [state, setState] = useState<{ of: string; place: GangPlace | null; told: string } | null>(null);
+  const of = `${view} ${gang}`;
+  useEffect(() => {
+    if (gang === null) return;
+    let here = true;
+    source.gang(view, gang).then(
+      (place) => {
+        const better = place.better.map((path) => path.join(" › ")).join(", ");
+        const words = better
+          ? `Bright: its ${many(place.nodes.length, "node")}. Outlined: where it would fit better, ${place.level} ${better}.`
+          : `Bright: its ${many(place.nodes.length, "node")}. There is no better place for it now.`;
+        if (here) setState({ of, place, told: words });
+      },
+      (refusal: unknown) => here && setState({ of, place: null, told: messageOf(refusal) }),
+    );
+    return () => {
+      here = false;
+    };
+  }, [source, view, gang, of]);
+  return gang !== null && state?.of === of ? state : { place: null, told: "" };
+}
+
 function Waiting({ error }: { error: string }) {
   return (
     <main class="waiting">
@@ -48,7 +74,7 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
   const [theme, toggleTheme] = useTheme();
   const now = useNow();
   const [query, setQuery] = useState("");
-  const [tab, setTab] = useState("overview");
+  const [tab, setTab] = useState(place.gang === null ? "overview" : "plan");
   const [answer, setAnswer] = useState<CheckAnswer | null>(null);
   const [marked, setMarked] = useState<Check | null>(null);
   const { table } = cluster;
@@ -70,12 +96,17 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
     }
     return counts;
   }, [forest, lens]);
+  const { place: gang, told } = useGang(source, view.id, place.gang);
   const highlighted = useMemo(() => {
-    const named = matching(query, table, forest);
+    const members = new Set(gang?.nodes);
+    const found = matching(query, table, forest);
+    const named = gang
+      ? Uint8Array.from(table.names, (name, at) => Number(members.has(name) && (!found || found[at] === 1)))
+      : found;
     const only = lens.categories.findIndex((category) => category.key === place.only);
     if (only < 0) return named;
     return Uint8Array.from(lens.of, (category, node) => Number(category === only && (!named || named[node] === 1)));
-  }, [query, table, forest, lens, place.only]);
+  }, [query, table, forest, lens, place.only, gang]);
   const highlightedCounts = useMemo(
     () => (highlighted ? tally(lens, forest, highlighted) : null),
     [lens, forest, highlighted],
@@ -86,13 +117,13 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
   );
   const fits = useMemo(() => {
     const domains = new Set<Domain>();
-    if (marked?.view !== view.id) return domains;
-    for (const fit of marked.fits) {
-      const { domain, whole } = domainAt(forest, fit.path);
+    const paths = gang ? gang.better : marked?.view === view.id ? marked.fits.map((fit) => fit.path) : [];
+    for (const path of paths) {
+      const { domain, whole } = domainAt(forest, path);
       if (whole && domain.parent) domains.add(domain);
     }
     return domains;
-  }, [marked, forest, view.id]);
+  }, [marked, gang, forest, view.id]);
 
   const zoom = useZoom(go);
   const openName = useCallback(
@@ -119,6 +150,7 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
     { key: "overview", label: "Overview" },
     { key: "changes", label: "Changes", badge: cluster.changes.filter((change) => change.bad).length },
     { key: "check", label: "Check" },
+    { key: "plan", label: "Plan" },
   ];
   return (
     <>
@@ -130,7 +162,7 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
         heardAt={watched.heardAt}
         theme={theme}
         toggleTheme={toggleTheme}
-        setView={(id) => go({ view: id, path: [], node: null, only: null })}
+        setView={(id) => go({ view: id, path: [], node: null, only: null, gang: null })}
         home={() => go({ path: [], node: null })}
         search={{ source, table, forest, query, setQuery, choose }}
       />
@@ -209,6 +241,17 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
               setAnswer={setAnswer}
               mark={setMarked}
               go={(check, path) => go({ path, node: null, ...(check.view === null ? {} : { view: check.view }) })}
+            />
+          )}
+          {tab === "plan" && (
+            <PlanPanel
+              source={source}
+              view={view.id}
+              path={pathOf(focus)}
+              node={place.node}
+              gang={place.gang}
+              told={told}
+              show={(name) => go({ gang: name, ...(name === null ? {} : { path: [], node: null }) })}
             />
           )}
         </Tabs>

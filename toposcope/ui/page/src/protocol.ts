@@ -214,6 +214,46 @@ export interface CheckAnswer {
   warnings: string[];
 }
 
+export interface SlotRow {
+  gpus: number;
+  domain: string;
+  now: number;
+  ended: number;
+  empty: number;
+  /** From 0 to 1. */
+  unusable: number;
+}
+
+export interface GangRow {
+  kind: string;
+  /** `NAMESPACE/NAME`. */
+  name: string;
+  gpus: number;
+  score: number;
+  better: boolean;
+  spans: string;
+}
+
+export interface Planning {
+  perPod: number;
+  slots: SlotRow[];
+  gangs: GangRow[];
+  scored: number;
+}
+
+export interface GangPlace {
+  nodes: string[];
+  /** Empty: it would not be better placed anew. */
+  level: string;
+  better: string[][];
+}
+
+export interface Drained {
+  nodes: number;
+  gangs: { text: string; worse: boolean }[];
+  slots: { gpus: number; domain: string; before: number; after: number }[];
+}
+
 export interface Export {
   version: number;
   snapshot: Snapshot;

@@ -1,6 +1,17 @@
 // Where the page's data comes from: a server that keeps sending, or the file that the page itself was saved into.
 
-import type { CheckAnswer, Delta, Export, NodeDetail, SearchAnswer, Snapshot, Status } from "./protocol.ts";
+import type {
+  CheckAnswer,
+  Delta,
+  Drained,
+  Export,
+  GangPlace,
+  NodeDetail,
+  Planning,
+  SearchAnswer,
+  Snapshot,
+  Status,
+} from "./protocol.ts";
 import { gpuMatch, gpusIn, type Match } from "./search.ts";
 
 /** A failed request, with the server's message. */
@@ -23,6 +34,10 @@ export interface Source {
   node(name: string, signal: AbortSignal): Promise<NodeDetail>;
   gpus(text: string, signal: AbortSignal): Promise<Match[]>;
   check(workload: string): Promise<CheckAnswer>;
+  planning(view: string): Promise<Planning>;
+  /** `gang` is `KIND/NAMESPACE/NAME`. */
+  gang(view: string, gang: string): Promise<GangPlace>;
+  drain(view: string, path: readonly string[], node: string | null): Promise<Drained>;
 }
 
 /** Longest pause in milliseconds of a server that sends something every ten seconds. */
@@ -94,6 +109,20 @@ export class Server implements Source {
     const headers = { "Content-Type": "application/json" };
     return ask<CheckAnswer>("api/check", { method: "POST", headers, body: JSON.stringify({ workload }) });
   }
+
+  planning(view: string): Promise<Planning> {
+    return ask<Planning>(`api/planning?${new URLSearchParams({ view })}`);
+  }
+
+  gang(view: string, gang: string): Promise<GangPlace> {
+    const [kind = "", ...name] = gang.split("/");
+    return ask<GangPlace>(`api/gang?${new URLSearchParams({ view, kind, name: name.join("/") })}`);
+  }
+
+  drain(view: string, path: readonly string[], node: string | null): Promise<Drained> {
+    const where = node === null ? { in: path.map(encodeURIComponent).join("/") } : { node };
+    return ask<Drained>(`api/drain?${new URLSearchParams({ view, ...where } as Record<string, string>)}`);
+  }
 }
 
 export class SavedFile implements Source {
@@ -126,6 +155,18 @@ export class SavedFile implements Source {
 
   async check(): Promise<CheckAnswer> {
     throw new RequestError("A saved file cannot check workloads.");
+  }
+
+  async planning(): Promise<Planning> {
+    throw new RequestError("A saved file cannot plan.");
+  }
+
+  async gang(): Promise<GangPlace> {
+    throw new RequestError("A saved file does not know which gangs run.");
+  }
+
+  async drain(): Promise<Drained> {
+    throw new RequestError("A saved file cannot plan.");
   }
 }
 
