@@ -46,7 +46,7 @@ test-all: $(VENV)/dev ## The same with those that take long: browsers, Prometheu
 	@$(MAKE) --no-print-directory ui || echo "The page could not be built; its tests in a browser are skipped."
 	$(BIN)/python -m pytest -n logical --dist worksteal $(ARGS)
 
-schedulers: $(VENV)/dev ## Hold `toposcope check` to a real kube-scheduler and Kueue (CASES=1000 SEED=7 for more than CI does)
+schedulers: $(VENV)/dev ## Hold `toposcope check` and `whatif` to a real kube-scheduler and Kueue (CASES=1000 SEED=7 for more than CI does)
 	CASES=$(CASES) SEED=$(SEED) TOPOSCOPE_REQUIRE_SCHEDULERS=1 $(BIN)/python -m pytest tests/schedulers $(ARGS)
 
 e2e: $(VENV)/dev ui ## Run agent, controller and page on real kubelets (Linux, root; says what else is missing)

@@ -39,6 +39,14 @@ def test_scores(demo: str, toposcope: Command) -> None:
     assert "zone 1, block 1, rack 2" in toposcope(f"score --from {demo} -o wide").out
 
 
+def test_pods_with_parts_of_gpus_are_named_as_not_counted(tmp_path: Path, toposcope: Command) -> None:
+    part = pod("part", "h200-1", 1)
+    part["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/mig-1g.18gb": "2"}}
+    saved = write_cluster(tmp_path / "cluster.json", *demo_nodes(), *job("apart", "h200-1", "h200-8"), part)
+    for command in ("score", "slots"):
+        assert "! not counted: 1 pod with parts of GPUs (MIG" in toposcope(f"{command} --from {saved}").out
+
+
 def test_slots(demo: str, toposcope: Command) -> None:
     assert toposcope(f"slots --from {demo}").out == page("slots.txt")
     (row, *_) = toposcope(f"slots --from {demo} --gpus 16 --gpus-per-pod 8 -o json").json["slots"]

@@ -19,7 +19,7 @@ _TAINTS: Final = (
 )
 _EFFECTS: Final = ("NoSchedule", "NoExecute")
 _GPU_TAINT: Final = {"key": GPU, "value": "present", "effect": "NoSchedule"}
-_GPU_TOLERATION: Final = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
+GPU_TOLERATION: Final = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
 KUEUE: Final = "kueue.x-k8s.io/v1beta2"
 
 
@@ -159,7 +159,7 @@ def _flavor(rng: random.Random) -> Object:
     labels = rng.choice(({GPU_NODES: "true"}, {GPU_NODES: "true"}, {"pool": "a"}, {"pool": "b", GPU_NODES: "true"}))
     flavor: Object = {"nodeLabels": labels, "topologyName": rng.choice(("cluster", "cluster", "cluster", "racks"))}
     if rng.random() < 0.5:
-        flavor["tolerations"] = [rng.choice((_GPU_TOLERATION, {"operator": "Exists"}))]
+        flavor["tolerations"] = [rng.choice((GPU_TOLERATION, {"operator": "Exists"}))]
     if rng.random() < 0.15:
         flavor["nodeTaints"] = [_TAINTS[0]]
     return flavor

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from tests.schedulers import build, programs
+from tests.schedulers import build, clusters, play, programs
 from tools.apiserver.build import BuildError
 
 if TYPE_CHECKING:
@@ -36,4 +36,15 @@ def kube_scheduler(folder: Path) -> Iterator[ApiUnderTest]:
     except BuildError as error:
         unavailable(error)
     with programs.api_server(folder) as api, programs.kube_scheduler(program, api, folder):
+        yield api
+
+
+@pytest.fixture
+def kueue(folder: Path) -> Iterator[ApiUnderTest]:
+    try:
+        installed = build.kueue()
+    except BuildError as error:
+        unavailable(error)
+    with programs.api_server(folder) as api, programs.kueue(installed, api, folder):
+        play.create(api, [*clusters.kueue_topologies(), clusters.limit_range()])
         yield api

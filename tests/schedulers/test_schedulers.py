@@ -12,11 +12,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
-from tests.schedulers import build, clusters, play, programs
-from tests.schedulers.conftest import unavailable
-from tools.apiserver.build import BuildError
+from tests.schedulers import clusters, play
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,19 +25,8 @@ EACH = 10
 """Workloads a cluster."""
 
 
-def _cases(default: int) -> int:
+def cases(default: int) -> int:
     return int(os.environ.get("CASES") or default)
-
-
-@pytest.fixture
-def kueue(folder: Path) -> Iterator[ApiUnderTest]:
-    try:
-        installed = build.kueue()
-    except BuildError as error:
-        unavailable(error)
-    with programs.api_server(folder) as api, programs.kueue(installed, api, folder):
-        play.create(api, [*clusters.kueue_topologies(), clusters.limit_range()])
-        yield api
 
 
 def _judge(comparisons: Iterator[play.Comparison]) -> None:
@@ -58,7 +43,7 @@ def _judge(comparisons: Iterator[play.Comparison]) -> None:
 
 def test_kube_scheduler(kube_scheduler: ApiUnderTest, folder: Path) -> None:
     def comparisons() -> Iterator[play.Comparison]:
-        for seed in range(SEED, SEED + -(-_cases(100) // EACH)):
+        for seed in range(SEED, SEED + -(-cases(100) // EACH)):
             rng = random.Random(seed)
             cluster = clusters.cluster(rng)
             workloads = [clusters.plain_job(rng, f"job-{seed}-{number}") for number in range(EACH)]
@@ -70,7 +55,7 @@ def test_kube_scheduler(kube_scheduler: ApiUnderTest, folder: Path) -> None:
 
 def test_kueue(kueue: ApiUnderTest, folder: Path) -> None:
     def comparisons() -> Iterator[play.Comparison]:
-        for seed in range(SEED, SEED + -(-_cases(200) // EACH)):
+        for seed in range(SEED, SEED + -(-cases(200) // EACH)):
             rng = random.Random(seed)
             cluster, queue = clusters.cluster(rng), f"q-{seed}"
             own = clusters.kueue_objects(rng, queue)

@@ -7,7 +7,7 @@ from typing import Any
 
 from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, add_source_arguments, on_screen
 from toposcope.cli.output import counted, first_few, show_document
-from toposcope.cli.planning import Plan, number, read, read_budgets
+from toposcope.cli.planning import Plan, number, read, read_budgets, working
 from toposcope.cli.slots import add_size_arguments
 from toposcope.cli.terminal import Screen, columns
 from toposcope.planning.budgets import Budgets
@@ -33,9 +33,10 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     per_pod = arguments.gpus_per_pod or gpus_per_pod(plan.capacity)
     sizes = arguments.gpus or sizes_of(plan.capacity, per_pod)
     depth = plan.capacity.levels.index(plan.level(arguments.level)) + 1 if arguments.level else 0
-    units = units_of(plan.snapshot, plan.capacity, plan.gangs, budgets, depth)
-    order = DrainOrder(plan.capacity, budgets, sizes, per_pod)
-    steps = list(islice(order.steps(units), arguments.steps))
+    with working("what each step costs"):
+        units = units_of(plan.snapshot, plan.capacity, plan.gangs, budgets, depth)
+        order = DrainOrder(plan.capacity, budgets, sizes, per_pod)
+        steps = list(islice(order.steps(units), arguments.steps))
     what = plan.level(arguments.level).domain if arguments.level else "node"
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, {"level": what, "steps": [document(plan, step) for step in steps]})

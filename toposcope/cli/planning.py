@@ -1,11 +1,15 @@
 """What the commands share that help to decide: the cluster as they read it."""
 
 import argparse
+import sys
+from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Final
 from urllib.parse import quote
 
 from toposcope.cli.command import CommandError, api_client, load_snapshot, no_nodes
+from toposcope.cli.output import counted
+from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import complain
 from toposcope.kube.errors import ApiError
 from toposcope.planning import plan
@@ -22,6 +26,11 @@ _DIGITS: Final = 8
 
 class Plan(plan.Plan):
     """A cluster as the flags of a command name its parts."""
+
+    def uncounted(self) -> Iterator[str]:
+        """What no figure is about, in one line."""
+        if self.parts:
+            yield f"! not counted: {counted(self.parts, 'pod')} with parts of GPUs (MIG devices, shared GPUs)"
 
     def level(self, name: str) -> Level:
         """The level of this name. Raises LevelNotFoundError."""
@@ -49,6 +58,13 @@ class Plan(plan.Plan):
     def only(self, name: str) -> tuple[Gang, ...]:
         """The gangs called `NAME` or `NAMESPACE/NAME`. Raises CommandError where there is none."""
         return named_gangs(self.gangs, name)
+
+
+def working(what: str) -> Progress:
+    """Shows progress while something is worked out that takes longer than a second."""
+    progress = Progress(sys.stderr, "counting")
+    progress(what, 0)
+    return progress
 
 
 def number(text: str) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, add_source_arguments, on_screen
 from toposcope.cli.output import counted, show_document
-from toposcope.cli.planning import Plan, read
+from toposcope.cli.planning import Plan, read, working
 from toposcope.cli.terminal import Screen, columns
 from toposcope.planning.score import Score, Spread, scores
 
@@ -38,8 +38,9 @@ def _share(text: str) -> float:
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the scores; 1 where one is below `--below`."""
     plan = read(arguments)
-    gangs = plan.only(arguments.workload) if arguments.workload else plan.gangs
-    made = scores(plan.capacity, gangs)
+    with working("scores"):
+        gangs = plan.only(arguments.workload) if arguments.workload else plan.gangs
+        made = scores(plan.capacity, gangs)
     shown = made if arguments.below is None else [score for score in made if score.value < arguments.below]
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, {"gangs": [document(score) for score in shown]})
@@ -91,6 +92,7 @@ def _page(screen: Screen, plan: Plan, made: Sequence[Score], shown: Sequence[Sco
     unscored = sum(len(gang.placed) > 1 for gang in plan.gangs) - len(made)
     if unscored and len(made) != 1:
         yield screen.paint(f"! {counted(unscored, 'gang')} not scored: a node of theirs lacks a level", "yellow")
+    yield from (screen.paint(line, "yellow") for line in plan.uncounted())
 
 
 def _less(spread: Spread) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from toposcope.cli.command import EXIT_OK, CommandError, add_source_arguments, on_screen
 from toposcope.cli.output import counted, first_few, show_document
-from toposcope.cli.planning import Plan, number, read
+from toposcope.cli.planning import Plan, number, read, working
 from toposcope.cli.terminal import Screen, columns
 from toposcope.planning.capacity import View
 from toposcope.planning.slots import Slots, gpus_per_pod, sizes_of, slots
@@ -43,9 +43,10 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     plan = read(arguments)
     if not plan.capacity.nodes:
         raise CommandError(f"no node carries every level ({plan.scope.path}); toposcope levels says what is missing")
-    per_pod = arguments.gpus_per_pod or gpus_per_pod(plan.capacity)
-    sizes = arguments.gpus or sizes_of(plan.capacity, per_pod)
-    table = list(slots(plan.capacity, sizes, per_pod))
+    with working("slots"):
+        per_pod = arguments.gpus_per_pod or gpus_per_pod(plan.capacity)
+        sizes = arguments.gpus or sizes_of(plan.capacity, per_pod)
+        table = list(slots(plan.capacity, sizes, per_pod))
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, document(plan, per_pod, table))
     else:
@@ -98,3 +99,4 @@ def _page(
         nodes = counted(len(capacity.left_out), "node")
         lack = plural(len(capacity.left_out), "lacks", "lack")
         yield screen.paint(f"! left out: {nodes} that {lack} a level: {first_few(capacity.left_out)}", "yellow")
+    yield from (screen.paint(line, "yellow") for line in plan.uncounted())

@@ -6,7 +6,7 @@ from typing import Any
 
 from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, CommandError, add_source_arguments, on_screen
 from toposcope.cli.output import counted, show_document
-from toposcope.cli.planning import Plan, number, pair, read, read_budgets
+from toposcope.cli.planning import Plan, number, pair, read, read_budgets, working
 from toposcope.cli.slots import add_size_arguments
 from toposcope.cli.terminal import Screen, columns
 from toposcope.planning.budgets import Budgets
@@ -65,9 +65,11 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     per_pod = arguments.gpus_per_pod or gpus_per_pod(plan.capacity)
     if arguments.free:
         return _free(screen, arguments, plan, per_pod, read_budgets(arguments, plan, budgets))
-    result = whatif(plan.snapshot, arguments.topology, plan.capacity, plan.gangs, _changes(arguments, plan))
-    sizes = arguments.gpus or sizes_of(plan.capacity, per_pod)
-    table = _changed(result, sizes, per_pod)
+    changes = _changes(arguments, plan)
+    with working("what changes"):
+        result = whatif(plan.snapshot, arguments.topology, plan.capacity, plan.gangs, changes)
+        sizes = arguments.gpus or sizes_of(plan.capacity, per_pod)
+        table = _changed(result, sizes, per_pod)
     if arguments.output == "table":
         screen.show(_page(screen, result, table))
     else:
@@ -186,14 +188,15 @@ def _free(screen: Screen, arguments: argparse.Namespace, plan: Plan, per_pod: in
     level = plan.level(arguments.level) if arguments.level else _level_for(plan, arguments.free, per_pod)
     depth = capacity.levels.index(level) + 1
     best: tuple[Freeing, tuple[Rehomed, ...]] | None = None
-    found = freeings(capacity, plan.snapshot.pods or (), arguments.free, per_pod, depth, movable)
-    for _, one in zip(range(_MOST_TRIED), found, strict=False):
-        rehomed = vacated(plan.snapshot, arguments.topology, plan.capacity, one, arguments.free, per_pod)
-        waiting = any(gang.outcome is Outcome.WAITS for gang in rehomed)
-        if best is None or not waiting:
-            best = one, rehomed
-        if not waiting:
-            break
+    with working("domains to free"):
+        found = freeings(capacity, plan.snapshot.pods or (), arguments.free, per_pod, depth, movable)
+        for _, one in zip(range(_MOST_TRIED), found, strict=False):
+            rehomed = vacated(plan.snapshot, arguments.topology, plan.capacity, one, arguments.free, per_pod)
+            waiting = any(gang.outcome is Outcome.WAITS for gang in rehomed)
+            if best is None or not waiting:
+                best = one, rehomed
+            if not waiting:
+                break
     if best is None:
         raise CommandError(
             f"no {level.domain} can be freed for {arguments.free} GPUs: none is large enough, or pods that a "

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from toposcope.kube.pod_resources import is_gpu_part
 from toposcope.planning.capacity import Capacity
 from toposcope.planning.gangs import Gang, gangs_of
 from toposcope.planning.score import Score, scores
@@ -23,6 +24,11 @@ class Plan:
     def gangs(self) -> tuple[Gang, ...]:
         """All gangs with GPUs."""
         return gangs_of(self.snapshot)
+
+    @cached_property
+    def parts(self) -> int:
+        """Pods that hold parts of GPUs (MIG devices, shared GPUs): none of the figures is about them."""
+        return sum(any(map(is_gpu_part, pod.requests)) for pod in self.snapshot.pods or ())
 
     @cached_property
     def capacity(self) -> Capacity:
