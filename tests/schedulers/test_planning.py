@@ -24,15 +24,11 @@ if TYPE_CHECKING:
 
 def _cluster(rng: random.Random) -> clusters.Cluster:
     """Of nodes that carry every label: those that lack one are no part of a plan."""
-    keys = {*clusters.LEVELS, "gpu.topology/gpus"}
-    drawn = clusters.cluster(rng)
-    whole = [
-        one
-        for one in drawn.nodes
-        if keys <= one["metadata"]["labels"].keys() and "no-topology" not in one["metadata"]["labels"].values()
-    ]
-    names = {one["metadata"]["name"] for one in whole}
-    return clusters.Cluster(whole, [pod for pod in drawn.pods if pod["spec"]["nodeName"] in names])
+    drawn, keys = clusters.cluster(rng), {*clusters.LEVELS, "gpu.topology/gpus"}
+    labels = {one["metadata"]["name"]: one["metadata"]["labels"] for one in drawn.nodes}
+    whole = {name for name, own in labels.items() if keys <= own.keys() and "no-topology" not in own.values()}
+    nodes = [one for one in drawn.nodes if one["metadata"]["name"] in whole]
+    return clusters.Cluster(nodes, [pod for pod in drawn.pods if pod["spec"]["nodeName"] in whole])
 
 
 def _foreseen(folder: Path, objects: Sequence[Any], drained: str, admit: Sequence[Any] = ()) -> WhatIf:
@@ -47,7 +43,7 @@ def _foreseen(folder: Path, objects: Sequence[Any], drained: str, admit: Sequenc
 def _cordoned(nodes: Sequence[clusters.Object], name: str) -> list[clusters.Object]:
     taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
     return [
-        {**one, "spec": {**one["spec"], "unschedulable": True, "taints": [*one["spec"]["taints"], taint]}}
+        {**one, "spec": {"unschedulable": True, "taints": [*one["spec"]["taints"], taint]}}
         if one["metadata"]["name"] == name
         else one
         for one in nodes
@@ -64,13 +60,14 @@ def test_kube_scheduler_places_what_a_drain_displaces_as_foreseen(kube_scheduler
         spec.pop("nodeSelector", None)
         drained = rng.choice([one["metadata"]["name"] for one in cluster.nodes])
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": f"gang-{seed}", "uid": "1", "controller": True}
+        metadata = {"namespace": "default", "ownerReferences": [owner]}
         lost = [
             {
                 "apiVersion": "v1",
                 "kind": "Pod",
-                "metadata": {"name": f"gang-{seed}-{number}", "namespace": "default", "ownerReferences": [owner]},
-                "spec": {**spec, "nodeName": drained},
                 "status": {"phase": "Running"},
+                "metadata": {**metadata, "name": f"{number}"},
+                "spec": {**spec, "nodeName": drained},
             }
             for number in range(job["spec"]["parallelism"])
         ]

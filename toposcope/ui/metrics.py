@@ -64,12 +64,9 @@ class PlanningMetrics:
     def _count_again(self) -> None:
         try:
             self.count()
-        except NoPlanError as error:
+        except Exception as error:
             self._text = b""
-            log.warning("no metrics of planning: %s", error)
-        except Exception:
-            self._text = b""
-            log.exception("metrics of planning cannot be counted")
+            log.warning("no metrics of planning: %s", error, exc_info=not isinstance(error, NoPlanError))
         finally:
             self._counting.release()
 
@@ -87,8 +84,8 @@ class PlanningMetrics:
     def of_the_count(self, seconds: float) -> Iterator[Family]:
         """When it was, and how long it took."""
         at = "When these metrics were counted, in Unix time."
-        yield family("gauge", f"{_PREFIX}last_run_timestamp_seconds", at, (), [((), self._now())])
-        yield family("gauge", f"{_PREFIX}run_duration_seconds", "How long that took.", (), [((), seconds)])
+        yield _gauge("last_run_timestamp_seconds", at, (), [((), self._now())])
+        yield _gauge("run_duration_seconds", "How long that took.", (), [((), seconds)])
 
     def families(self, plans: Mapping[str, Plan]) -> Iterator[Family]:
         """All but those about the counting itself."""
@@ -107,54 +104,31 @@ class PlanningMetrics:
             ("topology", "scheduler", "domain"),
             [(key, _buckets(values), sum(values)) for key, values in shares.items()],
         )
-        misplaced = [(topology, scheduler, score) for topology, scheduler, score in placed if score.misplaced]
+        misplaced = [one for one in placed if one[2].misplaced]
         counts = Counter({(topology, scheduler): 0 for topology, scheduler, _ in placed})
         counts.update((topology, scheduler) for topology, scheduler, _ in misplaced)
-        yield family(
-            "gauge",
-            f"{_PREFIX}misplaced_gangs",
-            "Running gangs that would span at most half the domains of some level if they were placed anew now.",
-            ("topology", "scheduler"),
-            counts.items(),
+        text = "Running gangs that would span at most half the domains of some level if they were placed anew now."
+        yield _gauge("misplaced_gangs", text, ("topology", "scheduler"), counts.items())
+        text = (
+            "Since when the gang is misplaced that is so for longest, as far as this server has seen it, in Unix time."
         )
-        yield family(
-            "gauge",
-            f"{_PREFIX}misplaced_since_timestamp_seconds",
-            "Since when the gang is misplaced that is so for longest, as far as this server has seen it, in Unix time.",
-            ("topology", "scheduler"),
-            self._oldest(misplaced),
-        )
-        yield family(
-            "gauge",
-            f"{_PREFIX}worst_gang_score",
-            "Score of each of the gangs that are placed worst.",
-            ("topology", "scheduler", "namespace", "kind", "gang"),
-            [
-                ((topology, scheduler, score.gang.namespace, score.gang.kind, score.gang.name), score.value)
-                for topology, scheduler, score in sorted(placed, key=lambda one: one[2].value)[: self._worst]
-            ],
-        )
-        rows = [(topology, row) for topology, plan in plans.items() for row in plan.slots]
-        yield family(
-            "gauge",
-            f"{_PREFIX}slots",
-            "Gangs of so many GPUs that fit into single domains of the level.",
-            ("topology", "domain", "gpus", "when"),
-            [
-                ((topology, row.level.domain, str(row.gpus), view.value), count)
-                for topology, row in rows
-                for view, count in row.fitting.items()
-            ],
-        )
-        yield family(
-            "gauge",
-            f"{_PREFIX}unusable_ratio",
-            "Share of the free GPUs that no gang of so many GPUs can use within domains of the level, from 0 to 1.",
-            ("topology", "domain", "gpus"),
-            [((topology, row.level.domain, str(row.gpus)), row.fragmented) for topology, row in rows],
-        )
+        since = self._oldest(misplaced)
+        yield _gauge("misplaced_since_timestamp_seconds", text, ("topology", "scheduler"), since)
+        worst = [
+            ((topology, scheduler, score.gang.namespace, score.gang.kind, score.gang.name), score.value)
+            for topology, scheduler, score in sorted(placed, key=lambda one: one[2].value)[: self._worst]
+        ]
+        labels = ("topology", "scheduler", "namespace", "kind", "gang")
+        yield _gauge("worst_gang_score", "Score of each of the gangs that are placed worst.", labels, worst)
+        rows = [((name, row.level.domain, str(row.gpus)), row) for name, plan in plans.items() for row in plan.slots]
+        fitting = [((*key, view.value), count) for key, row in rows for view, count in row.fitting.items()]
+        text = "Gangs of so many GPUs that fit into single domains of the level."
+        yield _gauge("slots", text, ("topology", "domain", "gpus", "when"), fitting)
+        text = "Share of the free GPUs that no gang of so many GPUs can use within domains of the level, from 0 to 1."
+        unusable = [(key, row.fragmented) for key, row in rows]
+        yield _gauge("unusable_ratio", text, ("topology", "domain", "gpus"), unusable)
 
-    def _oldest(self, misplaced: "list[tuple[str, str, Score]]") -> Samples:
+    def _oldest(self, misplaced: list[tuple[str, str, Score]]) -> Samples:
         now, before = self._now(), self._since
         self._since = {}
         oldest: dict[tuple[str, ...], float] = {}
@@ -163,6 +137,10 @@ class PlanningMetrics:
             since = self._since[key] = before.get(key, now)
             oldest[topology, scheduler] = min(since, oldest.get((topology, scheduler), since))
         return oldest.items()
+
+
+def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> Family:
+    return family("gauge", f"{_PREFIX}{name}", text, labels, samples)
 
 
 def _buckets(values: list[float]) -> list[tuple[float, int]]:

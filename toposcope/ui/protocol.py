@@ -382,12 +382,9 @@ class SlotRow(_Struct):
 
     gpus: int
     domain: str
-    """Of the level: `rack`."""
     now: int
     ended: int
-    """When running work has ended."""
     empty: int
-    """On an empty cluster with every node Ready and uncordoned."""
     unusable: float
     """The share of the free GPUs that no gang of this size can use, from 0 to 1."""
 
