@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import io
 import os
 import re
 import subprocess
@@ -15,6 +14,7 @@ from typing import TextIO
 import pytest
 
 from tests.cli.conftest import Command
+from tests.cli.test_terminal import Terminal
 from tests.support.api import NODES, ApiUnderTest
 from tests.support.cluster import BLOCK, RACK
 from tests.support.paths import ROOT
@@ -84,13 +84,6 @@ def test_a_pipe_that_nobody_reads(
         monkeypatch.setattr(sys, "stdout", pipe)
         assert main(words_of(question, folder)) == 141
     assert "Error" not in capsys.readouterr().err
-
-
-class Terminal(io.StringIO):
-    """80 columns wide, by COLUMNS."""
-
-    def isatty(self) -> bool:
-        return True
 
 
 def large() -> list[Object]:

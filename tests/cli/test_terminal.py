@@ -21,7 +21,7 @@ from tests.support.tables import each_case
 from toposcope.cli import COMMANDS, completion
 from toposcope.cli.main import main
 from toposcope.cli.progress import Progress
-from toposcope.cli.terminal import Screen, columns, complain, folded, shortened, wants_colour
+from toposcope.cli.terminal import Screen, columns, complain, fitted, shortened, wants_colour
 from toposcope.cli.tree import _fitted
 from toposcope.topology.text import escaped
 
@@ -66,7 +66,7 @@ def test_a_narrow_screen_goes_without_spare_columns_and_keeps_names_whole() -> N
     narrow = Screen(io.StringIO(), colour=False, width=20, height=None)
     rows = [["a-long-name", "x" * 9, "y" * 9]]
     assert list(columns(narrow, ["NAME", "X", "Y"], rows, spare=[1]))[1] == "a-long-name  yyyy…yyy"
-    assert list(folded(narrow, "! one two three four five", "")) == ["! one two three four", "  five"]
+    assert list(fitted("! one two three four five", 20)) == ["! one two three four", "  five"]
 
 
 def test_on_a_narrow_screen_the_tree_gives_up_names_before_what_they_have_in_common() -> None:

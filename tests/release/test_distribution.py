@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from hatch_build import PAGE
+from tests.support.helm import find
 from tests.support.paths import ROOT
 from tools.docgen.packages import address_chart, pack_plugin
 from toposcope import __version__
@@ -163,7 +164,7 @@ def test_kustomize_builds_the_documented_overlay_from_afar(tmp_path: Path) -> No
     kubectl, git = shutil.which("kubectl"), shutil.which("git")
     if not (kubectl and git):
         pytest.skip("kubectl and git are not on PATH")
-    far = tmp_path / "far"
+    far = tmp_path / "toposcope.git"
     shutil.copytree(ROOT / "manifests", far / "manifests", symlinks=True)
     name = ("-c", "user.name=a", "-c", "user.email=a@example.com")
     for words in (("init", "--quiet"), ("add", "."), ("commit", "--quiet", "-m", "all"), ("tag", f"v{__version__}")):
@@ -173,15 +174,39 @@ def test_kustomize_builds_the_documented_overlay_from_afar(tmp_path: Path) -> No
     (tmp_path / "kustomization.yaml").write_text(overlay)
     (crds,) = re.findall(r'-k "(https:[^"]+)"', page)
     crds = crds.replace("$OWNER", "OWNER").replace("$VERSION", __version__)
-    mirror = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"url.file://{far}.insteadOf"}
-    for address in ("https://github.com/OWNER/toposcope", "https://github.com/OWNER/toposcope.git"):
-        mirror |= {f"GIT_CONFIG_VALUE_{len(mirror) - 2}": address}
-    mirror |= {"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_1": mirror["GIT_CONFIG_KEY_0"]}
+    mirror = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"url.file://{tmp_path}/.insteadOf"}
+    mirror["GIT_CONFIG_VALUE_0"] = "https://github.com/OWNER/"
     found = list(yaml.safe_load_all(run(kubectl, "kustomize", tmp_path, **mirror)))
     (agent,) = (o for o in found if o["kind"] == "DaemonSet")
     assert agent["spec"]["template"]["spec"]["containers"][0]["image"] == f"ghcr.io/OWNER/toposcope:{__version__}"
     assert "NetworkPolicy" in {o["kind"] for o in found}
     assert yaml.safe_load(run(kubectl, "kustomize", crds, **mirror))["kind"] == "CustomResourceDefinition"
+
+
+@pytest.mark.thorough
+def test_image_and_chart_are_carried_to_where_there_is_no_network(tmp_path: Path) -> None:
+    """The commands of docs/get.md between registries of this machine."""
+    helm, crane = find("helm"), find("crane")
+    serve = [crane, "registry", "serve", "--address", "127.0.0.1:0"]
+    with subprocess.Popen(serve, stderr=subprocess.PIPE, text=True) as registry:
+        assert registry.stderr
+        try:
+            ours = f"127.0.0.1:{registry.stderr.readline().rpartition(' ')[2].strip()}/owner"
+            with tarfile.open(tmp_path / "layer.tar", "w") as layer:
+                layer.add(ROOT / "LICENSE", "LICENSE")
+            run(crane, "append", "-f", tmp_path / "layer.tar", "-t", f"{ours}/toposcope:{__version__}")
+            shutil.copytree(ROOT / "manifests" / "chart", tmp_path / "toposcope")
+            run(helm, "package", tmp_path / "toposcope", "--destination", tmp_path)
+            archive = f"toposcope-{__version__}.tgz"
+            run(helm, "push", tmp_path / archive, f"oci://{ours}/charts", "--plain-http")
+            (tmp_path / "away").mkdir()
+            pull = ("pull", f"oci://{ours}/charts/toposcope", "--version", __version__, "--plain-http")
+            run(helm, *pull, "--destination", tmp_path / "away")
+            run(crane, "copy", f"{ours}/toposcope:{__version__}", f"{ours}/mirror:{__version__}")
+            assert run(crane, "digest", f"{ours}/mirror:{__version__}").startswith("sha256:")
+        finally:
+            registry.terminate()
+    assert (tmp_path / "away" / archive).read_bytes() == (tmp_path / archive).read_bytes()
 
 
 @pytest.mark.thorough

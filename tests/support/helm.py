@@ -1,5 +1,6 @@
-"""Helm, of PATH or built once into the cache."""
+"""Helm and crane, of PATH or built once into the cache."""
 
+import functools
 import os
 import shutil
 from pathlib import Path
@@ -8,24 +9,29 @@ import pytest
 
 from tools.apiserver.build import BuildError, cache_root, made_once, run_go, usable_go
 
-_VERSION = "v3.18.6"
+_MODULES = {
+    "helm": "helm.sh/helm/v3/cmd/helm@v3.18.6",
+    "crane": "github.com/google/go-containerregistry/cmd/crane@v0.20.6",
+}
 
 
-def find_helm() -> str:
-    """The path of a helm; two minutes the first time. TOPOSCOPE_REQUIRE_HELM=1 turns its absence into a failure."""
-    path = shutil.which("helm")
+def find(name: str) -> str:
+    """The path of helm or crane; two minutes the first time. TOPOSCOPE_REQUIRE_HELM=1 turns absence into a failure."""
+    path = shutil.which(name)
     if path is not None:
         return path
+    folder = cache_root() / name / _MODULES[name].rpartition("@")[2]
+
+    def make(made: Path) -> None:
+        run_go([usable_go(), "install", "-trimpath", _MODULES[name]], GOBIN=str(made))
+
     try:
-        return str(
-            made_once(cache_root() / "helm" / _VERSION, lambda made: os.access(made / "helm", os.X_OK), _make) / "helm"
-        )
+        return str(made_once(folder, lambda made: os.access(made / name, os.X_OK), make) / name)
     except BuildError as error:
-        missing = f"no helm on PATH and it cannot be built: {error}"
+        missing = f"no {name} on PATH and it cannot be built: {error}"
         if os.environ.get("TOPOSCOPE_REQUIRE_HELM") == "1":
             pytest.fail(missing, pytrace=False)
         pytest.skip(missing)
 
 
-def _make(folder: Path) -> None:
-    run_go([usable_go(), "install", "-trimpath", f"helm.sh/helm/v3/cmd/helm@{_VERSION}"], GOBIN=str(folder))
+find_helm = functools.partial(find, "helm")

@@ -203,7 +203,7 @@ def load_snapshot(
             with api_client(arguments) as client:
                 wanted = Wanted(pods, published, node, keep, on_topologies)
                 if known := getattr(arguments, "known", None):
-                    snapshot = known.snapshot(client, published=published)
+                    snapshot = known(client, published=published)
                 else:
                     snapshot = load_live(client, client.server, datetime.now(UTC), wanted, progress)
                 catalogue = catalogue or of_cluster(client)

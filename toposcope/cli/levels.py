@@ -15,7 +15,7 @@ from toposcope.cli.command import (
     on_screen,
 )
 from toposcope.cli.output import counted, show_document, without_agent
-from toposcope.cli.terminal import Screen, columns, folded
+from toposcope.cli.terminal import Screen, columns
 from toposcope.snapshot.levels import LevelView, crossings_of, level_views
 from toposcope.snapshot.scope import Scope, select_scope
 
@@ -93,11 +93,11 @@ def _page(
             few = level.missing_nodes if wide else level.missing_nodes[:3]
             more = ", ..." if len(few) < level.missing else ""
             names = f": {', '.join(few)}{more}" if few else ""
-            yield from folded(screen, f"! {level.domain}: {level.problem}{names}", "yellow")
+            yield screen.paint(f"! {level.domain}: {level.problem}{names}", "yellow")
     for problem in problems:
-        yield from folded(screen, f"! {problem}", "yellow")
+        yield screen.paint(f"! {problem}", "yellow")
     for note in notes:
-        yield from folded(screen, f"note: {note}", "dim")
+        yield screen.paint(f"note: {note}", "dim")
 
 
 def _required(level: LevelView) -> str:

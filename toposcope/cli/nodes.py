@@ -19,7 +19,7 @@ from toposcope.cli.command import (
 )
 from toposcope.cli.output import IS_IT_RUNNING, show_document
 from toposcope.cli.planning import pair
-from toposcope.cli.terminal import Screen, columns, folded
+from toposcope.cli.terminal import Screen, columns
 from toposcope.kube.pod_resources import is_gpu, is_gpu_part
 from toposcope.snapshot.filters import (
     CONDITIONS,
@@ -176,4 +176,4 @@ def _table(
         elif scope.topology and not scope.topology.selects(node):
             remarks.append(f"ClusterTopology {scope.name} does not select it")
         for remark in remarks:
-            yield from folded(screen, f"! {node.name}: {remark}", "yellow")
+            yield screen.paint(f"! {node.name}: {remark}", "yellow")

@@ -6,7 +6,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TextIO
@@ -151,13 +150,6 @@ def shortened(text: str, width: int) -> str:
         return text[:width]
     front = width // 2
     return text[:front] + _ELLIPSIS + text[len(text) - (width - front - 1) :]
-
-
-def folded(screen: Screen, text: str, style: str, indent: str = "  ") -> Iterator[str]:
-    """The text in lines no longer than the screen is wide, later ones indented; words stay whole."""
-    width = max(screen.width or 0, 2 * _NARROWEST) if screen.width else 1 << 20
-    for line in textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False):
-        yield screen.paint(line, style)
 
 
 def columns(

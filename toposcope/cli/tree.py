@@ -23,7 +23,7 @@ from toposcope.cli.command import (
     run_command,
 )
 from toposcope.cli.output import counted, show_document, without_agent
-from toposcope.cli.terminal import Screen, complain, folded, screen, shortened
+from toposcope.cli.terminal import Screen, complain, screen, shortened
 from toposcope.snapshot.filters import FAULTS
 from toposcope.snapshot.live import ForbiddenError
 from toposcope.snapshot.model import Snapshot
@@ -94,9 +94,8 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
         lines = [*_page(screen, scope, root, top, _reasons(snapshot), wide=wide)]
         if shown is not None:
             below = " > ".join(level.domain for level in scope.levels[shown:])
-            lines += folded(
-                screen, f"below, and not shown: {below}; toposcope tree --depth {shown + 1} and more, or --all", "dim"
-            )
+            text = f"below, and not shown: {below}; toposcope tree --depth {shown + 1} and more, or --all"
+            lines.append(screen.paint(text, "dim"))
         screen.show(lines)
     ill = any(left_out(root)) or scope.without_agent or any(root.marks[mark] for mark in FAULTS)
     return EXIT_PROBLEMS if ill else EXIT_OK
@@ -215,7 +214,7 @@ def _page(
         f"ClusterTopology {scope.name}" if scope.topology else "no ClusterTopology; levels inferred from node labels"
     )
     kept = ", levels from its spec" if scope.origin is Origin.SPEC else ""
-    yield from folded(screen, f"{title}{kept}: {scope.path}", "dim")
+    yield screen.paint(f"{title}{kept}: {scope.path}", "dim")
     rows = list(_rows(top, "", "", of_many=False, root=scope.name or "all nodes"))
     numbers = [
         [f"{line.nodes:,}", f"{line.gpus:,}", "-" if line.free is None else f"{line.free:,}"] for _, line, _ in rows
@@ -236,7 +235,7 @@ def _page(
         remark, style = _remarks(line, why)
         if remark and screen.width is not None and len(shown) + 2 + len(remark) > screen.width:
             yield shown.rstrip()
-            yield from folded(screen, f"{'':{_REMARK}}{remark}", style, " " * (_REMARK + 2))
+            yield screen.paint(f"{'':{_REMARK}}{remark}", style)
         else:
             yield shown + (f"  {screen.paint(remark, style)}" if remark else "")
     nodes, gpus = left_out(root)
@@ -244,9 +243,9 @@ def _page(
         text = (
             f"of these, {counted(nodes, 'node')} with {counted(gpus, 'GPU')} {plural(nodes, 'lacks', 'lack')} a level"
         )
-        yield from folded(screen, f"! {text}: KAI and Kueue leave {plural(nodes, 'it', 'them')} out", "yellow")
+        yield screen.paint(f"! {text}: KAI and Kueue leave {plural(nodes, 'it', 'them')} out", "yellow")
     if scope.without_agent:
-        yield from folded(screen, f"! {without_agent(scope)}", "yellow")
+        yield screen.paint(f"! {without_agent(scope)}", "yellow")
 
 
 def _fitted(text: str, width: int) -> str:

@@ -11,15 +11,15 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final, NoReturn
 
 from toposcope.cli.command import EXPECTED, CommandError, complaint, screen_for
 from toposcope.cli.progress import Progress
-from toposcope.cli.streams import say
-from toposcope.cli.terminal import Screen
+from toposcope.cli.terminal import Screen, complain
 from toposcope.kube import reflector
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
@@ -36,24 +36,6 @@ _BURST: Final = 0.5
 _CLEAR: Final = "\x1b[H\x1b[2J"
 
 
-class Known:
-    """The cluster as the reflectors have it."""
-
-    def __init__(self, facts: Facts) -> None:
-        self._facts = facts
-
-    def snapshot(self, client: ApiClient, *, published: bool) -> Snapshot:
-        """As `load_live` reads it; `published` is read now. Raises KubeError."""
-        now = replace(self._facts.snapshot(), taken_at=datetime.now(UTC))
-        if not published:
-            return now
-        read = load_published(client, client.server)
-        warnings = (*now.warnings, *read.warnings)
-        return replace(
-            now, published=read.published, served=read.served, objects=read.objects, grove=read.grove, warnings=warnings
-        )
-
-
 def watch(command: str, arguments: argparse.Namespace, work: Callable[[Screen], int]) -> NoReturn:
     """Do the work again and again, until KeyboardInterrupt. Raises what the first time raises; later this is said."""
     if arguments.files:
@@ -62,7 +44,11 @@ def watch(command: str, arguments: argparse.Namespace, work: Callable[[Screen], 
     cluster = load(arguments.kubeconfig, context=arguments.context)
     facts = Facts(cluster.server, live.EXPECTED, wake.set)
     source = live.LiveSource(cluster, facts, "toposcope", pods=not arguments.no_pods)
-    with _quiet(), contextlib.closing(source):
+    logger = logging.getLogger(reflector.__name__)
+    with contextlib.ExitStack() as stack:
+        stack.callback(logger.setLevel, logger.level)
+        logger.setLevel(logging.CRITICAL)  # the page says it once
+        stack.callback(source.close)
         source.start()
         with Progress(sys.stderr) as progress:
             progress("nodes", 0)
@@ -71,48 +57,40 @@ def watch(command: str, arguments: argparse.Namespace, work: Callable[[Screen], 
                 wake.clear()
                 if stale := facts.stale():
                     raise KubeError(_reasons(stale[1]))
-        arguments.known = Known(facts)
+        arguments.known = partial(_snapshot, facts)
         page = _Page(arguments.output)
         while True:
             wake.clear()
-            wanted = screen_for(arguments, paging=False)
-            text, said = page.text, ""
+            screen, text, said = screen_for(arguments, paging=False), page.text, io.StringIO()
             try:
-                text, said = _done(wanted, work)
+                out = io.StringIO()
+                with paused_gc(), contextlib.redirect_stderr(said):
+                    work(replace(screen, stream=out))
+                text = out.getvalue()
             except EXPECTED as error:
                 if not text:
                     raise
-                said = complaint(command, arguments, error)
-            page.show(wanted, text, said, facts.stale())
+                said = io.StringIO(complaint(command, arguments, error))
+            page.show(screen, text, said.getvalue(), facts.stale())
             if wake.wait(_LOOK_AGAIN):
                 threading.Event().wait(_BURST)
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """What the reflectors log is said once, by the page."""
-    logger = logging.getLogger(reflector.__name__)
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
-def _done(wanted: Screen, work: Callable[[Screen], int]) -> tuple[str, str]:
-    """What the work prints, and what it says on standard error."""
-    out, said = io.StringIO(), io.StringIO()
-    with paused_gc(), contextlib.redirect_stderr(said):
-        work(replace(wanted, stream=out))
-    return out.getvalue(), said.getvalue()
+def _snapshot(facts: Facts, client: ApiClient, *, published: bool) -> Snapshot:
+    """What the reflectors have, as `load_live` reads it; `published` is read now. Raises KubeError."""
+    now = replace(facts.snapshot(), taken_at=datetime.now(UTC))
+    if not published:
+        return now
+    read = load_published(client, client.server)
+    read = replace(read, warnings=(*now.warnings, *read.warnings), taken_at=now.taken_at)
+    return replace(read, nodes=now.nodes, pods=now.pods, topologies=now.topologies, catalogue=now.catalogue)
 
 
 class _Page:
     """What was printed last."""
 
     def __init__(self, output: str) -> None:
-        self._between = {"json": "", "yaml": "---\n", "name": "\n"}.get(output, "--- {}\n")
+        self._between = "" if output == "json" else "--- # {}\n"
         self.text = self._said = self._lost = ""
 
     def show(self, screen: Screen, text: str, said: str, stale: tuple[float, list[str]] | None) -> None:
@@ -122,28 +100,21 @@ class _Page:
             self._lost = self._lost or f"{now - timedelta(seconds=stale[0]):%H:%M:%S}"
             said = f"warning: no answer since {self._lost}, what is shown is as of then: {_reasons(stale[1])}"
         elif self._lost:
-            self._lost = ""
-            said = said or "the API server answers again"
-        new, news = text != self.text, said != self._said
+            self._lost, said = "", said or "the API server answers again"
+        if (text, said) == (self.text, self._said):
+            return
         if screen.height is not None and os.environ.get("TERM") != "dumb":
-            if new or news:
-                lines = text.splitlines()
-                room = screen.height - 3 - said.count("\n")
-                more = [f"... and {len(lines) - room} more lines: without --watch"] if len(lines) > room else []
-                screen.stream.write(_CLEAR + "".join(f"{line}\n" for line in lines[:room] + more))
-        elif new:
-            between = self._between.format(f"{now:%Y-%m-%d %H:%M:%S}") if self.text else ""
-            screen.stream.write(between + text)
+            lines, room = text.splitlines(), screen.height - 3 - said.count("\n")
+            more = [f"... and {len(lines) - room} more lines: without --watch"] if len(lines) > room else []
+            screen.stream.write(_CLEAR + "".join(f"{line}\n" for line in lines[:room] + more))
+        elif text != self.text:
+            screen.stream.write((self._between.format(f"{now:%Y-%m-%d %H:%M:%S}") if self.text else "") + text)
         screen.stream.flush()
-        if said and (new or news):
-            say(said.rstrip())
+        if said:
+            complain(said.rstrip())
         self.text, self._said = text, said
 
 
 def _reasons(why: list[str]) -> str:
-    """`nodes, pods: connection refused`: mostly all have the same reason."""
-    collections: dict[str, list[str]] = {}
-    for one in why:
-        what, _, reason = one.partition(": ")
-        collections.setdefault(reason, []).append(what)
-    return "; ".join(f"{', '.join(what)}: {reason}" for reason, what in collections.items())
+    """Why collections cannot be read; mostly it is the same for all."""
+    return "; ".join(dict.fromkeys(one.partition(": ")[2] for one in why))
