@@ -18,6 +18,7 @@ import psutil
 import yaml
 
 from tests.e2e import build
+from tests.manifests.support import write_overlay
 from tests.support.api import CRDS, ApiUnderTest, wait_until
 from tests.support.paths import MANIFESTS
 from tools.apiserver.server import RealApiServer, find_binaries
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 NAMESPACE: Final = "toposcope-system"
+AT_ONCE: Final = "--spread=1"
 TOPOLOGY: Final = "/apis/gpu.topology/v1alpha1/clustertopologies/cluster"
 SERVICE: Final = "10.0.0.1"
 """The first address of kube-apiserver's Service range."""
@@ -96,12 +98,6 @@ class Node:
             process.terminate()
             process.wait(_PATIENCE)
 
-    def restart_kubelet(self) -> None:
-        """End kubelet, and let it be started at once."""
-        for process in self.processes("kubelet"):
-            process.terminate()
-            process.wait(_PATIENCE)
-
     def processes(self, *words: str) -> list[psutil.Process]:
         """The node's processes with all of these words in their command lines."""
         chosen = []
@@ -112,6 +108,11 @@ class Node:
                 if names.issuperset(words) and "unshare" not in names and _SCRIPT.name not in names:
                     chosen.append(process)
         return chosen
+
+    def logs(self, container: str) -> str:
+        """What the containers of this name have written on the node."""
+        files = (self.folder / "pods").glob(f"*/{container}/*.log")
+        return "".join(file.read_text(encoding="utf-8") for file in files)
 
     def peak_memory(self) -> dict[str, int]:
         """Bytes that each container's cgroup took at most, by the container's id."""
@@ -352,12 +353,19 @@ class Cluster:
         except AssertionError as error:
             raise AssertionError(f"{error}; it is {self.api.request('GET', path)[1].get('status')}") from error
 
-    def install(self, folder: Path) -> None:
-        """Apply the CRD, then a base or an overlay, as docs/install.md says, and wait for the pods."""
+    def install(self, folder: Path, *components: str) -> Path:
+        """Apply the CRD, then the base with components, as docs/install.md says, and wait for the pods; the overlay.
+
+        Only that agents spread their first writes over half a minute is left out.
+        """
+        patch = [{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": AT_ONCE}]
+        patches = [{"target": {"kind": "DaemonSet"}, "patch": yaml.safe_dump(patch)}]
+        overlay = write_overlay(folder / "overlay", components, patches=patches)
         self.kubectl("apply", "--server-side", "-k", MANIFESTS / "crds")
         self.wait_for(f"{CRDS}/clustertopologies.gpu.topology", "Established")
-        self.kubectl("apply", "--server-side", "-k", folder)
+        self.kubectl("apply", "--server-side", "-k", overlay)
         self.rolled_out()
+        return overlay
 
     def topology(self) -> dict[str, Any]:
         """The ClusterTopology `cluster`."""
@@ -369,6 +377,13 @@ class Cluster:
         processes = self.nodes[node].processes("toposcope", program)
         (first,) = [process for process in processes if process.parent() not in processes]
         return first
+
+    def agent_token_file(self, node: str) -> Path:
+        """Where kubelet keeps that token; the agent sees it as it is at the moment."""
+        token, first = self.agent_token(node), self.nodes[node].processes("containerd")[0]
+        pods = Path(f"/proc/{first.pid}/root{self.folder}/{node}/kubelet/pods")
+        (file,) = (f for f in pods.glob("*/volumes/kubernetes.io~projected/*/token") if f.read_text() == token)
+        return file
 
     def agent_token(self, node: str) -> str:
         """The token that kubelet has given to a node's agent."""

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.e2e.cluster import NAMESPACE, TOPOLOGY, status_of
 from tests.support.api import MERGE, NODES, wait_until
-from tests.support.paths import MANIFESTS
+from toposcope.api.label_keys import GPUS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.e2e.cluster import Cluster
 
 
-def test_all_pods_become_ready(cluster: Cluster) -> None:
+def test_all_pods_become_ready(cluster: Cluster, tmp_path: Path) -> None:
     runtime = {
         "apiVersion": "node.k8s.io/v1",
         "kind": "RuntimeClass",
@@ -24,7 +26,7 @@ def test_all_pods_become_ready(cluster: Cluster) -> None:
     cluster.api.create("/apis/node.k8s.io/v1/runtimeclasses", runtime)
     for name in cluster.nodes:
         cluster.wait_for(f"{NODES}/{name}", "Ready", 120)
-    cluster.install(MANIFESTS / "base")
+    cluster.install(tmp_path)
 
 
 def test_pod_security_admits_them_as_restricted(cluster: Cluster) -> None:
@@ -52,8 +54,7 @@ def test_labels_are_those_of_the_machines(cluster: Cluster) -> None:
 
 def test_the_agents_token_writes_its_own_node_only(cluster: Cluster) -> None:
     token = cluster.agent_token("gpu1")
-    claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))["kubernetes.io"]
-    assert claims["node"]["name"] == "gpu1"
+    assert claims_of(token)["kubernetes.io"]["node"]["name"] == "gpu1"
     own, other = "/api/v1/nodes/gpu1", "/api/v1/nodes/gpu2"
     label, foreign = (
         {"metadata": {"labels": {"gpu.topology/test": "x"}}},
@@ -74,3 +75,23 @@ def test_the_agents_token_writes_its_own_node_only(cluster: Cluster) -> None:
         )
     ]
     assert answers == [200, 200] + 7 * [403]
+
+
+def test_a_running_agent_goes_on_with_the_token_that_kubelet_renews(cluster: Cluster) -> None:
+    """Until then it holds one that the API server refuses, as it does one that has expired."""
+    node, agent, token = cluster.nodes["gpu2"], cluster.main_process("gpu2", "agent"), cluster.agent_token("gpu2")
+    node.stop_kubelet()
+    cluster.agent_token_file("gpu2").write_text(f"{token}x")
+    cluster.api.patch(f"{NODES}/gpu2", {"metadata": {"labels": {GPUS: None}}})
+    wait_until(lambda: "the token is not valid" in node.logs("agent"), "the agent is refused")
+    assert GPUS not in cluster.labels("gpu2")
+    node.want_kubelet()
+    wait_until(lambda: GPUS in cluster.labels("gpu2"), "the agent has written the label again", 60)
+    assert claims_of(cluster.agent_token("gpu2"))["iat"] > claims_of(token)["iat"]
+    assert cluster.main_process("gpu2", "agent") == agent
+    cluster.wait_for(f"{NODES}/gpu2", "Ready")
+
+
+def claims_of(token: str) -> dict[str, Any]:
+    claims: dict[str, Any] = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+    return claims

@@ -6,10 +6,7 @@ import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
-import yaml
-
-from tests.e2e.cluster import NAMESPACE, Cluster
-from tests.manifests.support import write_overlay
+from tests.e2e.cluster import AT_ONCE, NAMESPACE, Cluster
 from tests.support.api import NODES, wait_until
 from tests.support.helm import find_helm
 from tests.support.paths import MANIFESTS
@@ -44,14 +41,8 @@ def is_gone(cluster: Cluster) -> None:
 
 
 def install(cluster: Cluster, folder: Path) -> Path:
-    """With the page, and agents that do not spread their first writes over half a minute; the overlay's folder."""
-    overlay = write_overlay(folder / "overlay", ["ui"])
-    patch = [{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--spread=1"}]
-    kustomization = overlay / "kustomization.yaml"
-    document = yaml.safe_load(kustomization.read_text(encoding="utf-8"))
-    document["patches"] = [{"target": {"kind": "DaemonSet"}, "patch": yaml.safe_dump(patch)}]
-    kustomization.write_text(yaml.safe_dump(document), encoding="utf-8")
-    cluster.install(overlay)
+    """With the page; the overlay's folder."""
+    overlay = cluster.install(folder, "ui")
     wait_until(lambda: bool(left_on_nodes(cluster)), "the nodes have labels", 60)
     return overlay
 
@@ -78,7 +69,15 @@ def test_the_prune_job_removes_everything(cluster: Cluster, tmp_path: Path) -> N
 def test_helm_installs_upgrades_and_uninstalls(cluster: Cluster, tmp_path: Path) -> None:
     cluster.kubectl("apply", "--server-side", "-f", MANIFESTS / "base" / "namespace.yaml")
     chart = shutil.copytree(MANIFESTS / "chart", tmp_path / "toposcope")  # with the files that it links to
-    helm(cluster, "install", "toposcope", chart, "--wait", "--set", "ui.enabled=true,prune.onUninstall=true")
+    helm(
+        cluster,
+        "install",
+        "toposcope",
+        chart,
+        "--wait",
+        "--set",
+        f"ui.enabled=true,prune.onUninstall=true,agent.extraArgs={{{AT_ONCE}}}",
+    )
     wait_until(lambda: bool(left_on_nodes(cluster)), "the nodes have labels", 60)
     helm(cluster, "upgrade", "toposcope", chart, "--wait", "--reuse-values", "--set", "controller.replicas=1")
     helm(cluster, "uninstall", "toposcope", "--wait")

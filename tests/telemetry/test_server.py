@@ -5,6 +5,7 @@ import http.client
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from toposcope.telemetry.handler import Page
 from toposcope.telemetry.prometheus import page
-from toposcope.telemetry.server import TelemetryServer
+from toposcope.telemetry.server import _LOOK_SECONDS, TelemetryServer
 
 
 def bare() -> Page:
@@ -194,3 +195,10 @@ def test_a_closed_server_leaves_its_port_to_the_next() -> None:
     assert second.port == first.port
     second.close()
     idle.close()
+
+
+def test_it_ends_at_once_and_not_when_it_looks_next() -> None:
+    server = TelemetryServer(0, bare, str, str)
+    began = time.monotonic()
+    server.close()
+    assert time.monotonic() - began < _LOOK_SECONDS / 2

@@ -3,6 +3,7 @@
 A check only reads what the program already knows: it must answer while the work itself hangs.
 """
 
+import contextlib
 import socket
 import sys
 import threading
@@ -12,6 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from toposcope.telemetry.handler import Check, Page
+
+
+_LOOK_SECONDS = 5.0
+"""How often the idle server looks whether it is to end where the end does not wake it. Each wake-up costs CPU on every
+GPU node: by default there would be two a second."""
 
 
 class _Server(ThreadingTCPServer):
@@ -43,11 +49,15 @@ class TelemetryServer:
 
         self._server = _Server(("", port), handle)
         self.port = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, name="telemetry", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(_LOOK_SECONDS,), name="telemetry", daemon=True
+        )
         self._thread.start()
 
     def close(self) -> None:
         """Stop serving and free the port."""
+        with contextlib.suppress(OSError):  # on Linux it ends the wait for connections
+            self._server.socket.shutdown(socket.SHUT_RDWR)
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

@@ -61,6 +61,8 @@ def some_names(names: Sequence[str], total: int | None = None) -> str:
 
 def placeholder_words(nodes: Table, key: str) -> str:
     """How many nodes lack a level though they carry its label, and its value, in brackets; empty if none does."""
+    if nodes.placeholders.isdisjoint(nodes.distinct(key)):
+        return ""
     labels = zip(nodes.labels(key), nodes.weights, strict=True)
     found = totals((repr(label), count) for label, count in labels if label in nodes.placeholders)
     listed = ", ".join(f"{count:,} with the value {value}" for value, count in sorted(found.items()))
