@@ -57,6 +57,9 @@ def amounts(quantities: Mapping[str, str | float] | None) -> dict[str, int]:
 _WHOLE: Final = frozenset(
     {
         ALLOCATABLE_GPUS,
+        "gpu.nvidia.com",
+        "gpu.amd.com",
+        "gpu.intel.com",
         "amd.com/gpu",
         "gpu.intel.com/i915",
         "gpu.intel.com/xe",
@@ -85,7 +88,8 @@ def is_gpu(resource: str) -> bool:
     """Whether one piece of the resource is a whole GPU or accelerator, as its vendor's device plugin offers it.
 
     With time slicing under the resource's own name a device plugin offers one GPU several times, and says so only in
-    the label `nvidia.com/gpu.replicas`; such a piece counts as a GPU here as it does for schedulers.
+    the label `nvidia.com/gpu.replicas`; such a piece counts as a GPU here as it does for schedulers. Whole GPUs of
+    ResourceSlices have the name of their driver.
     """
     return resource in _WHOLE
 

@@ -8,6 +8,7 @@ from typing import IO, Any, Final
 import msgspec
 
 from toposcope.api.cluster_topology import GROUP, KIND, Topology
+from toposcope.integrations.dra import api as dra
 from toposcope.integrations.framework.document import Field, kind_of, name_of, namespace_of
 from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.integrations.kueue import queues
@@ -17,13 +18,13 @@ from toposcope.snapshot.cutter import LIMIT
 from toposcope.snapshot.decode import Decoder, KeepMatrix, checked_names, degraded, paused_gc, published, topology_of
 from toposcope.snapshot.documents import STDIN, Document, TakeList, documents
 from toposcope.snapshot.grove_operator import configuration, only
-from toposcope.snapshot.model import Collector, NodeView, PodView, Published, Snapshot
+from toposcope.snapshot.model import Collector, NodeView, PodView, Published, Snapshot, with_devices
 from toposcope.snapshot.packed import is_packed, read_packed
 from toposcope.snapshot.problems import InputError, Meter, Place, Problem, Progress, silent
 from toposcope.topology.catalogue import BUILT_IN
 
 _PUBLISHED: Final = frozenset((kind.group, kind.kind) for kind in PUBLISHED)
-_OBJECTS: Final = frozenset(kind.key for kind in queues.READ)
+_OBJECTS: Final = {kind.key: module.kept for module in (queues, dra) for kind in module.READ}
 SAVE: Final = "kubectl get nodes,pods,clustertopologies.gpu.topology -A -o json > cluster.json"
 """The command that saves everything a snapshot is made of."""
 _REPORT_EVERY: Final = 500
@@ -145,7 +146,8 @@ class _Builder:
 
     def _add_object(self, document: Mapping[str, Any]) -> None:
         root = Field(document)
-        self._objects[kind_of(document)[1], namespace_of(root), name_of(root)] = queues.kept(document)
+        kind = kind_of(document)
+        self._objects[kind[1], namespace_of(root), name_of(root)] = _OBJECTS[kind](document)
 
     def snapshot(self, source: str) -> Snapshot:
         """The snapshot of everything that was added."""
@@ -155,7 +157,7 @@ class _Builder:
             warnings.append("there are no Pods in the files, so free GPUs are unknown; save them too: " + SAVE)
         if not self._nodes:
             warnings.append("there are no Nodes in the files; save them with: " + SAVE)
-        return Snapshot(
+        snapshot = Snapshot(
             source=source,
             taken_at=None,
             nodes=tuple(sorted(self._nodes.values(), key=attrgetter("name"))),
@@ -167,6 +169,7 @@ class _Builder:
             warnings=tuple(warnings),
             catalogue=self._catalogue,
         )
+        return with_devices(snapshot)
 
     def _all_pods(self) -> Sequence[PodView] | None:
         if not self._any_pods and len(self._saved_pods) <= 1:

@@ -1,6 +1,6 @@
 """A snapshot of a live cluster: paged lists, typed decoding, and a warning for every missing permission."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import attrgetter
@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from toposcope.api.cluster_topology import API_VERSION, PATH, Topology
+from toposcope.integrations.dra import api as dra
 from toposcope.integrations.framework.features import Kind
 from toposcope.integrations.framework.published import PublishedKind
 from toposcope.integrations.framework.system import SchedulerProfiles
@@ -18,11 +19,12 @@ from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError, KubeError, ResourceExpiredError, UnreachableError
 from toposcope.kube.listing import UNREADABLE
+from toposcope.kube.pod_resources import gpu_count
 from toposcope.kube.requests import NODES
 from toposcope.snapshot.decode import Decoder, KeepMatrix, degraded, paused_gc, published, topology_of
 from toposcope.snapshot.documents import decoder
 from toposcope.snapshot.grove_operator import OPERATOR, configuration, only
-from toposcope.snapshot.model import NodeView, PodView, Published, Snapshot
+from toposcope.snapshot.model import NodeView, PodView, Published, Snapshot, with_devices
 from toposcope.snapshot.problems import Progress, silent
 
 
@@ -46,6 +48,7 @@ PODS: Final = "/api/v1/pods"
 CONFIG_MAPS: Final = "/api/v1/configmaps"
 GROVE_KINDS: Final = (BINDINGS, OLDER_TOPOLOGIES)
 _UNFINISHED: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
+NOTHING_ASKED: Final[Mapping[str, str]] = {}
 _PAGE: Final = 500
 _TRIES: Final = 3
 FORBIDDEN: Final = 403
@@ -119,18 +122,20 @@ class _Reader:
             if wanted.on_topologies:
                 wanted.on_topologies(topologies)
             nodes = self._nodes(wanted.node, topologies)
-            return Snapshot(
+            devices = self.devices(nodes, wanted.node) if wanted.pods else ()
+            snapshot = Snapshot(
                 source=source,
                 taken_at=now,
                 nodes=tuple(sorted(nodes, key=attrgetter("name"))),
                 topologies=topologies,
                 pods=self._pods(wanted.node) if wanted.pods else None,
                 published=tuple(self.published()) if wanted.published else (),
-                objects=self.objects() if wanted.published else (),
+                objects=(*(self.objects() if wanted.published else ()), *devices),
                 served=self.served,
                 grove=self.grove(),
                 warnings=tuple(self.warnings),
             )
+            return with_devices(snapshot)
 
     def _nodes(self, name: str | None, topologies: tuple[Topology, ...]) -> list[NodeView]:
         query = {"fieldSelector": f"metadata.name={name}"} if name else {}
@@ -186,20 +191,41 @@ class _Reader:
         self._warn(refused, "Kueue's queues and quota are unknown")
         return tuple(document for document in found if document is not None)
 
+    def devices(self, nodes: Sequence[NodeView], node: str | None) -> tuple[Mapping[str, Any], ...]:
+        """ResourceSlices, of one node where it is named, and claims.
+
+        A missing right is a warning where one of the nodes has GPUs and no device plugin.
+        """
+        refused: dict[str, ApiError] = {}
+        found: list[Mapping[str, Any]] = []
+        for kind in dra.READ:
+            decode = lambda of, raw, kind=kind: {**_reader(raw)(dict), "apiVersion": of, "kind": kind.kind}  # noqa: E731
+            query = {"fieldSelector": f"spec.nodeName={node}"} if node and kind is dra.SLICE else {}
+            found += map(dra.kept, self._served(kind, decode, refused, query))
+            if kind is dra.SLICE and not found:
+                break
+        if any(one.has_gpus and not gpu_count(one.allocatable) for one in nodes):
+            self._warn(refused, "devices that drivers offer by resource claims (DRA) are not counted")
+        return tuple(found)
+
     def _warn(self, refused: Mapping[str, ApiError], without: str) -> None:
         """One warning for all kinds that must not be listed."""
         if refused:
             self.warnings.append(forbidden(", ".join(refused), without, next(iter(refused.values()))))
 
     def _served(
-        self, kind: PublishedKind | Kind, decode: Callable[[str, msgspec.Raw], _T], refused: dict[str, ApiError]
+        self,
+        kind: PublishedKind | Kind,
+        decode: Callable[[str, msgspec.Raw], _T],
+        refused: dict[str, ApiError],
+        query: Mapping[str, str] = NOTHING_ASKED,
     ) -> Iterator[_T]:
         """All objects of a kind in the preferred version that is served."""
         for version in kind.versions:
             api_version = f"{kind.group}/{version}" if kind.group else version
             path = f"/apis/{api_version}/{kind.plural}" if kind.group else f"/api/{version}/{kind.plural}"
             try:
-                yield from self._list(kind.name, path, {}, lambda raw, of=api_version: decode(of, raw))  # type: ignore[misc]
+                yield from self._list(kind.name, path, query, lambda raw, of=api_version: decode(of, raw))  # type: ignore[misc]
                 self.served[kind.name] = True
                 break
             except ApiError as error:

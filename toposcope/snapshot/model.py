@@ -4,7 +4,7 @@ Repeated strings, label keys, resource lists and conditions are shared between o
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from types import MappingProxyType
@@ -14,9 +14,10 @@ import msgspec
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.label_keys import GPU_PRESENT, GPUS, NVLINK_DOMAIN, STATE
+from toposcope.integrations.dra.devices import Inventory, inventory
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.integrations.framework.system import SchedulerProfiles
-from toposcope.kube.pod_resources import Requests, gpu_count
+from toposcope.kube.pod_resources import Requests, gpu_count, is_gpu
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.hardware import State
 from toposcope.topology.label_values import count_of
@@ -172,8 +173,23 @@ class Snapshot:
     """What the configuration of Grove's operator says of schedulers; None: not known."""
 
     @cached_property
+    def inventory(self) -> Inventory:
+        """The devices of ResourceSlices, and the claims that hold them."""
+        return inventory(self.objects)
+
+    @cached_property
     def requested(self) -> Mapping[str, Requests]:
-        """By node: the sum of its pods' requests. Nodes without pods are missing."""
+        """By node: the sum of its pods' requests, and the GPUs that claims hold. Nodes with neither are missing."""
+        if not self.inventory.gpus_taken:
+            return self.by_pods
+        return {
+            node: {**self.by_pods.get(node, NOTHING), **self.inventory.gpus_taken.get(node, NOTHING)}
+            for node in {**self.by_pods, **self.inventory.gpus_taken}
+        }
+
+    @cached_property
+    def by_pods(self) -> Mapping[str, Requests]:
+        """By node: the sum of its pods' requests."""
         if isinstance(self.pods, SummedPods):
             return self.pods.requested
         return _requested(self.pods or ())
@@ -202,6 +218,23 @@ class Snapshot:
         if not node.usable:
             return 0
         return gpu_count(self.free(node) or NOTHING)
+
+
+def with_devices(snapshot: Snapshot) -> Snapshot:
+    """The same, where nodes whose GPUs no device plugin offers have those of their ResourceSlices, by driver."""
+    gpus = snapshot.inventory.gpus
+    if not gpus:
+        return snapshot
+    shared: dict[tuple[int, tuple[tuple[str, int], ...]], Requests] = {}
+
+    def counted(node: NodeView) -> NodeView:
+        found: Requests = gpus[node.name]
+        if any(count for name, count in node.allocatable.items() if is_gpu(name) and name not in found):
+            return node
+        both = shared.setdefault((id(node.allocatable), tuple(found.items())), {**node.allocatable, **found})
+        return msgspec.structs.replace(node, allocatable=both)
+
+    return replace(snapshot, nodes=tuple(counted(node) if node.name in gpus else node for node in snapshot.nodes))
 
 
 class Collector(Protocol):

@@ -174,7 +174,7 @@ def _cluster(snapshot: Snapshot) -> _Cluster:
         nodes=len(nodes),
         keys=_column(keys_of[id(node.places)] for node in nodes),
         labels=labels,
-        requested=_column(snapshot.requested.get(node.name, NOTHING) for node in nodes),
+        requested=_column(snapshot.by_pods.get(node.name, NOTHING) for node in nodes),
         served=dict(snapshot.served),
         grove=snapshot.grove,
         objects=[dict(document) for document in snapshot.objects],
