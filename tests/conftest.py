@@ -34,7 +34,7 @@ THOROUGH = (
     "tests/image",
     "tests/monitoring/test_live.py",
     "tests/schedulers",
-    "tests/tools/bench/test_growth.py::test_leak_in_the_locals_of_another_thread_is_found",
+    "tests/tools/test_growth.py::test_leak_in_the_locals_of_another_thread",
     "tests/tools/fuzz/test_planted_defects.py",
     "tests/ui/browser",
 )
@@ -43,8 +43,10 @@ for long: more than half of the time.
 A plain `make test` leaves them out, so that it is run often; CI runs them all."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what is `THOROUGH`."""
+    gone = [name for name in THOROUGH if not (config.rootpath / name.partition("::")[0]).exists()]
+    assert not gone, f"THOROUGH names what is gone: {gone}"
     for item in items:
         if item.nodeid.startswith(THOROUGH):
             item.add_marker(pytest.mark.thorough)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.living_agent import Node
+from tests.support.tables import each_case
 from toposcope.agent.container_runtime import PATIENCE_SECONDS, advice, container_facts, withheld
 from toposcope.agent.describe import describe
 from toposcope.agent.raw import RawFault, RawNode, RawPci
@@ -40,32 +41,10 @@ def failed(code: int = 12, *, loaded: bool = True, bus: bool = True, gpus: int =
     )
 
 
-@pytest.mark.parametrize(
-    ("raw", "words"),
-    [
-        (failed(loaded=False), "install the NVIDIA driver"),
-        (failed(), "NVIDIA_VISIBLE_DEVICES is 'not set': set it to all"),
-        (failed(NVIDIA_VISIBLE_DEVICES="void"), "NVIDIA_VISIBLE_DEVICES is 'void'"),
-        (failed(NVIDIA_VISIBLE_DEVICES="all", NVIDIA_DRIVER_CAPABILITIES="compute"), "'compute': add utility"),
-        (
-            failed(NVIDIA_VISIBLE_DEVICES="all", NVIDIA_DRIVER_CAPABILITIES="compute,utility"),
-            "runtimeClassName: nvidia",
-        ),
-        (failed(NVIDIA_VISIBLE_DEVICES="all"), "runtimeClassName: nvidia"),
-        (failed(NVIDIA_VISIBLE_DEVICES="all"), "GKE and Bottlerocket have components of their own"),
-        (failed(NVIDIA_VISIBLE_DEVICES="/var/run/nvidia-container-devices"), "must be a mount of /dev/null"),
-        (failed(9, nvidiactl="absent"), "no /dev/nvidiactl"),
-        (failed(999, nvidiactl="absent", NVIDIA_VISIBLE_DEVICES="all"), "no /dev/nvidiactl"),
-        (failed(999, nvidiactl="present"), "lost its device nodes"),
-        (failed(9, loaded=False), "modprobe nvidia"),
-        (failed(18), "reboot the node"),
-        (failed(4), "permission"),
-        (failed(15), "fell off the bus"),
-        (failed(77), "nvidia-smi"),
-    ],
-)
-def test_the_missing_setting_is_named(raw: RawNode, words: str) -> None:
-    assert words in advice(raw.faults[0].code, raw)
+@each_case("tables/agent.yaml")
+def test_the_missing_setting_is_named(code: int, loaded: bool, container: dict[str, str], words: str) -> None:
+    raw = failed(code, loaded=loaded)._replace(container=tuple(container.items()))
+    assert words in advice(code, raw)
 
 
 def test_gpus_that_are_named_by_mounts_are_not_withheld() -> None:

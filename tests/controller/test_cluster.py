@@ -22,6 +22,7 @@ from tests.support.controller import (
 )
 from tests.support.controller import running as in_a_thread
 from tests.support.publishing import BINDINGS, Time, binding, install, patch
+from tests.support.tables import each_case
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import GPUS, STATE
 from toposcope.controller.loop import Controller
@@ -112,16 +113,7 @@ def test_one_pass_writes_a_status_that_the_crd_accepts(api: ApiUnderTest, contro
     assert condition(api, "TopologyLevelsAvailable")["reason"] == "AllTopologyLevelsAvailable"
 
 
-@pytest.mark.parametrize(
-    ("crd", "publish", "reason", "message"),
-    [
-        (None, {}, "NothingServed", "serves no resource of Grove, KAI or Kueue that spec.publish allows"),
-        ("kueue-topologies-v0.19", {"kueue": "Never"}, "NothingServed", "install one of them to have it published"),
-        (None, dict.fromkeys(("grove", "kai", "kueue"), "Never"), "PublishingOff", "Never for every target"),
-        ("kueue-topologies-v0.19", {"kueue": "DryRun"}, "DryRun", "nothing of this is written"),
-        ("kueue-topologies-v0.19", {}, "AllConditionsHold", "Levels are found, available and published"),
-    ],
-)
+@each_case("tables/controller.yaml")
 def test_ready_says_whether_what_should_be_published_is(
     api: ApiUnderTest, controller: Controller, crd: str | None, publish: dict[str, str], reason: str, message: str
 ) -> None:

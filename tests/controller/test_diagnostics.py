@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 
 from tests.support.cluster import BLOCK, History, gpu_node
-from tests.support.paths import SHARED
+from tests.support.paths import FIXTURES, SHARED
 from toposcope.api.controller_config import read_config
+from toposcope.api.yaml_text import load
 from toposcope.controller.assess.diagnostics import MOST
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.node import NodeFacts
@@ -12,22 +13,6 @@ from toposcope.topology.node import NodeFacts
 TIER = "fabric.topograph.run/tier-0"
 BELOW_BLOCK = "rack > nvlink-domain > host"
 LEAF = "network.topology.nvidia.com/leaf"
-GPU_OPERATOR_KEYS = """
-    cuda.driver-version.full cuda.driver-version.major cuda.driver-version.minor cuda.driver-version.revision
-    cuda.driver.major cuda.driver.minor cuda.driver.rev cuda.runtime-version.full cuda.runtime-version.major
-    cuda.runtime-version.minor cuda.runtime.major cuda.runtime.minor gfd.timestamp gpu-driver-upgrade-state
-    gpu.compute.major gpu.compute.minor gpu.count gpu.deploy.container-toolkit gpu.deploy.dcgm
-    gpu.deploy.dcgm-exporter gpu.deploy.device-plugin gpu.deploy.driver gpu.deploy.gpu-feature-discovery
-    gpu.deploy.mig-manager
-    gpu.deploy.node-status-exporter gpu.deploy.operator-validator gpu.engines.decoder gpu.engines.jpeg gpu.family
-    gpu.machine gpu.memory gpu.mode gpu.present gpu.product gpu.replicas gpu.sharing-strategy mig-3g.21gb.count
-    mig-3g.21gb.engines.copy mig-3g.21gb.engines.decoder mig-3g.21gb.memory mig-3g.21gb.multiprocessors
-    mig-3g.21gb.slices.ci mig-3g.21gb.slices.gi mig-7g.40gb.count mig-7g.40gb.engines.copy
-    mig-7g.40gb.engines.decoder mig-7g.40gb.engines.encoder mig-7g.40gb.engines.jpeg mig-7g.40gb.engines.ofa
-    mig-7g.40gb.memory mig-7g.40gb.multiprocessors mig-7g.40gb.product mig-7g.40gb.replicas mig.capable mig.config
-    mig.config.state mig.strategy mps.capable vgpu.present
-"""
-"""What GPU Feature Discovery and the operator write on nodes, without `nvidia.com/`."""
 
 
 def nodes(count: int = 4, labels: Mapping[str, str | None] | None = None) -> list[NodeFacts]:
@@ -59,7 +44,7 @@ def test_renumbered_values_are_no_news() -> None:
 
 
 def test_labels_of_the_gpu_operator_are_no_near_misses() -> None:
-    labels = {f"nvidia.com/{key}": "1" for key in GPU_OPERATOR_KEYS.split()}
+    labels = {f"nvidia.com/{key}": "1" for key in load((FIXTURES / "gpu_operator_labels.yaml").read_bytes())}
     for capture in (SHARED / "captures" / "labels").glob("*.txt"):
         lines = (line.partition("=") for line in capture.read_text().splitlines() if not line.startswith("#"))
         labels |= {key: value for key, _, value in lines if key}
