@@ -204,3 +204,10 @@ def test_a_machine_built_from_a_capture(tmp_path: Path) -> None:
 def test_the_machine_itself() -> None:
     with source(arguments(None), "node-1") as machine:
         assert reopened(machine) is machine.open_nvml
+
+
+def test_a_fault_file_is_refused_before_a_process_ends_at_it(tmp_path: Path, discover: Command) -> None:
+    faults = tmp_path / "faults.yaml"
+    faults.write_text("links_down: {0: some}")
+    error = discover(f"--profile t4-1 --faults {faults}", code=1).err
+    assert error == "toposcope discover: faults.yaml: links_down[...]: 'some' is no word of this field\n"

@@ -66,6 +66,7 @@ def source(arguments: argparse.Namespace, node_name: str) -> Iterator[Source]:
         return
     from toposcope.simulator.capture import CaptureError, machine_from_capture  # noqa: PLC0415 - production agents never load the simulator
     from toposcope.simulator.document import DocumentError  # noqa: PLC0415 - same
+    from toposcope.simulator.faults import load_faults  # noqa: PLC0415 - same
     from toposcope.simulator.machine import with_identity  # noqa: PLC0415 - same
     from toposcope.simulator.profile import load_profile, profile_names  # noqa: PLC0415 - same
 
@@ -81,6 +82,8 @@ def source(arguments: argparse.Namespace, node_name: str) -> Iterator[Source]:
         return
     try:
         described = machine_from_capture(_read(capture)) if capture else load_profile(arguments.profile)
+        if arguments.faults and arguments.faults.exists():
+            load_faults(arguments.faults)  # whoever reads it later is a process that has nobody to tell
     except (CaptureError, DocumentError) as error:
         raise HardwareError(str(error)) from error
     for note in described.notes:

@@ -126,13 +126,6 @@ def test_a_kind_that_is_known_as_json_only_is_refused(embedded_server: EmbeddedA
     assert (code, answer["message"]) == (400, "the object provided is unrecognized: unexpected EOF")
 
 
-def table(api: ApiUnderTest, path: str) -> dict[str, Any]:
-    answer: dict[str, Any]
-    code, answer = api.request("GET", path, accept=TABLE)
-    assert (code, answer["kind"], answer["apiVersion"]) == (200, "Table", "meta.k8s.io/v1")
-    return answer
-
-
 def cells(answer: dict[str, Any]) -> list[dict[str, Any]]:
     """Cells of each row by column name."""
     names = [column["name"] for column in answer["columnDefinitions"]]
@@ -145,21 +138,10 @@ def test_table_with_printer_columns(api: ApiUnderTest) -> None:
     status = {"status": {"conditions": [{"type": "Other", "status": "no"}, {"type": "Ready", "status": "True"}]}}
     api.patch(f"{WIDGETS}/w1/status", status)
     api.create(WIDGETS, widget("w2"))
-    answer = table(api, WIDGETS)
+    code, answer = api.request("GET", WIDGETS, accept=TABLE)
+    assert (code, answer["kind"], answer["apiVersion"]) == (200, "Table", "meta.k8s.io/v1")
     assert [column["name"] for column in answer["columnDefinitions"]] == ["Name", "Mode", "Ready", "Count", "Age"]
     assert [column["priority"] for column in answer["columnDefinitions"]] == [0, 0, 0, 1, 0]
     first, second = cells(answer)
     assert (first["Name"], first["Mode"], first["Ready"], first["Count"]) == ("w1", "Auto", "True", 2)
     assert (second["Mode"], second["Ready"], second["Count"]) == (None, None, 3)
-
-
-@pytest.mark.parametrize("path", [NODES, "/api/v1/namespaces/default/configmaps"])
-def test_empty_table(api: ApiUnderTest, path: str) -> None:
-    answer = table(api, path)
-    assert answer["rows"] == []
-    assert answer["columnDefinitions"][0]["name"] == "Name"
-
-
-def test_table_of_one_object(api: ApiUnderTest) -> None:
-    api.create(NODES, node("n1"))
-    assert [row["Name"] for row in cells(table(api, f"{NODES}/n1"))] == ["n1"]
