@@ -193,6 +193,10 @@ def _until_patch(site: Site, name: str, node: str, *flags: str) -> tuple[float, 
     return 1000 * cpu, 1000 * (came - began)
 
 
+_SETTLED: Final = 10.0
+"""Seconds after which the watch of its Node has shown an agent its first write, on which it probes once more."""
+
+
 def cycle_figures(*, quick: bool) -> Iterator[Figure]:
     """CPU of both processes for one turn: probe, describe, compare, the messages between them, and the wait.
 
@@ -210,6 +214,7 @@ def cycle_figures(*, quick: bool) -> Iterator[Figure]:
         yield Figure("agent, CPU per cycle, both processes", Sample(costs, "ms"), Target(5))
         with _agent(site, "node-0", _INTERVAL) as agent:
             pids = [process.pid for process in agent.after_probes(1)]
+            time.sleep(_SETTLED)
             before = idle(*pids)
             time.sleep(seconds)
             used = sum(map(cpu_seconds, pids)) - before
