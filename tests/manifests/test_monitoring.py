@@ -28,7 +28,7 @@ def overlay(kubectl: str, tmp_path: Path) -> Manifests:
 def test_the_label_that_an_operator_selects_by(kubectl: str, tmp_path: Path) -> None:
     labelled = beside(kubectl, tmp_path, documented("components:") | documented("patches:"))
     kinds = [o["kind"] for o in labelled if o["metadata"]["labels"].get("release") == "kube-prometheus-stack"]
-    assert sorted(kinds) == ["PodMonitor", "PodMonitor", "PrometheusRule"]
+    assert sorted(kinds) == [*["PodMonitor"] * 3, "PrometheusRule"]
 
 
 def test_components_add_to_the_base_and_change_nothing_of_it(base: Manifests, overlay: Manifests) -> None:
@@ -38,6 +38,7 @@ def test_components_add_to_the_base_and_change_nothing_of_it(base: Manifests, ov
         ("ConfigMap", "toposcope-dashboard"),
         ("PodMonitor", "toposcope-agent"),
         ("PodMonitor", "toposcope-controller"),
+        ("PodMonitor", "toposcope-ui"),
         ("PrometheusRule", "toposcope"),
     ]
     for o in added:
