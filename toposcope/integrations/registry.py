@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import API_VERSION, KIND
+from toposcope.integrations.deciding import READ
 from toposcope.integrations.dynamo import workload as dynamo
 from toposcope.integrations.framework.document import Field, Finding, kind_of, name_of, namespace_of
 from toposcope.integrations.framework.levels import TopologyLevels, UnreadableDocumentError, domain_topology
@@ -77,8 +78,8 @@ _KINDS: Final[Mapping[tuple[str, str], Callable[[Any, Catalogue], TopologyLevels
     ("kueue.x-k8s.io", "Topology"): kai_topology.read,
 }
 """Readers of topology resources by API group and kind."""
-_CONFIGURING: Final = {kind.key for kind in queues.READ if kind is not queues.WORKLOAD}
-"""Kinds of Kueue's that count as applied where they stand beside a workload."""
+_CONFIGURING: Final = {kind.key for kind in READ if kind is not queues.WORKLOAD}
+"""Kinds of Kueue's and KAI's that count as applied where they stand beside a workload."""
 _OPTIONS: Final = {(kind.group, kind.kind): kind.option for kind in PUBLISHED}
 _FIELDS: Final[Mapping[str, Callable[[Any, Catalogue], TopologyLevels]]] = {
     "topology_keys": lambda document, _: osmo_pool.read(document),

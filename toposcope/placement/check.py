@@ -12,8 +12,9 @@ from toposcope.integrations.framework.document import Finding
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import Held, Reading
 from toposcope.integrations.grove.features import BINDING, OLD_BINDING, named_kai_topology
+from toposcope.integrations.kai.queues import missing
 from toposcope.integrations.registry import READS, readings, with_documents
-from toposcope.placement.gangs import by_kai
+from toposcope.placement.gangs import by_kai, in_queue
 from toposcope.placement.in_order import in_order
 from toposcope.placement.known_topologies import OWN, STAND_INS, cluster_facts, held_by_kueue, members_of_pods
 from toposcope.placement.room import PODS, Node, Obstacle, Room
@@ -69,6 +70,10 @@ class Checker:
         self.known = replace(self.known, held=held_by_kueue(self.known, snapshot))
         self._nodes: dict[tuple[bool, bool, frozenset[tuple[str, str]] | None], list[Node]] = {}
         self._decided: dict[Admission, Decision] = {}
+        self._bound = Counter[str]()
+        """What its own pods hold."""
+        for pod in own:
+            self._bound.update(pod.requests if pod.node else {})
 
     def check(self, document: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> tuple[Checked, ...]:
         """One result for each system that handles the document; empty when none does. Never raises."""
@@ -88,8 +93,8 @@ class Checker:
             another = self.verdict(stage)
             if another and (verdict is None or _ORDER.index(another.kind) > _ORDER.index(verdict.kind)):
                 reading, verdict = replace(reading, workload=stage), another
-        if found := self._kai_differs(reading.workload):
-            reading = replace(reading, findings=(*reading.findings, found))
+        found = (self._kai_differs(reading.workload), self._without_queue(reading.workload))
+        reading = replace(reading, findings=(*reading.findings, *filter(None, found)))
         if workload := reading.workload:
             decided = self._decided.get(workload.admission) if workload.admission else None
             notes = (*workload.notes, *(decided.notes if decided else ()), self._stand_in(workload))
@@ -117,6 +122,11 @@ class Checker:
         else:
             return None
         return Finding("grove/kai-topology", "error", "", f"{text}, so it cannot keep Grove's pods together", fix)
+
+    def _without_queue(self, workload: Workload | None) -> Finding | None:
+        """That KAI has no such queue, or none that it looks at."""
+        why = missing(self.known, workload.queue) if workload and workload.queue else None
+        return Finding("kai/queue", "error", "", *why) if why else None
 
     def _stand_in(self, workload: Workload) -> str:
         """That the topology is not the scheduler's own, which is not known; empty where it is."""
@@ -151,6 +161,7 @@ class Checker:
             verdict = in_order(verdict, workload.admission, nodes, decision)
         if workload.gang is not None:
             verdict = by_kai(verdict, workload, levels or workload.levels, nodes)
+            verdict = in_queue(verdict, workload, self.known, self._bound)
         groups = (group for top in workload.groups for group, _ in top.everything())
         if verdict.kind == "fits" and any(pods.claims for group in groups for pods in group.pods):
             return Verdict("unclear", limitation="which devices the resource claims of its pods get is not known")

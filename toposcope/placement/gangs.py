@@ -1,13 +1,17 @@
 """What becomes of a verdict where KAI places the pods: it does not try every placement, and a Job is no gang to it."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
+from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.kai.allocation import VERSION, Allocator, Leaf, TooLargeError, Unplaced
+from toposcope.integrations.kai.queues import excess
 from toposcope.placement.room import Node
 from toposcope.placement.search import Placed
+from toposcope.placement.sentences import amount
 from toposcope.placement.verdict import Kind, Verdict
 from toposcope.topology.levels import Level
 from toposcope.topology.text import plural
@@ -27,6 +31,21 @@ def by_kai(verdict: Verdict, workload: Workload, levels: Sequence[Level], nodes:
         return place(verdict, workload.pod_groups or workload.groups, levels, nodes)
     except TooLargeError:
         return verdict
+
+
+def in_queue(verdict: Verdict, workload: Workload, cluster: ClusterFacts, own: Mapping[str, int]) -> Verdict:
+    """The verdict where a limit or a quota of its queue, or of one above, keeps it waiting; `own` it has already."""
+    wanted = Counter[str]()
+    for group in workload.pod_groups or workload.groups:
+        wanted.update({name: amount * group.copies for name, amount in group.total().items()})
+    over = excess(cluster, workload.queue, wanted, own, preemptible=workload.preemptible)
+    if over is None or verdict.kind == "never":
+        return verdict
+    most, used, asked = (amount(over.resource, count) for count in (over.most, over.used, over.wanted))
+    text = f"KAI's queue {over.queue} has a {over.what} of {most}, {used} of it allocated, and this asks for {asked}"
+    if over.what == "quota":
+        text += "; preemptible workloads may go beyond it"
+    return _limited(verdict, "never" if over.wanted > over.most else "full", text)
 
 
 def leaf_of(node: Node, levels: Sequence[Level], *, emptied: bool) -> Leaf:

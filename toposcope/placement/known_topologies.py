@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import KIND
+from toposcope.integrations.deciding import READ
 from toposcope.integrations.framework.constraints import PodGroupMember, PodGroupMembers, PodGroupName, Pods
 from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.levels import TopologyLevels
@@ -61,7 +62,7 @@ def cluster_facts(snapshot: Snapshot) -> ClusterFacts:
 def _objects(snapshot: Snapshot) -> dict[tuple[str, str], tuple[Mapping[str, Any], ...]]:
     """What decides besides topologies, by kind: those of which the snapshot has some, or the cluster none."""
     objects: dict[tuple[str, str], list[Mapping[str, Any]]] = {
-        kind.key: [] for kind in queues.READ if snapshot.served.get(kind.name)
+        kind.key: [] for kind in READ if snapshot.served.get(kind.name)
     }
     for document in snapshot.objects:
         objects.setdefault(kind_of(document), []).append(document)

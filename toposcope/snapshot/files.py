@@ -8,6 +8,7 @@ from typing import IO, Any, Final
 import msgspec
 
 from toposcope.api.cluster_topology import GROUP, KIND, Topology
+from toposcope.integrations.deciding import READ
 from toposcope.integrations.dra import api as dra
 from toposcope.integrations.framework.document import Field, kind_of, name_of, namespace_of
 from toposcope.integrations.framework.system import SchedulerProfiles
@@ -24,7 +25,7 @@ from toposcope.snapshot.problems import InputError, Meter, Place, Problem, Progr
 from toposcope.topology.catalogue import BUILT_IN
 
 _PUBLISHED: Final = frozenset((kind.group, kind.kind) for kind in PUBLISHED)
-_OBJECTS: Final = {kind.key: module.kept for module in (queues, dra) for kind in module.READ}
+_OBJECTS: Final = {kind.key: kept for kept, kinds in ((queues.kept, READ), (dra.kept, dra.READ)) for kind in kinds}
 SAVE: Final = "kubectl get nodes,pods,clustertopologies.gpu.topology -A -o json > cluster.json"
 """The command that saves everything a snapshot is made of."""
 _REPORT_EVERY: Final = 500

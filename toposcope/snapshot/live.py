@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from toposcope.api.cluster_topology import API_VERSION, PATH, Topology
+from toposcope.integrations.deciding import READ
 from toposcope.integrations.dra import api as dra
 from toposcope.integrations.framework.features import Kind
 from toposcope.integrations.framework.published import PublishedKind
@@ -185,10 +186,10 @@ class _Reader:
         """What else decides what schedulers admit."""
         refused: dict[str, ApiError] = {}
         found: list[Mapping[str, Any] | None] = []
-        for kind in queues.READ:
+        for kind in READ:
             decode = lambda of, raw, kind=kind: {**_reader(raw)(dict), "apiVersion": of, "kind": kind.kind}  # noqa: E731
             found += [queues.kept(document) for document in self._served(kind, decode, refused)]
-        self._warn(refused, "Kueue's queues and quota are unknown")
+        self._warn(refused, "queues and quota are unknown")
         return tuple(document for document in found if document is not None)
 
     def devices(self, nodes: Sequence[NodeView], node: str | None) -> tuple[Mapping[str, Any], ...]:

@@ -184,6 +184,10 @@ class Workload:
     the domain."""
     pod_groups: tuple[Group, ...] = ()
     """What KAI places at once each, where that is not `groups`."""
+    queue: str = ""
+    """KAI's queue; empty: not known."""
+    preemptible: bool = True
+    """Whether KAI may evict it: then only the limits of its queue bind it, not the quota."""
     admission: Admission | None = None
     """How the scheduler decides, where its procedure is known; None: only what is possible is known."""
 

@@ -79,6 +79,8 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         placeable=constraints.placeable and not tree.unknown,
         notes=(*constraints.notes, *tree.notes, *unknown),
         gang=True,
+        queue=(root / "spec" / "queue").text() or "",
+        preemptible=(root / "spec" / "preemptibility").text() != "non-preemptible",
     )
     return Reading(workload)
 

@@ -42,6 +42,7 @@ from toposcope.integrations.kai.gang_size import (
     starts_with,
     warn_of_no_gang,
 )
+from toposcope.integrations.kai.queues import is_preemptible, queue_of
 from toposcope.integrations.lws.workload import LEADER_EXCLUDED, sub_group_policy, sub_groups
 
 _DEPLOYMENT: Final = ("apps", "Deployment")
@@ -79,6 +80,11 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     constraints = Constraints(cluster)
     tree = _Tree(root, structure_of(root) or Structure(()), constraints)
     group = tree.group()
+    templates = [pod_set.template for pod_set in (structure_of(root) or Structure(())).sets]
+    places = [root / "metadata", *(template / "metadata" for template in templates)]
+    classes = [*(place / "labels" / "priorityClassName" for place in places)]
+    classes += [template / "spec" / "priorityClassName" for template in templates]
+    priority = next(filter(None, (one.text() for one in classes)), None)
     workload = Workload(
         "KAI",
         handle_of(root),
@@ -87,6 +93,8 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         placeable=constraints.placeable,
         notes=(*constraints.notes, *tree.notes),
         gang=tree.gang,
+        queue=queue_of(places),
+        preemptible=is_preemptible(places, priority, kind_of(root.value)[1]),
     )
     return Reading(workload)
 

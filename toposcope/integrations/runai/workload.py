@@ -54,7 +54,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     root.findings += [finding for finding in reading.findings if finding.rule not in _KAI_ALONE]
     workload = reading.workload
     if workload:
-        workload = replace(workload, system=SYSTEM.name, notes=(*workload.notes, *_notes(root, topology)))
+        workload = replace(workload, system=SYSTEM.name, queue="", notes=(*workload.notes, *_notes(root, topology)))
     return Reading(workload)
 
 
