@@ -93,7 +93,8 @@ class Checker:
             another = self.verdict(stage)
             if another and (verdict is None or _ORDER.index(another.kind) > _ORDER.index(verdict.kind)):
                 reading, verdict = replace(reading, workload=stage), another
-        found = (self._kai_differs(reading.workload), self._without_queue(reading.workload))
+        queue = reading.workload.queue if reading.workload else ""
+        found = (self._kai_differs(reading.workload), missing(self.known, queue) if queue else None)
         reading = replace(reading, findings=(*reading.findings, *filter(None, found)))
         if workload := reading.workload:
             decided = self._decided.get(workload.admission) if workload.admission else None
@@ -122,11 +123,6 @@ class Checker:
         else:
             return None
         return Finding("grove/kai-topology", "error", "", f"{text}, so it cannot keep Grove's pods together", fix)
-
-    def _without_queue(self, workload: Workload | None) -> Finding | None:
-        """That KAI has no such queue, or none that it looks at."""
-        why = missing(self.known, workload.queue) if workload and workload.queue else None
-        return Finding("kai/queue", "error", "", *why) if why else None
 
     def _stand_in(self, workload: Workload) -> str:
         """That the topology is not the scheduler's own, which is not known; empty where it is."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from toposcope.integrations.framework.document import Field, name_of
+from toposcope.integrations.framework.document import Field, Finding, name_of
 from toposcope.integrations.framework.features import Kind
 from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.framework.pods import amounts_of
@@ -50,15 +50,16 @@ def is_preemptible(labels: Iterable[Field], priority: str | None, kind: str) -> 
     return _PREEMPTIBLE.get(priority or ("inference" if kind == "Deployment" else "train"), True)
 
 
-def missing(cluster: ClusterFacts, queue: str) -> tuple[str, str] | None:
-    """What KAI says of a queue that does not exist for it, and what to do; None where it does, or is not known."""
+def missing(cluster: ClusterFacts, queue: str) -> Finding | None:
+    """What KAI says of a queue that does not exist for it; None where it does, or where queues are not known."""
     queues = _queues(cluster)
     name, seen = queue, {""}
     while queues is not None and name not in seen:
         seen.add(name)
         if name not in queues:
             above = f"its parent {name} does not exist, so KAI leaves it out" if name != queue else ""
-            return f"Queue '{queue}' does not exist", above or did_you_mean(queue, queues)
+            fix = above or did_you_mean(queue, queues)
+            return Finding("kai/queue", "error", "", f"Queue '{queue}' does not exist", fix)
         name = (queues[name] / "spec" / "parentQueue").text() or ""
     return None
 
