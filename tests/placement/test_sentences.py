@@ -86,7 +86,7 @@ class Sentence(msgspec.Struct, forbid_unknown_fields=True):
     groups: list[Group]
 
 
-@each_row("placement/sentences.yaml", Sentence, ids=lambda row: row.case)
+@each_row("sentences.yaml", Sentence, ids=lambda row: row.case)
 def test_the_resource_that_binds_is_named(row: Sentence) -> None:
     verdict = judge(row.groups, LEVELS, row.nodes)
     assert answer(verdict) == f"cannot fit: {row.answer}"
