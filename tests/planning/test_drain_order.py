@@ -1,7 +1,9 @@
 """The order in which nodes can go down: by hand, and against counting anew on random small clusters."""
 
 import random
+from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -13,7 +15,9 @@ from toposcope.planning.capacity import View
 from toposcope.planning.changes import drained
 from toposcope.planning.drain_order import DrainOrder, Step, faults, units_of
 from toposcope.planning.slots import slots
+from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
+from toposcope.snapshot.packed import write_packed
 
 RACKS = [node(f"n{i}", f"b{i // 4}", f"r{i // 2}") for i in range(8)]
 
@@ -66,6 +70,19 @@ def test_what_a_budget_covers(selector: object, labels: dict[str, str], covers: 
     budget = budget_of({"metadata": {"name": "b", "namespace": "ml"}, "spec": {"selector": selector}})
     assert budget.allowed == 0
     assert (budget.covers("ml", labels), budget.covers("other", labels)) == (covers, False)
+
+
+def test_a_saved_file_says_which_pods_a_budget_covers(tmp_path: Path) -> None:
+    budgets, running = Budgets(), pods("g", "n0", "n2")
+    budgets.put({"kind": "PodDisruptionBudget", "metadata": {"name": "keep", "namespace": "ml"}, "spec": {}})
+    budgets.labelled("ml/g-0", {"app": "g"})
+    with (tmp_path / "cluster.toposcope").open("wb") as file:
+        kept = tuple(budgets.documents(running))
+        write_packed(replace(cluster(RACKS, running), objects=kept), file)
+    again = Budgets()
+    snapshot = load_files([file.name], others=again)
+    assert [[one.name for one in again.of(name)] for name in ("ml/g-0", "ml/g-1", "other/g-0")] == [["keep"], [], []]
+    assert [step.blocked for step in order(snapshot, again)][-1] == ("ml/keep",)
 
 
 @pytest.mark.parametrize("seed", range(40))

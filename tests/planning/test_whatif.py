@@ -55,22 +55,13 @@ def test_what_becomes_of_a_gang(free: Sequence[str], gang: Sequence[str], gone: 
     assert result.well == (outcome[0] in ("stays", "moves"))
 
 
-def test_a_gang_waits_that_requires_its_rack() -> None:
-    asks = {"kueue.x-k8s.io/podset-required-topology": RACK}
+@pytest.mark.parametrize(
+    "key", ["kueue.x-k8s.io/podset-required-topology", "leaderworkerset.sigs.k8s.io/exclusive-topology"]
+)
+def test_a_gang_waits_that_requires_its_rack(key: str) -> None:
+    one_gang, asks = {"kueue.x-k8s.io/pod-group-name": "g"}, {key: RACK}
     gang = [
-        PodView(
-            "ml",
-            f"g-{i}",
-            f"n{i}",
-            "Running",
-            {"nvidia.com/gpu": 8},
-            None,
-            {"kueue.x-k8s.io/pod-group-name": "g"},
-            asks,
-            "",
-            "",
-        )
-        for i in (0, 1)
+        PodView("ml", f"g-{i}", f"n{i}", "Running", {"nvidia.com/gpu": 8}, None, one_gang, asks, "", "") for i in (0, 1)
     ]
     result = drain(cluster(RACKS, [*gang, *busy("n0", "n1", "n2")]), "n0")
     ((name, outcome),) = outcomes(result).items()

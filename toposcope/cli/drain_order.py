@@ -29,7 +29,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the order; 1 where a PodDisruptionBudget blocks one of the steps."""
     collected = Budgets()
     plan = read(arguments, others=collected)
-    budgets = read_budgets(arguments, plan, collected)
+    budgets = read_budgets(arguments, plan.snapshot.pods or (), collected)
     per_pod = arguments.gpus_per_pod or gpus_per_pod(plan.capacity)
     sizes = arguments.gpus or sizes_of(plan.capacity, per_pod)
     depth = plan.capacity.levels.index(plan.level(arguments.level)) + 1 if arguments.level else 0

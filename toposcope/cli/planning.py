@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import Final
 from urllib.parse import quote
@@ -17,7 +17,7 @@ from toposcope.planning.budgets import BUDGET, Budgets, budget_of
 from toposcope.planning.gangs import Gang, named
 from toposcope.snapshot.filters import value_at
 from toposcope.snapshot.live import FORBIDDEN, forbidden
-from toposcope.snapshot.model import Collector, NodeView
+from toposcope.snapshot.model import Collector, NodeView, PodView
 from toposcope.snapshot.scope import select_scope
 from toposcope.topology.levels import Level
 
@@ -93,7 +93,7 @@ def read(arguments: argparse.Namespace, *, published: bool = False, others: Coll
     return Plan(snapshot, scope)
 
 
-def read_budgets(arguments: argparse.Namespace, plan: Plan, collected: Budgets) -> Budgets:
+def read_budgets(arguments: argparse.Namespace, pods: Iterable[PodView], collected: Budgets) -> Budgets:
     """The PodDisruptionBudgets: `collected` from files, or of the cluster, with a warning where they cannot be read."""
     if arguments.files:
         if not collected.budgets:
@@ -104,16 +104,17 @@ def read_budgets(arguments: argparse.Namespace, plan: Plan, collected: Budgets) 
     with api_client(arguments) as client:
         try:
             collected.budgets += map(budget_of, everything(client, f"/apis/policy/v1/{BUDGET.plural}"))
-            running = {pod.namespace for pod in plan.snapshot.pods or ()}
+            running = {pod.namespace for pod in pods}
             for namespace in sorted({budget.namespace for budget in collected.budgets} & running):
                 path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
                 for pod in everything(client, path, metadata_only=True):
                     metadata = pod["metadata"]
                     collected.labelled(f"{namespace}/{metadata['name']}", metadata.get("labels") or {})
         except ApiError as error:
-            if error.status != FORBIDDEN:
+            if error.status == FORBIDDEN:
+                complain(f"warning: {forbidden(BUDGET.name, 'none is respected', error)}")
+            elif not error.not_found:  # the embedded API server has none
                 raise
-            complain(f"warning: {forbidden(BUDGET.name, 'none is respected', error)}")
     return collected
 
 

@@ -9,7 +9,9 @@ from typing import Final
 
 from toposcope.cli.command import EXIT_OK, CommandError, add_source_arguments, load_snapshot, on_screen
 from toposcope.cli.output import counted
+from toposcope.cli.planning import read_budgets
 from toposcope.cli.terminal import Screen
+from toposcope.planning.budgets import Budgets
 from toposcope.snapshot.packed import write_packed
 
 _KIB: Final = 1024
@@ -35,6 +37,9 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         raise CommandError(f"there are no nodes in {snapshot.source}, so nothing was saved")
     if arguments.no_pods:  # files may have some anyway
         snapshot = replace(snapshot, pods=None)
+    elif snapshot.pods and not arguments.files:
+        budgets = read_budgets(arguments, snapshot.pods, Budgets())
+        snapshot = replace(snapshot, objects=(*snapshot.objects, *budgets.documents(snapshot.pods)))
     try:
         # Renamed into place: nobody ever reads half a file.
         with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as out:

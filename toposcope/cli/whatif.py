@@ -64,7 +64,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     plan = read(arguments, published=bool(arguments.admit), others=budgets if arguments.free else None)
     per_pod = arguments.gpus_per_pod or gpus_per_pod(plan.capacity)
     if arguments.free:
-        return _free(screen, arguments, plan, per_pod, read_budgets(arguments, plan, budgets))
+        return _free(screen, arguments, plan, per_pod, read_budgets(arguments, plan.snapshot.pods or (), budgets))
     changes = _changes(arguments, plan)
     with working("what changes"):
         result = whatif(plan.snapshot, arguments.topology, plan.capacity, plan.gangs, changes)

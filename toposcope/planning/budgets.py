@@ -1,12 +1,13 @@
 """Which pods a PodDisruptionBudget keeps where they are for the moment."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.features import Kind
 from toposcope.integrations.framework.node_affinity import OPERATORS, Expression
+from toposcope.snapshot.model import PodView
 
 BUDGET: Final = Kind("policy", "PodDisruptionBudget", "poddisruptionbudgets", ("v1",), ("pdb",))
 
@@ -20,6 +21,8 @@ class Budget:
     selector: tuple[Expression, ...]
     allowed: int
     """How many of its pods may be evicted now."""
+    pods: frozenset[str] | None = None
+    """The names of its pods, where a file of `toposcope save` says them; labels are not in there."""
 
     def covers(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """Whether a pod counts to it. An empty selector selects every pod of the namespace."""
@@ -41,6 +44,7 @@ def budget_of(document: Mapping[str, Any]) -> Budget:
         (metadata / "name").text() or "",
         tuple(expressions),
         (root / "status" / "disruptionsAllowed").number(0),
+        frozenset(filter(None, (name.text() for name in (root / "pods").items()))) if "pods" in document else None,
     )
 
 
@@ -71,6 +75,26 @@ class Budgets:
 
     def of(self, pod: str) -> Iterable[Budget]:
         """The budgets that a pod `NAMESPACE/NAME` counts to."""
-        namespace = pod.partition("/")[0]
+        namespace, _, name = pod.partition("/")
         labels = self._labels.get(pod)
-        return () if labels is None else [one for one in self.budgets if one.covers(namespace, labels)]
+        return [
+            one
+            for one in self.budgets
+            if (labels is not None and one.covers(namespace, labels) if one.pods is None else name in one.pods)
+            and one.namespace == namespace
+        ]
+
+    def documents(self, pods: Iterable[PodView]) -> Iterator[dict[str, Any]]:
+        """The budgets as `put` takes them, each with the names of those of these pods that count to it."""
+        covered: dict[int, list[str]] = {}
+        for pod in pods:
+            for budget in self.of(f"{pod.namespace}/{pod.name}"):
+                covered.setdefault(id(budget), []).append(pod.name)
+        for budget in self.budgets:
+            yield {
+                "apiVersion": "policy/v1",
+                "kind": BUDGET.kind,
+                "metadata": {"namespace": budget.namespace, "name": budget.name},
+                "status": {"disruptionsAllowed": budget.allowed},
+                "pods": covered.get(id(budget), []),
+            }

@@ -13,6 +13,7 @@ import msgspec
 from toposcope.integrations.framework.constraints import Group
 from toposcope.integrations.kai import api as kai
 from toposcope.integrations.kueue import api as kueue
+from toposcope.integrations.lws import api as lws
 from toposcope.placement.room import Path, Room, Shape
 from toposcope.placement.search import Placed, Search
 from toposcope.planning.capacity import Capacity, Labels
@@ -22,7 +23,7 @@ from toposcope.snapshot.model import PodView
 from toposcope.topology.levels import Level
 from toposcope.topology.text import plural
 
-_REQUIRING: Final = (kueue.REQUIRED, kai.REQUIRED)
+_REQUIRING: Final = (kueue.REQUIRED, kai.REQUIRED, lws.EXCLUSIVE)
 
 
 class Outcome(StrEnum):

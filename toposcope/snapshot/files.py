@@ -196,6 +196,9 @@ def load_files(
     names = list(names)
     with paused_gc():
         saved = [read_packed(Path(name), keep_matrix, limit) for name in names if is_packed(name)]
+        for document in (document for snapshot in saved for document in snapshot.objects):
+            if others and others.wants(*kind_of(document)):
+                others.put(document)
         if len(saved) == len(names) == 1:
             return saved[0]
         plain = [name for name in names if not is_packed(name)]
