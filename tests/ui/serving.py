@@ -140,6 +140,7 @@ def served(
     *,
     ready: bool = True,
     hosts: Iterable[str] = LOCAL,
+    page: Bundle | None = None,
     **stream: Any,
 ) -> Iterator[Served]:
     """A server that answers; it ends with the block."""
@@ -151,7 +152,7 @@ def served(
     streams = Stream(broadcaster, **stream)
     answering = threading.Event()
     listener = listening("127.0.0.1", 0)
-    server = Server(application(broadcaster, source, bundle(folder), streams, hosts), streams, answering.set)
+    server = Server(application(broadcaster, source, page or bundle(folder), streams, hosts), streams, answering.set)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     try:

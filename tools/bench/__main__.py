@@ -8,14 +8,11 @@ from typing import Final
 
 from tools import figures
 from tools.bench.agent import memory_figures, probe_figures, start_figures
-from tools.bench.agents import agents_figures
 from tools.bench.controller import change_figures, sync_figures
-from tools.bench.fleet import flapping_figures, fleet_figures, rest_figures
-from tools.bench.page import page_figures
+from tools.bench.one_agent import flapping_figures, rest_figures
 from tools.bench.real import real_figures
 from tools.bench.recompute import event_figures, recompute_figures
-from tools.bench.report import HEAD, Figure, Rows, aligned, rows_of
-from tools.bench.scale import PANELS, PICTURE, draw, scale_report
+from tools.bench.report import HEAD, Figure, aligned, rows_of
 from tools.bench.snapshot_commands import look_figures, planning_figures
 from tools.bench.soak import soak_figures
 from tools.bench.topologies import topology_figures
@@ -33,26 +30,20 @@ SUBJECTS: Final[dict[str, Callable[..., Iterator[Figure]]]] = {
     "change": change_figures,
     "topologies": topology_figures,
     "real": real_figures,
-    "agents": agents_figures,
     "look": look_figures,
     "planning": planning_figures,
     "ui": ui_figures,
-    "page": page_figures,
-    "fleet": fleet_figures,
     "soak": soak_figures,
 }
 
-REPORTS: Final[dict[str, Callable[..., Rows]]] = {"scale": scale_report}
-"""Subjects with a table of their own."""
-
-LONG: Final = frozenset({"agents", "scale", "soak"})
-"""They take as long as all others together, and only come when they are named."""
+LONG: Final = frozenset({"soak"})
+"""It takes as long as all others together, and only comes when it is named."""
 
 
 def main() -> int:
     """Measure what was asked for; 1 when a measurement itself failed."""
     parser = argparse.ArgumentParser(prog="python -m tools.bench", description=__doc__)
-    known = [*SUBJECTS, *REPORTS]
+    known = [*SUBJECTS]
     parser.add_argument(
         "names",
         nargs="*",
@@ -73,11 +64,8 @@ def main() -> int:
         began = time.monotonic()
         rows, error = [HEAD], ""
         try:
-            if name in REPORTS:
-                rows = REPORTS[name](quick=arguments.quick)
-            else:
-                for figure in SUBJECTS[name](quick=arguments.quick):
-                    rows += rows_of(figure)  # what was measured before a failure took its time too
+            for figure in SUBJECTS[name](quick=arguments.quick):
+                rows += rows_of(figure)  # what was measured before a failure took its time too
         except Exception as failure:  # noqa: BLE001 - the others are still worth measuring
             failed = True
             error = f"failed: {type(failure).__name__}: {failure}"
@@ -85,8 +73,6 @@ def main() -> int:
         print(f"\n{name} ({time.monotonic() - began:.0f} s)\n{text}", flush=True)
         if arguments.write and rows[1:] and not error:
             figures.write("performance", "bench", {name: rows})
-            if name == "scale":
-                draw(rows, PANELS, PICTURE)
     return 1 if failed else 0
 
 

@@ -126,30 +126,6 @@ def decode() -> int:
     return 1
 
 
-def naive() -> int:
-    """What most controllers in Python do: list all Nodes with the `kubernetes` package's typed client and keep them."""
-    from pathlib import Path
-    from typing import Any
-
-    from kubernetes import client
-
-    account = Path(os.environ["BENCH_ACCOUNT"])
-    settings = client.Configuration()
-    settings.host = f"https://{os.environ['KUBERNETES_SERVICE_HOST']}:{os.environ['KUBERNETES_SERVICE_PORT']}"
-    settings.ssl_ca_cert = str(account / "ca.crt")
-    settings.api_key = {"authorization": f"Bearer {(account / 'token').read_text()}"}
-    nodes: dict[str, Any] = {}
-    page: Any
-    with client.ApiClient(settings) as connection:
-        api = client.CoreV1Api(connection)
-        more: str | None = None
-        while more != "":
-            page = api.list_node(limit=500, _continue=more) if more else api.list_node(limit=500)
-            nodes |= {node.metadata.name: node for node in page.items}
-            more = page.metadata._continue or ""  # noqa: SLF001 - the package's own name for it
-        return ready(len(nodes))
-
-
 def controller() -> int:
     """`toposcope controller` as it runs in a pod."""
     from toposcope.cli.main import main

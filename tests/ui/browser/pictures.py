@@ -17,11 +17,11 @@ from playwright.sync_api import Page, sync_playwright
 
 from tests.support.saved import Object, cluster_topology, demo_nodes
 from tests.ui.browser.shown import condition
-from tests.ui.serving import Nodes
-from tools.bench.page import served
+from tests.ui.serving import Nodes, facts_of, served
 from toposcope.simulator.cluster import large_cluster
 from toposcope.snapshot.decode import Decoder
 from toposcope.snapshot.model import NodeView
+from toposcope.ui.bundle import Bundle
 from toposcope.ui.source import FullNode
 
 NODES = 5_000
@@ -46,8 +46,8 @@ def _address(documents: list[Object], *conditions: Object) -> Iterator[str]:
     nodes = [_view(document) for document in documents]
     topology = cluster_topology({"conditions": list(conditions)}, levels=_LEVELS)
     source = Nodes(full={node.name: FullNode(node, "2026-01-01T00:02:00Z") for node in nodes})
-    with served(nodes, {}, topology, source) as (address, _, _):
-        yield address
+    with served(Path(), facts_of(nodes, topology), source, page=Bundle()) as server:
+        yield f"http://127.0.0.1:{server.port}/"
 
 
 def _not_ready(document: Object) -> None:

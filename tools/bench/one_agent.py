@@ -1,0 +1,118 @@
+"""One agent under a clock of its own: an hour at rest, and an hour beside a link that flaps.
+
+The production loop and publisher run beside an API server that is a process of its own.
+"""
+
+import argparse
+import logging
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, cast
+
+from tools.bench.agent import Site, site_with
+from tools.bench.report import Figure, Sample, Target
+from tools.bench.workspace import MeasurementError
+from toposcope.agent.loop import Agent
+from toposcope.agent.metrics import AgentMetrics
+from toposcope.agent.nvml.supervisor import ProbeProcess
+from toposcope.agent.options import Options, add_arguments, options
+from toposcope.agent.publish import Publisher
+from toposcope.agent.raw import RawLink, RawNode
+from toposcope.kube.client import ApiClient
+
+_HOUR: Final = 3600.0
+_LINK_DOWN: Final = 0
+
+
+@dataclass(slots=True)
+class Hardware:
+    """Stands for the process that probes: the same machine each time, or with a link of its first GPU `down`."""
+
+    raw: RawNode
+    down: bool = False
+
+    def probe(self) -> RawNode:
+        """What the probe sees."""
+        if not self.down:
+            return self.raw
+        first, *others = self.raw.gpus
+        lost, *links = first.links
+        return self.raw._replace(gpus=(first._replace(links=(RawLink(lost.link, _LINK_DOWN), *links)), *others))
+
+
+def _agent(node: str, hardware: Hardware, client: ApiClient, clock: list[float], seed: int = 0, *flags: str) -> Agent:
+    """The production loop and publisher of one agent on a clock of its own."""
+    logging.getLogger("agent").addHandler(logging.NullHandler())  # its news is no part of the report
+    return Agent(
+        _options(node, *flags),
+        cast("ProbeProcess", hardware),
+        Publisher(client, node),
+        AgentMetrics(),
+        now=lambda: clock[0],
+        monotonic=lambda: clock[0],
+        rng=random.Random(seed),  # noqa: S311 - jitter, not a secret
+    )
+
+
+def _options(node: str, *flags: str) -> Options:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return options(parser, parser.parse_args(["--node-name", node, *flags]))
+
+
+_INTERVAL: Final = 60.0
+_FLAP: Final = 5.0
+
+
+@contextmanager
+def _labelled() -> Iterator[tuple[Site, Hardware, Agent, list[float]]]:
+    """An agent that has written its labels, at second 0 of its clock; the server counts from there."""
+    clock = [0.0]
+    with site_with(1) as site:
+        hardware = Hardware(site.machine.raw)
+        agent = _agent("node-0", hardware, site.server.client(), clock, 0, "--spread", "0")
+        if not agent.sync():
+            raise MeasurementError("the agent could not publish")
+        site.server.tell("forget")
+        yield site, hardware, agent, clock
+
+
+def rest_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an hour costs a second
+    """API requests in an hour of the agent's own clock, after the labels were written."""
+    with _labelled() as (site, _, agent, clock):
+        while clock[0] < _HOUR:
+            clock[0] += _INTERVAL
+            agent.sync()
+        methods = [entry[0] for entry in site.server.tell("entries")]
+    writes = sum(method != "GET" for method in methods)
+    yield Figure("agent at rest, writes in an hour", Sample((writes,), ""), Target(0))
+    yield Figure("agent at rest, reads in an hour", Sample((methods.count("GET"),), ""), Target(6))
+
+
+def flapping_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an hour costs seconds
+    """Writes in an hour of the agent's own clock in which a link goes down or comes up, and says so, every 5 s.
+
+    The agent turns as `toposcope.agent.run` makes it turn: at each event, and in between when it wants to.
+    """
+    with _labelled() as (site, hardware, agent, clock):
+        turns, event = 0, _FLAP
+        while clock[0] < _HOUR:
+            due = clock[0] + agent.seconds_until_sync()
+            if event <= due:
+                clock[0] = max(event, clock[0] + agent.min_pause())
+                hardware.down = not hardware.down
+                event += _FLAP
+            else:
+                clock[0] = due
+            agent.sync()
+            turns += 1
+        entries = site.server.tell("entries")
+    writes = sum(method == "PATCH" and "/nodes/" in path for method, path, *_ in entries)
+    if turns < _HOUR / _FLAP or not writes:
+        raise MeasurementError(f"{turns} probes and {writes} writes in an hour of a link that flaps: nothing happened")
+    yield Figure("a link goes up and down every 5 s, writes to the Node in an hour", Sample((writes,), ""), Target(60))
+    events = sum(method == "POST" and "/events" in path for method, path, *_ in entries)
+    yield Figure("  Events in that hour", Sample((events,), ""))
+    yield Figure("  probes in that hour", Sample((turns,), ""))
