@@ -30,6 +30,7 @@ SWITCHES = {
     "pod-monitor": "components.podMonitor",
     "privileged-runtime": "components.privilegedRuntime",
     "prometheus-rule": "components.prometheusRule",
+    "unique-values": "components.uniqueValues",
     "ui": "ui.enabled",
 }
 """Component to the value that switches it on."""

@@ -23,7 +23,6 @@ from toposcope.integrations.framework.level_requests import LevelRequest, Worklo
 from toposcope.integrations.watched import WATCHED
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
-from toposcope.kube.discovery import Served
 from toposcope.kube.errors import KubeError
 from toposcope.simulator.apiserver import EmbeddedApiServer
 from toposcope.topology.levels import Level
@@ -158,17 +157,9 @@ def test_who_goes_by_the_value_of_a_label_alone(
     exclusive = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "example.com/rack"}
     for name in ("b", "a"):
         make(api, "/apis/jobset.x-k8s.io/v1alpha2/jobsets", "JobSet", "default", name, annotations=exclusive)
-    served = {"jobset.x-k8s.io/v1alpha2": frozenset({"jobsets"})}
-    gangs = {"scheduling.k8s.io/v1alpha3": frozenset({"podgroups"})}
-
-    def look(resources: dict[str, frozenset[str]]) -> dict[str, str]:
-        requirements.refresh(Served({}, resources))
-        changes.until(lambda: requirements.synced)
-        return requirements.by_value()
-
-    rack = {"example.com/rack": "the pod affinity of JobSet default/a"}
-    assert look(served) == rack
-    assert look(served | gangs) == rack | {"": "kube-scheduler's gangs (podgroups.scheduling.k8s.io/v1alpha3)"}
+    requirements.refresh()
+    changes.until(lambda: requirements.synced)
+    assert requirements.by_value() == {"example.com/rack": "JobSet default/a"}
 
 
 def test_objects_of_one_name_in_two_namespaces(api: ApiUnderTest, requirements: Requirements, changes: Changes) -> None:

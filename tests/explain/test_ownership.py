@@ -6,7 +6,7 @@ import pytest
 
 from tests.explain.waiting import created_by_grove, named, owned, pod_clique_set
 from tests.support.tables import each_case
-from toposcope.explain.object_store import POD, FileCollector, ObjectStore, kind_called, owner_of
+from toposcope.explain.object_store import POD, FileCollector, ObjectStore, kinds_called, owner_of
 from toposcope.explain.ownership import ObjectNotFoundError, ownership_of, subject_of
 from toposcope.integrations.framework.features import Object, Ref
 from toposcope.integrations.grove.features import CLIQUE_SET
@@ -35,7 +35,7 @@ SET = Ref("grove.io", "PodCliqueSet", "ml", "llm")
 
 @each_case("tables/explain.yaml")
 def test_kinds_have_the_names_that_kubectl_takes(word: str, kind: str | None) -> None:
-    found = kind_called(word)
+    found = next(iter(kinds_called(word)), None)
     assert (found.kind if found else None) == kind
 
 

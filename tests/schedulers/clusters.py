@@ -241,6 +241,36 @@ def _kueue_pod_set(rng: random.Random) -> tuple[Object, int]:
     return pod_template(rng, annotations), pods
 
 
+def gang(rng: random.Random, name: str) -> list[Object]:
+    """A PodGroup for kube-scheduler and its pods, of one or two sizes; one key in twenty is on no node."""
+    sizes = 1 if rng.random() < 0.7 else 2
+    templates = [pod_template(rng)["spec"] for _ in range(sizes)]
+    pods = rng.choice((1, 2, 3, 4, 6, 8, 12))
+    specs = [templates[number * sizes // pods] for number in range(pods)]
+    least = rng.randint(1, pods) if sizes == 1 and rng.random() < 0.3 else pods
+    spec: Object = {"schedulingPolicy": {"basic": {}} if rng.random() < 0.15 else {"gang": {"minCount": least}}}
+    if rng.random() < 0.85:
+        key = rng.choice(LEVELS) if rng.random() < 0.95 else "example.com/nowhere"
+        spec["schedulingConstraints"] = {"topology": [{"key": key}]}
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": spec,
+    }
+    return [group, *(_member(f"{name}-{number}", name, spec) for number, spec in enumerate(specs))]
+
+
+def _member(name: str, group: str, spec: Object) -> Object:
+    metadata = {"name": name, "namespace": "default", "labels": {"job": group}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {**spec, "schedulingGroup": {"podGroupName": group}},
+    }
+
+
 def plain_job(rng: random.Random, name: str) -> Object:
     """A Job without any topology, for kube-scheduler."""
     pods = rng.randint(1, 12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING, NoReturn
 
@@ -31,11 +32,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def kube_scheduler(folder: Path) -> Iterator[ApiUnderTest]:
+    with _kube_scheduler(folder) as api:
+        yield api
+
+
+@pytest.fixture
+def gang_scheduler(folder: Path) -> Iterator[ApiUnderTest]:
+    """With the feature gates of its own gangs."""
+    with _kube_scheduler(folder, programs.GANGS_SERVED, (programs.GANGS,)) as api:
+        yield api
+
+
+@contextlib.contextmanager
+def _kube_scheduler(folder: Path, served: tuple[str, ...] = (), gates: tuple[str, ...] = ()) -> Iterator[ApiUnderTest]:
     try:
         program = build.kube_scheduler()
     except BuildError as error:
         unavailable(error)
-    with programs.api_server(folder) as api, programs.kube_scheduler(program, api, folder):
+    with programs.api_server(folder, *served) as api, programs.kube_scheduler(program, api, folder, *gates):
         yield api
 
 

@@ -27,6 +27,7 @@ _PATHS: Final = {
     "Node": "/api/v1/nodes",
     "Pod": "/api/v1/namespaces/default/pods",
     "Job": "/apis/batch/v1/namespaces/default/jobs",
+    "PodGroup": "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups",
     "JobSet": "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets",
     "Workload": f"/apis/{KUEUE}/namespaces/default/workloads",
     "LocalQueue": f"/apis/{KUEUE}/namespaces/default/localqueues",
@@ -183,6 +184,33 @@ def on_kube_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]
     message = waiting[0] if waiting else ""
     remove(api, pods)
     return ("pending", message) if waiting else ("placed", "")
+
+
+def on_gang_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
+    """What kube-scheduler does with a PodGroup and its pods, which are gone afterwards.
+
+    Its first looks may miss pods, so it counts as pending when that has not changed a while.
+    """
+    group, *pods = workload["items"]
+    name, policy = group["metadata"]["name"], group["spec"]["schedulingPolicy"]
+    least = policy["gang"]["minCount"] if "gang" in policy else len(pods)
+    create(api, [*pods, group])
+    found: list[str] = []
+
+    def decided() -> bool:
+        items = api.get(f"{_PATHS['Pod']}?labelSelector=job%3D{name}")["items"]
+        if sum("nodeName" in pod["spec"] for pod in items) >= least:
+            found.append("")
+            return True
+        conditions = api.get(f"{_PATHS['PodGroup']}/{name}").get("status", {}).get("conditions") or ()
+        found.extend(f"{one['status']} {one['message']}" for one in conditions)
+        return len(found) > _SETTLED and len(set(found[-_SETTLED:])) == 1
+
+    wait_until(decided, f"kube-scheduler's answer to {name}", _PATIENCE)
+    # A controller that is not here would take the finalizer off when the pods are gone.
+    _patch(api, f"{_PATHS['PodGroup']}/{name}", {"metadata": {"finalizers": None}})
+    remove(api, [*pods, group])
+    return ("pending", found[-1]) if found[-1] else ("placed", "")
 
 
 def play(

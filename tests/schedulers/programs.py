@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from tests.schedulers.build import Kueue
 
+GANGS: Final = "--feature-gates=GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"
+GANGS_SERVED: Final = (GANGS, "--runtime-config=scheduling.k8s.io/v1alpha2=true")
+"""What kube-scheduler's own gangs take of kube-scheduler, and of kube-apiserver."""
 _PATIENCE: Final = 60.0
 """Seconds until a program must be at work."""
 _IN_ETC: Final = ("unshare", "--map-root-user", "--mount", "sh", "-c", 'mount --bind "$0" /etc && exec "$@"')
@@ -28,9 +31,9 @@ _IN_ETC: Final = ("unshare", "--map-root-user", "--mount", "sh", "-c", 'mount --
 
 
 @contextlib.contextmanager
-def api_server(folder: Path) -> Iterator[ApiUnderTest]:
+def api_server(folder: Path, *flags: str) -> Iterator[ApiUnderTest]:
     """A kube-apiserver of one's own, with the default ServiceAccount that pods need."""
-    with RealApiServer(find_binaries()) as server:
+    with RealApiServer(find_binaries(), flags=flags) as server:
         kubeconfig = folder / "kubeconfig"
         server.write_kubeconfig(kubeconfig)
         api = ApiUnderTest("real", server.url, kubeconfig, ca_file=server.ca_file, admin_token=server.admin_token)
@@ -45,11 +48,11 @@ def api_server(folder: Path) -> Iterator[ApiUnderTest]:
 
 
 @contextlib.contextmanager
-def kube_scheduler(program: Path, api: ApiUnderTest, folder: Path) -> Iterator[None]:
+def kube_scheduler(program: Path, api: ApiUnderTest, folder: Path, *more: str) -> Iterator[None]:
     """The default scheduler, with its default profile."""
     flags = [
         *("--kubeconfig", str(api.kubeconfig), "--leader-elect=false", "--secure-port=0"),
-        *("--authentication-skip-lookup", "--v=1"),
+        *("--authentication-skip-lookup", "--v=1", *more),
     ]
     with _running([program, *flags], folder / "kube-scheduler.log"):
         yield

@@ -53,6 +53,22 @@ def test_kube_scheduler(kube_scheduler: ApiUnderTest, folder: Path) -> None:
     _judge(comparisons())
 
 
+def test_gangs_of_kube_scheduler(gang_scheduler: ApiUnderTest, folder: Path) -> None:
+    def comparisons() -> Iterator[play.Comparison]:
+        for seed in range(SEED, SEED + -(-_cases(100) // EACH)):
+            rng = random.Random(seed)
+            cluster = clusters.cluster(rng)
+            workloads = [{"items": clusters.gang(rng, f"gang-{seed}-{number}")} for number in range(EACH)]
+
+            def said(workload: clusters.Object, cluster: clusters.Cluster = cluster) -> str:
+                group, *pods = workload["items"]
+                return play.verdict(folder, cluster, pods, group)
+
+            yield from play.play(gang_scheduler, cluster, seed, workloads, play.on_gang_scheduler, said)
+
+    _judge(comparisons())
+
+
 def test_kueue(kueue: ApiUnderTest, folder: Path) -> None:
     def comparisons() -> Iterator[play.Comparison]:
         for seed in range(SEED, SEED + -(-cases(200) // EACH)):

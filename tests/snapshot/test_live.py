@@ -142,7 +142,7 @@ def test_what_may_not_be_read_is_a_warning_and_nodes_that_may_not_an_error(api: 
     assert more.warnings[-1].startswith(
         "these credentials cannot list localqueues.kueue.x-k8s.io, clusterqueues.kueue.x-k8s.io, "
     )
-    assert "so queues and quota are unknown; ask an admin" in more.warnings[-1]
+    assert "so queues, quota and PodGroups are unknown; ask an admin" in more.warnings[-1]
     assert "localqueues.kueue.x-k8s.io" not in more.served
 
 

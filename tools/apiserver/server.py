@@ -14,7 +14,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -76,7 +76,7 @@ class RealApiServer:
     """Two processes in a folder, a temporary one unless it is given; a context manager that starts and ends them.
 
     Ports and data stay the same when a process is started again. `users` are names with their group, beside the
-    administrator; each has a token in `tokens`.
+    administrator; each has a token in `tokens`. `flags` are for kube-apiserver, beside the usual ones.
     """
 
     def __init__(
@@ -86,9 +86,11 @@ class RealApiServer:
         address: str = "127.0.0.1",
         port: int | None = None,
         users: Mapping[str, str] = MappingProxyType({}),
+        flags: Sequence[str] = (),
     ) -> None:
         self.folder = folder or Path(tempfile.mkdtemp(prefix="toposcope-api-"))
         self._binaries = binaries
+        self._flags = flags
         etcd_port, peer_port, free = free_ports(3)
         self.address, self.port = address, port or free
         self._etcd_url, self._peer_url = f"http://127.0.0.1:{etcd_port}", f"http://127.0.0.1:{peer_port}"
@@ -202,7 +204,7 @@ class RealApiServer:
             *("--enable-admission-plugins", "NodeRestriction", "--allow-privileged"),
             *("--service-account-issuer", "https://kubernetes.default.svc"),
             *("--service-account-key-file", keys, "--service-account-signing-key-file", keys),
-            *("--service-cluster-ip-range", "10.0.0.0/24", "--profiling=false"),
+            *("--service-cluster-ip-range", "10.0.0.0/24", "--profiling=false", *self._flags),
         ]
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from toposcope.api.label_keys import GPUS
+from toposcope.api.label_keys import GPUS, unique_key
 from toposcope.topology.hierarchy import USUAL_COVERAGE
 from toposcope.topology.levels import Level, domain_problem, level_problems
 from toposcope.topology.node import Labelled
@@ -42,6 +42,7 @@ _SPEC: Final[dict[str, Any]] = {
     "gracePeriod": str,
     "removalPolicy": str,
     "segments": str,
+    "uniqueValues": list[str],
     "publish": dict[str, str],
 }
 
@@ -93,6 +94,7 @@ _STATUS: Final[dict[str, Any]] = {
     "preferredBy": list[_PreferredLevel],
     "published": list[_PublishedObject],
     "segments": list[_StatusSegment],
+    "uniqueValues": list[str],
 }
 
 
@@ -141,6 +143,8 @@ HOME_NAMESPACE: Final = "toposcope-system"
 _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(h|ms|m|s)")
 DEFAULT_GRACE: Final = 600.0
+_LONGEST_UNIQUE: Final = 56
+"""Characters of a level in the name of a label, which has up to 63."""
 _LONGEST: Final = 366 * 24 * 3600.0
 """System calls cannot wait longer."""
 
@@ -189,6 +193,8 @@ class Topology:
     publish: Mapping[str, str]
     divided: bool
     """Whether each segment of the nodes gets a ClusterTopology of its own."""
+    unique: tuple[str, ...]
+    """Levels whose domains each get a label with a value of their own on the nodes."""
     problems: tuple[str, ...]
     """What is wrong with the spec, one sentence each; the parts without a problem stay in force."""
     status: Mapping[str, Any] = field(default_factory=dict)
@@ -212,8 +218,14 @@ class Topology:
         return tuple(Level(entry["domain"], entry["key"]) for entry in self.status.get("levels") or ())
 
     def label_keys(self) -> frozenset[str]:
-        """Every node label that this spec names."""
-        return frozenset(r.key for r in self.selector).union(level.key for level in self.levels or ())
+        """Every node label that this spec names, and those that the controller writes for it."""
+        named = frozenset(r.key for r in self.selector).union(level.key for level in self.levels or ())
+        return named.union(map(unique_key, (*self.unique, *self.once_unique)))
+
+    @property
+    def once_unique(self) -> tuple[str, ...]:
+        """The levels whose labels were on nodes when the status was written."""
+        return tuple(self.status.get("uniqueValues") or ())
 
 
 def seconds(text: str) -> float:
@@ -242,6 +254,8 @@ def read(document: Mapping[str, Any]) -> Topology:
             )
     required = tuple(dict.fromkeys(spec.get("required") or ()))
     problems += [f"spec.required[{i}]: {why}" for i, name in enumerate(required) if (why := domain_problem(name))]
+    unique = tuple(dict.fromkeys(spec.get("uniqueValues") or ()))
+    problems += [f"spec.uniqueValues[{i}]: {why}" for i, name in enumerate(unique) if (why := _not_unique(name))]
     coverage = spec.get("minCoveragePercent")
     coverage = USUAL_COVERAGE if coverage is None else coverage
     if not 1 <= coverage <= 100:  # noqa: PLR2004 - a percentage
@@ -267,12 +281,20 @@ def read(document: Mapping[str, Any]) -> Topology:
         publish=dict(spec.get("publish") or {}),
         # A segment's nodes carry the same levels: there is nothing to divide.
         divided=spec.get("segments") == "Auto" and not owner,
+        unique=tuple(name for name in unique if not _not_unique(name)),
         problems=tuple(problems),
         status=typed_status(document.get("status")),
         spec=spec,
         owner=owner,
         created=str(metadata.get("creationTimestamp") or ""),
     )
+
+
+def _not_unique(domain: str) -> str:
+    """Why no label can tell the domains of this level apart; empty where one can."""
+    if len(domain) > _LONGEST_UNIQUE:
+        return f"{domain[:20]!r}... is too long for the name of a label: use up to {_LONGEST_UNIQUE} characters"
+    return domain_problem(domain)
 
 
 def _owner(metadata: Mapping[str, Any]) -> str:

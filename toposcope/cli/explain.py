@@ -26,7 +26,7 @@ from toposcope.cli.terminal import Screen, Whole, columns, complain
 from toposcope.explain.context import Context, build_context
 from toposcope.explain.diagnosis import Diagnosis, diagnose
 from toposcope.explain.live import UNLISTED, load_objects
-from toposcope.explain.object_store import POD, SUBJECTS, FileCollector, ObjectStore, kind_called
+from toposcope.explain.object_store import POD, SUBJECTS, FileCollector, ObjectStore, kinds_called
 from toposcope.explain.observed_placement import ObservedPlacement
 from toposcope.explain.ownership import ObjectNotFoundError, ownership_of, subject_of
 from toposcope.integrations.framework.features import Kind, Outcome, Ref, Step
@@ -56,8 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 @on_screen("explain")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Explain; 1 when something keeps it from running as intended."""
-    kind, name = _named("/".join(filter(None, (arguments.subject, arguments.name))))
-    snapshot, store = _gathered(arguments, name if kind is POD else None)
+    kinds, name = _named("/".join(filter(None, (arguments.subject, arguments.name))))
+    snapshot, store = _gathered(arguments, name if POD in kinds else None)
+    kind = next((one for one in kinds if any(ref.name == name for ref, _ in store.of_kind(one))), kinds[0])
     try:
         subject = subject_of(store, snapshot, kind, name, arguments.namespace)
     except ObjectNotFoundError as error:
@@ -72,15 +73,15 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     return EXIT_OK if found.well else EXIT_PROBLEMS
 
 
-def _named(text: str) -> tuple[Kind, str]:
+def _named(text: str) -> tuple[tuple[Kind, ...], str]:
     word, slash, name = text.partition("/")
     if not (slash and word and name) or "/" in name:
         raise CommandError(f"{text!r} is not KIND/NAME or KIND NAME; write for example podcliqueset/llm")
-    kind = kind_called(word)
-    if kind is None:
-        known = ", ".join(sorted(known.kind.lower() for known in (POD, *SUBJECTS)))
+    kinds = kinds_called(word)
+    if not kinds:
+        known = ", ".join(sorted({known.kind.lower() for known in (POD, *SUBJECTS)}))
         raise CommandError(f"cannot explain the kind {word!r}; choose one of: {known}")
-    return kind, name
+    return kinds, name
 
 
 def _gathered(arguments: argparse.Namespace, pod: str | None) -> tuple[Snapshot, ObjectStore]:

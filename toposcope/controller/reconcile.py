@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any, Final, Protocol
 
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH, Topology
-from toposcope.api.conditions import LEVELS_AVAILABLE, previous, stamped, unavailable_levels
+from toposcope.api.conditions import LEVELS_AVAILABLE, Condition, previous, stamped, unavailable_levels
 from toposcope.api.effective_levels import Absences
 from toposcope.controller.agent_pods import AgentPods
 from toposcope.controller.assess.assessment import Assessment, assess
@@ -34,6 +34,7 @@ from toposcope.controller.status import (
     status_of,
 )
 from toposcope.controller.topology_metrics import Report, report
+from toposcope.controller.unique_labels import Change, UniqueLabels, changes, condition, still_there
 from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
 from toposcope.integrations.framework.published import MANAGER, Published
 from toposcope.kube.client import ApiClient
@@ -73,17 +74,27 @@ class Workloads(Protocol):
         """Those of workloads whose constraints depend on Grove's binding; None: not all can be read now."""
 
     def by_value(self) -> Mapping[str, str]:
-        """Who goes by the value of a label alone, by its key, "" for all keys."""
+        """Who goes by the value of a label alone, by its key."""
 
 
 class _Draft:
     """What is known of one topology before anything is written."""
 
-    def __init__(self, topology: Topology, demanded: Resolved, demand: Demand, assessment: Assessment) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        demanded: Resolved,
+        demand: Demand,
+        assessment: Assessment,
+        labels: Sequence[Change] = (),
+        unique: Sequence[str] = (),
+    ) -> None:
         self.topology = topology
         self.demanded = demanded
         self.demand = demand
         self.assessment = assessment
+        self.labels = labels
+        self.unique = unique
 
     @property
     def urgent(self) -> bool:
@@ -144,6 +155,9 @@ class Reconciler:
         self._segment_topologies = SegmentTopologies(
             DryRunClient(client, show) if show else WriteBackoff(client, monotonic, now)
         )
+        self._unique_labels = UniqueLabels(
+            DryRunClient(client, show) if show else WriteBackoff(client, monotonic, now), monotonic
+        )
         self._pending: dict[str, list[Mapping[str, Any]]] = {}
         self._logged: set[tuple[str, str]] = set()
         self._left: list[str] = []
@@ -198,7 +212,7 @@ class Reconciler:
         works: dict[str, Callable[[], None]] = {}
         self._failed = None
         for topology in sorted(latest, key=lambda one: turn.get(one.name, len(turn))):
-            draft = self._draft(topology, table, demands[topology.name], by_value, listed=workloads.synced)
+            draft = self._draft(topology, table, demands[topology.name], by_value, latest, listed=workloads.synced)
             work = partial(self._finish, draft, everything, shared[topology.name], idle)
             if draft.urgent or len(latest) == 1:
                 self._try(topology.name, work)
@@ -257,7 +271,14 @@ class Reconciler:
         return replace(topology, status=pending[-1])
 
     def _draft(
-        self, topology: Topology, nodes: Table, demanded: Resolved, by_value: Mapping[str, str], *, listed: bool
+        self,
+        topology: Topology,
+        nodes: Table,
+        demanded: Resolved,
+        by_value: Mapping[str, str],
+        topologies: Sequence[Topology],
+        *,
+        listed: bool,
     ) -> "_Draft":
         demand = demand_of(demanded, topology.status, listed=listed)
         now = self._monotonic()
@@ -266,7 +287,11 @@ class Reconciler:
             topology, nodes, self._absences, now, demand.required, demand.preferred, self.catalogue, bound, by_value
         )
         conditions = tuple(map(self._agent_pods.explained, assessment.conditions))
-        return _Draft(topology, demanded, demand, replace(assessment, conditions=conditions))
+        assessment = replace(assessment, conditions=conditions)
+        if not (topology.unique or topology.once_unique):
+            return _Draft(topology, demanded, demand, assessment)
+        labels = changes(topology, assessment.effective.levels, nodes, topologies)
+        return _Draft(topology, demanded, demand, assessment, labels, tuple(still_there(topology, nodes)))
 
     def _finish(
         self, draft: "_Draft", topologies: Sequence[Topology], shared: Overlaps, idle: Sequence[Topology]
@@ -283,10 +308,17 @@ class Reconciler:
         self._log_published(topology, published)
         now = self._monotonic()
         self._due += [now + resource.again_in for resource in published if resource.again_in is not None]
+        labelled = self._label(draft)
         conditions = conditions_of(
-            topology, assessment, published, anything_served=wanted, shared=shared, children=children
+            topology,
+            assessment,
+            published,
+            anything_served=wanted,
+            shared=shared,
+            children=children,
+            labelled=labelled,
         )
-        status = status_of(topology, assessment, published, self._now(), conditions, demand, children)
+        status = status_of(topology, assessment, published, self._now(), conditions, demand, children, draft.unique)
         self._log_hints(topology, assessment)
         refusal = None
         if status != topology.status:
@@ -301,6 +333,14 @@ class Reconciler:
         self.reports[topology.name] = report(assessment, conditions, published, workloads, draft.sizes)
         if refusal:
             raise refusal
+
+    def _label(self, draft: "_Draft") -> Condition | None:
+        """Write the labels of levels with unique values. Raises KubeError."""
+        left, error = self._unique_labels.write(draft.labels) if draft.labels else (0, None)
+        again = error.retry_after if error else 0.0
+        if left and again is not None:
+            self._due.append(self._monotonic() + again)
+        return condition(draft.topology, draft.assessment.effective.levels, left, error)
 
     def _leave_out(self, topology: Topology) -> None:
         """Say of one beyond the supported number that it is. Raises KubeError."""

@@ -20,7 +20,7 @@ from toposcope.integrations.framework.level_requests import (
     roll_up,
 )
 from toposcope.integrations.grove.api import POD_CLIQUE_SETS
-from toposcope.integrations.watched import BOUND, GANGS, WATCHED
+from toposcope.integrations.watched import BOUND, WATCHED
 from toposcope.kube.discovery import Served, discover, is_gone
 from toposcope.kube.errors import KubeError
 from toposcope.kube.reflector import Raw, key
@@ -45,8 +45,6 @@ class Requirements:
         self._discovered = False
         self._discovery_failed = False
         self._informers: Mapping[WatchedKind, _KindInformer] = {}
-        self._gangs: str | None = None
-        """The version in which kube-scheduler's own are served."""
 
     def refresh(self, served: Served | None = None) -> None:
         """Watch what discovery (or `served`, its answer at hand) shows; where it fails, everything stays."""
@@ -97,18 +95,17 @@ class Requirements:
         return roll_up(read for one in informers for read in one.objects()) if served else {}
 
     def by_value(self) -> dict[str, str]:
-        """Who goes by a label's value alone, by its key, "" for all keys: gangs, and the first with pod affinity."""
-        who = {"": f"kube-scheduler's gangs ({GANGS.plural}.{GANGS.group}/{self._gangs})"} if self._gangs else {}
+        """Who goes by a label's value alone, by its key: the first one with pod affinity or kube-scheduler's gangs."""
+        who: dict[str, str] = {}
         for workload, requests in sorted(self.level_requests().items(), key=lambda one: astuple(one[0]), reverse=True):
-            affinity = f"the pod affinity of {workload.kind} {workload.namespace}/{workload.name}"
-            who |= {request.level: affinity for request in requests if request.any_label}
+            named = f"{workload.kind} {workload.namespace}/{workload.name}"
+            who |= {request.level: named for request in requests if request.any_label}
         return who
 
     def _discover(self, answer: Served | None = None) -> list["_KindInformer"]:
         """Match the informers to what is served; returns new ones, still to be started. Raises KubeError."""
         before = self._informers
-        answer = answer or discover(self._client, (*WATCHED, GANGS))
-        self._gangs = answer.version(GANGS)
+        answer = answer or discover(self._client, WATCHED)
         served = {kind: version for kind in WATCHED if (version := answer.version(kind))}
         for kind, informer in before.items():
             if kind not in served and informer.synced and not is_gone(self._client, informer.path):

@@ -11,7 +11,7 @@ import msgspec
 from toposcope.controller.informer import Cache, Informer, InformerFactory
 from toposcope.controller.publishers.cached_reader import CachedReader
 from toposcope.controller.requirements import Requirements
-from toposcope.integrations.watched import FOLLOWED, GANGS, WATCHED
+from toposcope.integrations.watched import FOLLOWED, WATCHED
 from toposcope.kube.client import METADATA
 from toposcope.kube.discovery import discover
 from toposcope.kube.errors import KubeError
@@ -93,7 +93,7 @@ class ResourceDiscovery:
 
     def _ask(self) -> None:
         try:
-            served = discover(self._client, (*WATCHED, *FOLLOWED, GANGS))
+            served = discover(self._client, (*WATCHED, *FOLLOWED))
             if self._published:
                 self._published.refresh(served, self._changed)
         except KubeError as error:

@@ -102,12 +102,17 @@ def conditions_of(
     anything_served: bool,
     shared: Overlaps | None = None,
     children: Sequence[SegmentTopology] = (),
+    labelled: Condition | None = None,
 ) -> tuple[Condition, ...]:
-    """All conditions, `Ready` last; `shared` are the topologies that share nodes with this one."""
+    """All conditions, `Ready` last.
+
+    `shared` are the topologies that share nodes with this one, `labelled` is the answer of `unique_labels.condition`.
+    """
     divided = segments_condition(topology, assessment.segments, children)
     conditions = (
         *assessment.conditions,
         *([divided] if divided else []),
+        *([labelled] if labelled else []),
         disjoint_condition(shared or {}, assessment.nodes),
         published_condition(topology, published, anything_served=anything_served),
     )
@@ -122,6 +127,7 @@ def status_of(
     conditions: Sequence[Condition],
     demand: Demand = _NO_DEMAND,
     children: Sequence[SegmentTopology] = (),
+    unique: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The whole status, as it is applied, within its size limit."""
     status: dict[str, Any] = {
@@ -136,6 +142,8 @@ def status_of(
     }
     if assessment.segments:
         status |= segments_status(topology, assessment.segments, children)
+    if unique:
+        status["uniqueValues"] = sorted({*unique})
     if assessment.diagnostics:
         status["hints"] = [_hint(diagnostic) for diagnostic in assessment.diagnostics]
     if assessment.nodes:

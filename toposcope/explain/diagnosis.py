@@ -30,6 +30,7 @@ from toposcope.integrations.framework.features import (
 from toposcope.integrations.grove import features as grove
 from toposcope.integrations.kai import features as kai
 from toposcope.integrations.kai.messages import meaning_of_no_room
+from toposcope.integrations.kubernetes import features as gangs
 from toposcope.integrations.kubernetes.messages import meaning_of_no_node
 from toposcope.integrations.kueue import features as kueue
 from toposcope.integrations.kueue import messages as kueue_messages
@@ -38,9 +39,11 @@ from toposcope.snapshot.model import Published
 from toposcope.snapshot.scope import Scope
 from toposcope.topology.text import Command, shell
 
-_QUOTING: Final = (dynamo, grove, kai, kueue)
+_QUOTING: Final = (dynamo, grove, kai, kueue, gangs)
 _MEANINGS: Final = {
-    pattern: words for system in (dynamo, grove, kai, kueue_messages, lws) for pattern, words in system.MEANINGS.items()
+    pattern: words
+    for system in (dynamo, grove, kai, kueue_messages, lws, gangs)
+    for pattern, words in system.MEANINGS.items()
 }
 _MAX_MESSAGES: Final = 8
 
@@ -62,7 +65,7 @@ def scheduler_messages(context: Context) -> Iterator[SchedulerMessage]:
         yield message if message.meaning else replace(message, meaning=meaning(message.text))
 
 
-_FEATURES: Final = (dynamo.check, grove.check, grove.check_kai, kueue.check)
+_FEATURES: Final = (dynamo.check, grove.check, grove.check_kai, kueue.check, gangs.check)
 
 
 def check_drift(context: Context) -> Step:

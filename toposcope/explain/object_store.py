@@ -9,6 +9,7 @@ from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.features import Kind, Object, Ref
 from toposcope.integrations.grove.features import BINDING, CLIQUE, CLIQUE_SET, GANG, OLD_BINDING, SCALING_GROUP
 from toposcope.integrations.kai import features as kai
+from toposcope.integrations.kubernetes import gangs
 from toposcope.integrations.kueue import features as kueue
 
 POD: Final = Kind("", "Pod", "pods", ("v1",), ("po",))
@@ -21,6 +22,9 @@ SUBJECTS: Final = (
     GANG,
     kai.POD_GROUP,
     kueue.WORKLOAD,
+    gangs.POD_GROUP,
+    gangs.COMPOSITE,
+    gangs.WORKLOAD,
     Kind("batch", "Job", "jobs", ("v1",)),
     Kind("apps", "Deployment", "deployments", ("v1",), ("deploy",)),
     Kind("apps", "StatefulSet", "statefulsets", ("v1",), ("sts",)),
@@ -57,9 +61,9 @@ PUBLISH_FIELDS: Final = {BINDING.key: "grove", kai.TOPOLOGY.key: "kai", kueue.TO
 """The field of a ClusterTopology's `spec.publish` that governs each kind."""
 
 
-def kind_called(word: str) -> Kind | None:
-    """The kind, Pod included, that kubectl takes `word` for."""
-    return next((kind for kind in (POD, *SUBJECTS) if kind.is_called(word)), None)
+def kinds_called(word: str) -> tuple[Kind, ...]:
+    """The kinds, Pod included, that `word` may stand for: KAI and Kubernetes both have PodGroups."""
+    return tuple(kind for kind in (POD, *SUBJECTS) if kind.is_called(word))
 
 
 _KEPT = {kind.key: kind for kind in (*SUBJECTS, *AROUND)}

@@ -2,13 +2,17 @@
 
 from dataclasses import dataclass
 from difflib import get_close_matches
+from operator import attrgetter
 from typing import Final
 
 from toposcope.errors import ToposcopeError
 from toposcope.explain.object_store import POD, ObjectStore, owner_of
+from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.features import Kind, Ref
 from toposcope.integrations.kai.api import GROUP_OF
 from toposcope.integrations.kai.features import POD_GROUP
+from toposcope.integrations.kubernetes import gangs
+from toposcope.integrations.kubernetes.api import GROUP
 from toposcope.snapshot.model import PodView, Snapshot
 
 _MAX_DEPTH: Final = 16
@@ -70,12 +74,20 @@ def ownership_of(store: ObjectStore, snapshot: Snapshot, subject: Ref) -> Owners
         ref for ref in store.objects if (ref.group, ref.kind) != POD.key and owners.chain(ref)[-1] == chain[-1]
     )
     groups = {ref.name for ref in members if (ref.group, ref.kind) == POD_GROUP.key}
+    own = {ref.name for ref in members if (ref.group, ref.kind) == gangs.POD_GROUP.key}
     pods = tuple(
         pod
         for pod in snapshot.pods or ()
         if pod.namespace == subject.namespace
-        and (owners.chain(_pod_ref(pod))[-1] == chain[-1] or pod.annotations.get(GROUP_OF) in groups)
+        and (
+            owners.chain(_pod_ref(pod))[-1] == chain[-1]
+            or pod.annotations.get(GROUP_OF) in groups
+            or gangs.group_of(Field(pod.wants)) in own
+        )
     )
+    # A PodGroup that somebody wrote has no owner: its pods name it.
+    named = {Ref(GROUP, "PodGroup", pod.namespace, name) for pod in pods if (name := gangs.group_of(Field(pod.wants)))}
+    members += tuple(sorted((named & store.objects.keys()) - set(members), key=attrgetter("name")))
     return Ownership(subject, chain, members, pods, owners.owner(chain[-1]))
 
 

@@ -23,6 +23,7 @@ from toposcope.integrations.kai import api as kai_api
 from toposcope.integrations.kai import pod_group
 from toposcope.integrations.kai import topology as kai_topology
 from toposcope.integrations.kai import workload as kai
+from toposcope.integrations.kubernetes import gangs
 from toposcope.integrations.kubernetes import workload as kubernetes
 from toposcope.integrations.kueue import queues
 from toposcope.integrations.kueue import topology as kueue_topology
@@ -49,6 +50,7 @@ SYSTEMS: Final[tuple[System, ...]] = (
     kueue_topology.FLAVOR,
     lws.SYSTEM,
     jobset.SYSTEM,
+    gangs.SYSTEM,
     osmo.SYSTEM,
     osmo_pool.POOL,
 )
@@ -79,7 +81,7 @@ _KINDS: Final[Mapping[tuple[str, str], Callable[[Any, Catalogue], TopologyLevels
 }
 """Readers of topology resources by API group and kind."""
 _CONFIGURING: Final = {kind.key for kind in READ if kind is not queues.WORKLOAD}
-"""Kinds of Kueue's and KAI's that count as applied where they stand beside a workload."""
+"""Kinds that count as applied where they stand beside a workload."""
 _OPTIONS: Final = {(kind.group, kind.kind): kind.option for kind in PUBLISHED}
 _FIELDS: Final[Mapping[str, Callable[[Any, Catalogue], TopologyLevels]]] = {
     "topology_keys": lambda document, _: osmo_pool.read(document),
@@ -138,7 +140,8 @@ def with_documents(cluster: ClusterFacts, documents: Collection[Mapping[str, Any
                 objects[kind_of(document)] = (*there, document)
     pod_groups = {**cluster.pod_groups, **pod_group.members_of_documents(documents)}
     configured = replace(cluster, pools=pools, schedulers=schedulers, topologies=topologies, read=read, objects=objects)
-    return replace(configured, pod_groups=pod_groups)
+    members = {**cluster.gangs, **gangs.members_of_documents(documents)}
+    return replace(configured, pod_groups=pod_groups, gangs=members)
 
 
 def _name(document: Mapping[str, Any]) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from toposcope.integrations.framework.published import PublishedKind
 from toposcope.integrations.grove import api as grove
 from toposcope.integrations.jobset import api as jobset
 from toposcope.integrations.kai import api as kai
+from toposcope.integrations.kubernetes import api as gangs
 from toposcope.integrations.kubernetes import workload as kubernetes
 from toposcope.integrations.kueue import api as kueue
 from toposcope.integrations.lws import api as lws
@@ -22,6 +23,9 @@ WATCHED: Final[tuple[WatchedKind, ...]] = (
     kueue.WORKLOADS,
     lws.LEADER_WORKER_SETS,
     jobset.JOBSETS,
+    gangs.POD_GROUPS,
+    gangs.COMPOSITES,
+    gangs.WORKLOADS,
     kubernetes.JOBS,
     kubernetes.DEPLOYMENTS,
     kubernetes.STATEFUL_SETS,
@@ -31,7 +35,5 @@ BOUND: Final = (dynamo.DEPLOYMENTS, grove.POD_CLIQUE_SETS)
 """Kinds whose constraints Grove translates by its binding: without the level they have none."""
 
 PUBLISHED: Final[tuple[PublishedKind, ...]] = (grove.BINDINGS, grove.OLDER_TOPOLOGIES, kai.TOPOLOGIES, kueue.TOPOLOGIES)
-GANGS: Final = PublishedKind("", "scheduling.k8s.io", ("v1beta1", "v1alpha3", "v1alpha2"), "PodGroup", "podgroups")
-"""kube-scheduler's own, which group nodes by the value of a label and nothing else: neither published nor watched."""
 FOLLOWED: Final = (*PUBLISHED, kueue.FLAVORS)
 """What publishers read: what they publish, and what may hold it back."""

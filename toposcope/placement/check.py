@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
-from toposcope.api.label_keys import HOSTNAME
+from toposcope.api.label_keys import HOSTNAME, unique_key
 from toposcope.integrations.framework.constraints import Admission, Decision, Workload, simplified
 from toposcope.integrations.framework.document import Finding
 from toposcope.integrations.framework.levels import TopologyLevels
@@ -16,14 +16,23 @@ from toposcope.integrations.kai.queues import missing
 from toposcope.integrations.registry import READS, readings, with_documents
 from toposcope.placement.gangs import by_kai, in_queue
 from toposcope.placement.in_order import in_order
-from toposcope.placement.known_topologies import OWN, STAND_INS, cluster_facts, held_by_kueue, members_of_pods
+from toposcope.placement.known_topologies import (
+    OWN,
+    STAND_INS,
+    cluster_facts,
+    gangs_of_pods,
+    held_by_kueue,
+    members_of_pods,
+)
 from toposcope.placement.room import PODS, Node, Obstacle, Room
 from toposcope.placement.shortage import Offer, Shortage, offers
 from toposcope.placement.tolerating import tolerate
 from toposcope.placement.verdict import Fittings, Kind, Remedy, Verdict, fittings, judge
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
+from toposcope.snapshot.scope import select_scope, with_gpus
+from toposcope.topology.hierarchy import crossings
 from toposcope.topology.levels import Level
-from toposcope.topology.text import listing
+from toposcope.topology.text import listing, plural
 
 _ORDER: Final[tuple[Kind, ...]] = ("fits", "unclear", "full", "never")
 """The best answer first."""
@@ -65,7 +74,11 @@ class Checker:
         """
         self.snapshot = snapshot
         facts = cluster_facts(snapshot)
-        facts = replace(facts, pod_groups={**facts.pod_groups, **members_of_pods(own)})
+        facts = replace(
+            facts,
+            pod_groups={**facts.pod_groups, **members_of_pods(own)},
+            gangs={**facts.gangs, **gangs_of_pods(own)},
+        )
         self.known = with_documents(facts, list(documents))
         self.known = replace(self.known, held=held_by_kueue(self.known, snapshot))
         self._nodes: dict[tuple[bool, bool, frozenset[tuple[str, str]] | None], list[Node]] = {}
@@ -94,11 +107,17 @@ class Checker:
             if another and (verdict is None or _ORDER.index(another.kind) > _ORDER.index(verdict.kind)):
                 reading, verdict = replace(reading, workload=stage), another
         queue = reading.workload.queue if reading.workload else ""
-        found = (self._kai_differs(reading.workload), missing(self.known, queue) if queue else None)
+        unknown = missing(self.known, queue) if queue else None
+        found = (self._kai_differs(reading.workload), self._mixes(reading.workload), unknown)
         reading = replace(reading, findings=(*reading.findings, *filter(None, found)))
         if workload := reading.workload:
             decided = self._decided.get(workload.admission) if workload.admission else None
-            notes = (*workload.notes, *(decided.notes if decided else ()), self._stand_in(workload))
+            notes = (
+                *workload.notes,
+                *(decided.notes if decided else ()),
+                self._stand_in(workload),
+                self._unlabelled(workload),
+            )
             reading = replace(reading, workload=replace(workload, notes=tuple(filter(None, notes))))
         return Checked(reading, verdict)
 
@@ -123,6 +142,29 @@ class Checker:
         else:
             return None
         return Finding("grove/kai-topology", "error", "", f"{text}, so it cannot keep Grove's pods together", fix)
+
+    def _mixes(self, workload: Workload | None) -> Finding | None:
+        """Of one that goes by a label's value alone: that several domains of a level share a value."""
+        if not workload or not workload.levels or workload.topology:
+            return None
+        names: list[str | None] = [topology.name for topology in self.snapshot.topologies]
+        for scope in (select_scope(self.snapshot, name) for name in names or [None]):
+            for crossed in crossings(scope.levels, scope.table()) if workload.levels[0] in scope.levels else ():
+                if crossed.key == workload.levels[0].key:
+                    fix = f"ask for {unique_key(crossed.domain)}, which spec.uniqueValues of the ClusterTopology writes"
+                    return Finding("levels/names-mixed", "warning", "", f"{crossed.key}: {crossed.sentence}", fix)
+        return None
+
+    def _unlabelled(self, workload: Workload) -> str:
+        """How many nodes lack the label that it goes by; empty where none does."""
+        if not workload.levels or workload.topology or self.known.lacks_label(workload.levels[0].key):
+            return ""
+        nodes, key = with_gpus(self.snapshot.nodes), workload.levels[0].key
+        lacking = sum(node.label(key) is None for node in nodes)
+        if not lacking:
+            return ""
+        lack, left = plural(lacking, "lacks", "lack"), plural(lacking, "is", "are")
+        return f"{lacking} of {len(nodes)} nodes with GPUs {lack} {key} and {left} left out without a word"
 
     def _stand_in(self, workload: Workload) -> str:
         """That the topology is not the scheduler's own, which is not known; empty where it is."""
@@ -149,6 +191,9 @@ class Checker:
         if lost := self._lost(workload, levels):
             return Verdict("never", limitation=lost)
         verdict = judge(workload.groups, levels or workload.levels, nodes, partial=not levels)
+        if workload.doubt and verdict.kind == "fits":
+            certain = judge(workload.certain, workload.levels, nodes, partial=True) if workload.certain else None
+            return certain if certain and certain.kind == "fits" else Verdict("unclear", limitation=workload.doubt)
         if workload.pod_groups and verdict.kind != "fits":
             verdict = judge(workload.pod_groups, levels or workload.levels, nodes, partial=not levels)
         if workload.admission:
@@ -201,9 +246,9 @@ class Checker:
     def _place(self, workload: Workload) -> tuple[tuple[Level, ...], list[Node]]:
         """The levels of the workload's topology, none without one, and the nodes that its scheduler looks at.
 
-        KAI and Kueue know nothing of a ClusterTopology's selector, and a placeholder is a value like any other to them.
+        Schedulers know nothing of a ClusterTopology's selector, and a placeholder is a value like any other to them.
         """
-        topology, reads = self.topology(workload), workload.system in READS
+        topology, reads = self.topology(workload), workload.system in READS or bool(workload.levels)
         own = workload.admission.own if workload.admission else None
         look = reads, workload.gang is not None, own
         if look not in self._nodes:

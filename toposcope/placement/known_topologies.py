@@ -14,6 +14,7 @@ from toposcope.integrations.framework.pods import node_filter_of
 from toposcope.integrations.framework.system import ClusterFacts, ExclusivePod, Held, ReadTopologies
 from toposcope.integrations.kai.api import GROUP_OF, SUB_GROUP_OF
 from toposcope.integrations.kai.topology import aliases_of
+from toposcope.integrations.kubernetes.gangs import group_of
 from toposcope.integrations.kueue import queues
 from toposcope.integrations.registry import EXCLUSIVE_POD_LABELS
 from toposcope.integrations.watched import PUBLISHED
@@ -52,6 +53,8 @@ def cluster_facts(snapshot: Snapshot) -> ClusterFacts:
         labels,
         _exclusive_pods(snapshot),
         pod_groups=members_of_pods(snapshot.pods or ()),
+        gangs=gangs_of_pods(snapshot.pods or ()),
+        unserved=frozenset(name for name, served in snapshot.served.items() if not served),
         grove=snapshot.grove,
         domain_of=snapshot.catalogue.domain_of,
         read=read,
@@ -133,15 +136,27 @@ def _exclusive_pods(snapshot: Snapshot) -> dict[str, tuple[ExclusivePod, ...]]:
     return {label: tuple(by_place.values()) for label, by_place in pods.items()}
 
 
+def gangs_of_pods(pods: Iterable[PodView]) -> dict[PodGroupName, tuple[Pods, ...]]:
+    """The existing pods of kube-scheduler's own PodGroups, by PodGroup."""
+    groups: dict[PodGroupName, Counter[Pods]] = {}
+    for pod in pods:
+        if name := group_of(Field(pod.wants)):
+            groups.setdefault((pod.namespace, name), Counter())[_one(pod)] += 1
+    return {group: tuple(replace(one, count=count) for one, count in kinds.items()) for group, kinds in groups.items()}
+
+
+def _one(pod: PodView) -> Pods:
+    requests = tuple(sorted((resource, count) for resource, count in pod.requests.items() if count))
+    return Pods("pods", 1, requests, node_filter_of(Field(pod.wants)))
+
+
 def members_of_pods(pods: Iterable[PodView]) -> PodGroupMembers:
     """The existing pods of KAI's PodGroups, by PodGroup."""
     groups: dict[PodGroupName, Counter[PodGroupMember]] = {}
     for pod in pods:
         name = pod.annotations.get(GROUP_OF)
         if name:
-            requests = tuple(sorted((resource, count) for resource, count in pod.requests.items() if count))
-            one = Pods("pods", 1, requests, node_filter_of(Field(pod.wants)))
-            member = PodGroupMember(pod.labels.get(SUB_GROUP_OF, ""), one)
+            member = PodGroupMember(pod.labels.get(SUB_GROUP_OF, ""), _one(pod))
             groups.setdefault((pod.namespace, name), Counter())[member] += 1
     return {
         group: tuple(replace(member, pods=replace(member.pods, count=count)) for member, count in members.items())

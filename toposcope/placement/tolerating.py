@@ -46,7 +46,7 @@ def _tolerant(workload: Workload, extra: tuple[Toleration, ...]) -> Workload:
         return replace(group, pods=tuple(pods), groups=tuple(map(of, group.groups)))
 
     pod_groups = workload.pod_groups and tuple(map(of, workload.pod_groups))
-    return replace(workload, groups=tuple(map(of, workload.groups)), pod_groups=pod_groups, admission=None)
+    return replace(workload, groups=tuple(map(of, workload.groups)), pod_groups=pod_groups, admission=None, doubt="")
 
 
 def toleration(taint: Taint) -> Mapping[str, str]:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.kubernetes.gangs import group_of
 from toposcope.integrations.registry import GANG_MARKS
 from toposcope.kube.pod_resources import gpu_count
 from toposcope.snapshot.model import PodView, Snapshot
@@ -70,6 +72,8 @@ def _gang(namespace: str, name: str, kind: str, pods: Iterable[PodView]) -> Gang
 
 def _mark(pod: PodView) -> tuple[str, str]:
     """Kind and name of what the pod belongs to."""
+    if name := group_of(Field(pod.wants)):
+        return "PodGroup", name
     for mark in GANG_MARKS:
         texts = pod.annotations if mark.annotation else pod.labels
         values = [texts[key] for key in mark.keys if key in texts]

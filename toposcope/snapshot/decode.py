@@ -132,6 +132,7 @@ class _PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     affinity: dict[str, Any] | None = None
     tolerations: list[Any] | None = None
     priority: int | None = None
+    scheduling_group: dict[str, Any] | None = None
 
 
 class _PodStatus(msgspec.Struct, frozen=True, gc=False):
@@ -325,7 +326,9 @@ class Decoder:
             annotations=annotations,
             scheduler=share(scheduler, scheduler),
             waiting="" if spec.node_name else _waiting(status.conditions or ()),
-            wants=self._wanted(spec) if GROUP_OF in annotations or gpu_count(requests) else NOTHING,
+            wants=self._wanted(spec)
+            if spec.scheduling_group or GROUP_OF in annotations or gpu_count(requests)
+            else NOTHING,
             priority=spec.priority or 0,
         )
 
@@ -355,7 +358,12 @@ class Decoder:
         return _shared(self._metadata, pairs) if pairs else _NO_METADATA
 
     def _wanted(self, spec: _PodSpec) -> Mapping[str, Any]:
-        fields = {"nodeSelector": spec.node_selector, "affinity": spec.affinity, "tolerations": spec.tolerations}
+        fields = {
+            "nodeSelector": spec.node_selector,
+            "affinity": spec.affinity,
+            "tolerations": spec.tolerations,
+            "schedulingGroup": spec.scheduling_group,
+        }
         wants = {name: value for name, value in fields.items() if value is not None}
         return self._wants.setdefault(msgspec.json.encode(wants), wants)
 

@@ -189,7 +189,7 @@ class _Reader:
         for kind in READ:
             decode = lambda of, raw, kind=kind: {**_reader(raw)(dict), "apiVersion": of, "kind": kind.kind}  # noqa: E731
             found += [queues.kept(document) for document in self._served(kind, decode, refused)]
-        self._warn(refused, "queues and quota are unknown")
+        self._warn(refused, "queues, quota and PodGroups are unknown")
         return tuple(document for document in found if document is not None)
 
     def devices(self, nodes: Sequence[NodeView], node: str | None) -> tuple[Mapping[str, Any], ...]:

@@ -117,7 +117,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False):
     waiting: str
     """Why its scheduler has not placed it, in the scheduler's words; empty if placed or not tried yet."""
     wants: Mapping[str, Any] = NOTHING
-    """`nodeSelector`, `affinity` and `tolerations` of its spec, kept for members of PodGroups and pods with GPUs."""
+    """`nodeSelector`, `affinity`, `tolerations`, `schedulingGroup` of a member of a PodGroup, or of a pod with GPUs."""
     priority: int = 0
     """As the API server resolved it from the priority class."""
 

@@ -152,6 +152,7 @@ class CrossedLevels(NamedTuple):
 
     key: str
     """Its label key."""
+    domain: str
     reused: bool
     """Whether most of its values do, as where each block numbers its racks from 1: ordinary to whom the path counts."""
     sentence: str
@@ -192,9 +193,11 @@ def _crossing(broad: Level, narrow: Level, table: Table) -> Iterator[CrossedLeve
     many = f" ({len(several)} of {total} values do so)" if len(several) > 1 else ""
     yield CrossedLevels(
         narrow.key,
+        narrow.domain,
         reused,
         f"{narrow.domain} {name!r} lies under {broad.domain} {first!r} and {second!r}{many}; "
-        f"Grove, KAI and Kueue treat it as one {narrow.domain} domain in each; {advice}",
+        f"Grove, KAI and Kueue treat it as one {narrow.domain} domain in each, kube-scheduler's gangs and pod affinity "
+        f"as one in all; {advice}",
     )
 
 

@@ -25,7 +25,15 @@ from toposcope.controller.assess.health import Health, fabric_condition, health
 from toposcope.controller.assess.selection import selected
 from toposcope.controller.segments import Segments, observe
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
-from toposcope.topology.hierarchy import Coverage, ambiguous_paths, cover, crossings, lacking_any, some_names
+from toposcope.topology.hierarchy import (
+    Coverage,
+    CrossedLevels,
+    ambiguous_paths,
+    cover,
+    crossings,
+    lacking_any,
+    some_names,
+)
 from toposcope.topology.label_values import MOST_COUNT, count_of
 from toposcope.topology.levels import Level
 from toposcope.topology.node import NodeFacts, Traits
@@ -33,7 +41,7 @@ from toposcope.topology.table import Table, table_of
 
 IS_IT_RUNNING: Final = "is the agent's DaemonSet running there?"
 """What `AgentsReporting` says of nodes without labels as long as the cause is not known."""
-_MIXED: Final = "; but {} would mix them, going by the value alone: give each a name that is unique in the cluster"
+_MIXED: Final = "; but {} goes by the value alone and mixes them: have it ask for a label of spec.uniqueValues"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,7 @@ def assess(
 ) -> Assessment:
     """Assess one topology against all nodes, at `now` (monotonic seconds), with the domains that workloads ask for.
 
-    `bound` as in `effective_levels`. `by_value`: who here goes by a label's value alone, by its key, "" for all keys.
+    `bound` as in `effective_levels`. `by_value`: who here goes by a label's value alone, by its key.
     """
     table = table_of(nodes, catalogue.placeholders)
     chosen = selected(topology, table)
@@ -102,6 +110,8 @@ def assess(
     segments = observe(topology, chosen, effective.levels, absences, now, catalogue)
     wanted = {*_required(topology, effective, segments), *required}
     kept = {level.domain for level in effective.retained}
+    crossed = crossings(effective.levels, chosen)
+    mixed = {one.key: by_value[one.key] for one in crossed if one.key in by_value}
     verdict = availability.judge(topology, wanted, coverage, absences, now, preferred, kept)
     report = health(effective.levels, chosen)
     listed = segments.listed if segments else ()
@@ -119,7 +129,7 @@ def assess(
             verdict.condition,
             covered_condition(topology, chosen, coverage, catalogue, segment_keys if topology.divided else ()),
             reporting,
-            _consistent(effective.levels, chosen, by_value),
+            _consistent(crossed, ambiguous_paths(effective.levels, chosen), by_value),
             fabric_condition(report),
         ),
         unavailable=verdict.unavailable,
@@ -129,7 +139,7 @@ def assess(
         health=report,
         selected=chosen,
         segments=segments,
-        diagnostics=diagnostics(topology, chosen, effective.levels, catalogue, segment_keys),
+        diagnostics=diagnostics(topology, chosen, effective.levels, catalogue, segment_keys, mixed),
     )
 
 
@@ -182,10 +192,9 @@ def _is_silent(node: Traits) -> bool:
     return node.label(GPUS) is None and bool(gpus)
 
 
-def _consistent(levels: Sequence[Level], nodes: Table, by_value: Mapping[str, str]) -> Condition:
+def _consistent(crossed: Sequence[CrossedLevels], merged: Sequence[str], by_value: Mapping[str, str]) -> Condition:
     """Reused names are ordinary to schedulers that go by the whole path, and a hazard where one goes by the value."""
-    crossed, merged = crossings(levels, nodes), ambiguous_paths(levels, nodes)
-    who = {one.key: by_value.get(one.key) or by_value.get("", "") for one in crossed}
+    who = {one.key: by_value.get(one.key, "") for one in crossed}
     sentences = [one.sentence + (_MIXED.format(who[one.key]) if who[one.key] else "") for one in crossed]
     wrong = not all(one.reused for one in crossed)
     if wrong or any(who.values()) or merged:

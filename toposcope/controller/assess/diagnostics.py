@@ -1,10 +1,12 @@
 """Labels that look like a level and are none, or could be a level: which, on how many nodes, and what to do. Pure."""
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from toposcope.api.cluster_topology import Topology
+from toposcope.api.label_keys import unique_key
 from toposcope.topology.catalogue import NEAR_MISS, NOT_ACCEPTED, RETIRED_KEY, Advice, Catalogue
 from toposcope.topology.hierarchy import MOST_NAMES, placeholder_words, some_names
 from toposcope.topology.levels import Level
@@ -15,10 +17,11 @@ from toposcope.topology.text import plural
 PARTLY_COVERED: Final = "PartlyCovered"
 KEYS_DISAGREE: Final = "KeysDisagree"
 PLACEHOLDER: Final = "PlaceholderValue"
+NAMES_MIXED: Final = "NamesMixed"
 MOST: Final = 16
 """As in the CRD."""
 
-_IN_ORDER: Final = (NEAR_MISS, NOT_ACCEPTED, PLACEHOLDER, PARTLY_COVERED, KEYS_DISAGREE, RETIRED_KEY)
+_IN_ORDER: Final = (NAMES_MIXED, NEAR_MISS, NOT_ACCEPTED, PLACEHOLDER, PARTLY_COVERED, KEYS_DISAGREE, RETIRED_KEY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +37,18 @@ class Diagnostic:
 
 
 def diagnostics(
-    topology: Topology, nodes: Table, levels: Sequence[Level], catalogue: Catalogue, known: Container[str] = ()
+    topology: Topology,
+    nodes: Table,
+    levels: Sequence[Level],
+    catalogue: Catalogue,
+    known: Container[str] = (),
+    mixed: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Diagnostic, ...]:
     """Findings about the labels of the selected nodes (at least one), most urgent first.
 
     `levels` are the effective ones. If the spec lists them, keys that could be further levels are not reported. Nor is
-    it reported that keys in `known` are on some nodes only: a segment has them.
+    it reported that keys in `known` are on some nodes only: a segment has them. `mixed` says by key of a level who goes
+    by its value alone though others share it.
     """
     present = frozenset().union(*nodes.key_sets)
     results = [*_of_spec(topology, nodes, catalogue), *_advised(nodes, levels, present, catalogue)]
@@ -51,6 +60,7 @@ def diagnostics(
                 "level until who writes it has a place for them"
             )
             results.append(Diagnostic(level.key, level.domain, PLACEHOLDER, _carrying(nodes, level.key), text))
+    results += [_mixed(nodes, level, mixed[level.key]) for level in levels if level.key in mixed]
     if topology.levels is None:
         used = {level.domain: level.key for level in levels}
         for key in sorted(present & catalogue.level_keys, key=catalogue.rank.__getitem__):
@@ -97,6 +107,16 @@ def _text(nodes: Table, key: str, advice: Advice, levels: Sequence[Level]) -> st
         case _:
             right = f"; the key is {advice.instead} (on {_carrying(nodes, advice.instead)})" if advice.instead else ""
             return f"{where} and is not a level: {advice.why}{right}"
+
+
+def _mixed(nodes: Table, level: Level, who: str) -> Diagnostic:
+    """A level of which somebody takes two domains for one."""
+    unique = unique_key(level.domain)
+    text = (
+        f"{level.key} of level '{level.domain}' has one value in several domains, and {who} goes by the value alone; "
+        f"list {level.domain} in spec.uniqueValues, and have it ask for {unique}"
+    )
+    return Diagnostic(level.key, level.domain, NAMES_MIXED, _carrying(nodes, level.key), text)
 
 
 def _partly(nodes: Table, domain: str, key: str) -> Iterator[Diagnostic]:

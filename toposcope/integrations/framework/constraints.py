@@ -190,6 +190,10 @@ class Workload:
     """Whether KAI may evict it: then only the limits of its queue bind it, not the quota."""
     admission: Admission | None = None
     """How the scheduler decides, where its procedure is known; None: only what is possible is known."""
+    doubt: str = ""
+    """Why the scheduler may find no place though there is one; empty: it tries every placement."""
+    certain: tuple[Group, ...] = ()
+    """Where these fit, it finds one all the same."""
 
 
 PodGroupName = tuple[str, str]

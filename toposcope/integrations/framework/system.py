@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from toposcope.integrations.framework.constraints import PodGroupMembers, Workload
+from toposcope.integrations.framework.constraints import PodGroupMembers, PodGroupName, Pods, Workload
 from toposcope.integrations.framework.document import Field, Finding
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
 from toposcope.topology.catalogue import BUILT_IN
@@ -72,6 +72,10 @@ class ClusterFacts:
     """The kind of scheduler that each of OSMO's backends uses."""
     pod_groups: PodGroupMembers = field(default_factory=dict)
     """The pods of KAI's PodGroups."""
+    gangs: Mapping[PodGroupName, tuple[Pods, ...]] = field(default_factory=dict)
+    """The pods of kube-scheduler's own."""
+    unserved: frozenset[str] = frozenset()
+    """Names of kinds that the cluster is known not to serve."""
     grove: SchedulerProfiles | None = None
     """Of Grove's operator; None: not known."""
     domain_of: Mapping[str, str] = field(default_factory=lambda: BUILT_IN.domain_of)

@@ -4,7 +4,7 @@ Jobs are watched because training runs as them, Deployments and StatefulSets bec
 themselves, and not only what KAI and Kueue make of them, because a PodGroup comes with the first pod and a Workload
 with the queue: only here can one be seen that is suspended or scaled to zero, or that a Job has finished. Other kinds
 (Kubeflow's, Ray's) are known by their PodGroups and Workloads. Without KAI or Kueue the annotations mean nothing, and
-nothing is watched.
+nothing is watched, but for Jobs where kube-scheduler's own gangs are served: `spec.scheduling` asks for these.
 """
 
 from collections.abc import Iterator
@@ -16,9 +16,11 @@ from toposcope.integrations.framework.level_requests import ANNOTATIONS, LevelRe
 from toposcope.integrations.framework.pods import Structure, structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.kai import api as kai
+from toposcope.integrations.kubernetes.api import CONSTRAINED, GROUP, constraint_requests
 from toposcope.integrations.kueue import api as kueue
 
 _ONLY_WITH: Final = frozenset({kai.POD_GROUPS.group, kueue.GROUP})
+_JOB: Final = {**ANNOTATIONS, "spec": {"template": ANNOTATIONS, "scheduling": CONSTRAINED}}
 _FIELDS: Final = {**ANNOTATIONS, "spec": {"template": ANNOTATIONS}}
 
 
@@ -29,8 +31,15 @@ def requests(root: Field) -> Iterator[LevelRequest]:
     yield from kueue.annotated(templates)
 
 
+def _of_job(root: Field) -> Iterator[LevelRequest]:
+    yield from requests(root)
+    yield from constraint_requests(root / "spec" / "scheduling")
+
+
 _FINISHED: Final = frozenset({"Complete", "Failed"})
-JOBS: Final = WatchedKind("Job", "batch", ("v1",), "jobs", _FIELDS, requests, finished=_FINISHED, only_with=_ONLY_WITH)
+JOBS: Final = WatchedKind(
+    "Job", "batch", ("v1",), "jobs", _JOB, _of_job, finished=_FINISHED, only_with=_ONLY_WITH | {GROUP}
+)
 DEPLOYMENTS: Final = WatchedKind("Deployment", "apps", ("v1",), "deployments", _FIELDS, requests, only_with=_ONLY_WITH)
 STATEFUL_SETS: Final = WatchedKind(
     "StatefulSet",

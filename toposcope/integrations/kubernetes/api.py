@@ -1,0 +1,61 @@
+"""Kinds of kube-scheduler's own gangs (scheduling.k8s.io), and the levels that they ask for.
+
+A constraint names the key of a node label, of a topology or not, and nodes count as one domain by its value alone.
+Kubernetes 1.36 serves Workload and PodGroup as v1alpha2. 1.37 has them as v1alpha3 and v1beta1, CompositePodGroups that
+nest PodGroups, and constraints in a Job's `spec.scheduling`; the fields that are read agree.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.level_requests import LevelRequest, WatchedKind, requests_at
+
+GROUP: Final = "scheduling.k8s.io"
+VERSIONS: Final = ("v1beta1", "v1alpha3", "v1alpha2")
+_DEPTH: Final = 4
+"""How deep templates of a Workload nest (Kubernetes 1.37: WorkloadMaxTreeDepth)."""
+
+CONSTRAINED: Final = {"schedulingConstraints": {"topology": [{"key": str}]}}
+"""The fields of a group, of a template and of a Job's `spec.scheduling` that are watched."""
+
+
+def keys_of(group: Field) -> Iterator[Field]:
+    """The label keys of a group's constraints; kube-scheduler takes the first."""
+    for constraint in (group / "schedulingConstraints" / "topology").items():
+        yield constraint / "key"
+
+
+def constraint_requests(group: Field) -> Iterator[LevelRequest]:
+    """The requests of one group, template or `spec.scheduling`. Raises ValueError."""
+    yield from requests_at(((key, True) for key in keys_of(group)), any_label=True)
+
+
+def templates_of(workload: Field) -> Iterator[Field]:
+    """All templates of a Workload, those inside of others too."""
+    level = [workload / "spec"]
+    for _ in range(_DEPTH):
+        composites = [one for above in level for one in (above / "compositePodGroupTemplates").items()]
+        yield from (one for above in level for one in (above / "podGroupTemplates").items())
+        yield from composites
+        level = composites
+
+
+def _of_workload(root: Field) -> Iterator[LevelRequest]:
+    for template in templates_of(root):
+        yield from constraint_requests(template)
+
+
+def _of_group(root: Field) -> Iterator[LevelRequest]:
+    yield from constraint_requests(root / "spec")
+
+
+_TEMPLATES: dict[str, object] = {"podGroupTemplates": [CONSTRAINED]}
+for _ in range(_DEPTH - 1):
+    _TEMPLATES = {"podGroupTemplates": [CONSTRAINED], "compositePodGroupTemplates": [{**CONSTRAINED, **_TEMPLATES}]}
+
+POD_GROUPS: Final = WatchedKind("PodGroup", GROUP, VERSIONS, "podgroups", {"spec": CONSTRAINED}, _of_group)
+COMPOSITES: Final = WatchedKind(
+    "CompositePodGroup", GROUP, ("v1alpha3",), "compositepodgroups", {"spec": CONSTRAINED}, _of_group
+)
+WORKLOADS: Final = WatchedKind("Workload", GROUP, VERSIONS, "workloads", {"spec": _TEMPLATES}, _of_workload)

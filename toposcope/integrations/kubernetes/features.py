@@ -1,0 +1,68 @@
+"""kube-scheduler's own gangs in the cluster: whether it looks at them, and its messages.
+
+Source: Kubernetes 1.36, schedule_one_podgroup.go and the plugins TopologyPlacementGenerator and GangScheduling.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from toposcope.integrations.framework.features import (
+    Meanings,
+    SchedulerMessage,
+    Step,
+    WorkloadObjects,
+    condition,
+    conditions,
+    failed,
+    passed,
+    unknown,
+)
+from toposcope.integrations.kubernetes.gangs import GATES, NAME, NO_PLACEMENT, POD_GROUP
+
+_SCHEDULED: Final = "PodGroupScheduled"
+MEANINGS: Final[Meanings] = {
+    NO_PLACEMENT: (
+        "no node carries the label that the PodGroup's constraint names: kube-scheduler leaves nodes without it out "
+        "without a word; toposcope levels lists the labels"
+    ),
+    r"0/(\d+) placements are available": (
+        "none of the {0} values of the label that the constraint names has room for minCount pods; the rest is about "
+        "the first value that was tried"
+    ),
+    "waiting for minCount pods from a gang to be scheduled": "too few pods of the PodGroup found a node",
+    "waiting for minCount pods from a gang to appear in scheduling queue": "the PodGroup has fewer pods than minCount",
+    r'waiting for pods\'s pod group "([^"]+)" to appear': "there is no PodGroup {0}",
+    "more than 1 domain found for pod group": (
+        "its running pods are on nodes with different values of the label, and kube-scheduler places no more of them: "
+        "delete those of all but one value"
+    ),
+    "no topology domain found for pod": (
+        "a running pod of the PodGroup is on a node without the label that the constraint names; label the node"
+    ),
+}
+
+
+def check(workload: WorkloadObjects) -> Iterator[Step]:
+    """Whether kube-scheduler has looked at the PodGroups: with a feature gate off it places their pods one by one."""
+    if not any(demand.system == NAME for demand in workload.workloads):
+        return
+    groups = list(workload.members(POD_GROUP))
+    if not groups:
+        why = workload.store.why_unknown(POD_GROUP)
+        text = f"no PodGroup of {POD_GROUP.group} belongs to it"
+        yield unknown(f"cannot read its PodGroup: {why}") if why else failed(text, GATES)
+    for ref, document in groups:
+        if condition(document, _SCHEDULED) is None:
+            text = f"kube-scheduler has not looked at {ref.handle}: it has no condition {_SCHEDULED}"
+            describe = ref.command("kubectl describe {}")
+            yield failed(text, f"its pods may not be there yet; else {GATES}", commands=(describe,))
+        else:
+            yield passed(f"kube-scheduler schedules {ref.handle} as a group")
+
+
+def messages(workload: WorkloadObjects) -> Iterator[SchedulerMessage]:
+    """Why its PodGroups are not scheduled."""
+    for ref, document in workload.members(POD_GROUP):
+        for reported in conditions(document):
+            if reported.type == _SCHEDULED and reported.status == "False" and reported.message:
+                yield SchedulerMessage(ref.handle, reported.message)
