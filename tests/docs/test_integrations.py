@@ -8,18 +8,22 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from tests.docs.guide import Shell, as_run
+from tests.schedulers import programs
 from tests.support.api import MERGE, NODES, ApiUnderTest, create_namespace
 from tests.support.paths import CRD, ROOT
 from tests.support.saved import demo_nodes
 from tests.support.upstream_crds import stand_in, upstream_crd
 from tools.apiserver.grove_operator import start_grove
 from toposcope.cli.main import main
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PAGES = ROOT / "docs" / "integrations"
 SYSTEMS = {
@@ -30,6 +34,7 @@ SYSTEMS = {
         "dynamo-dynamographdeployments-v1beta1-reduced",
     ),
     "kai": ("kai-topologies-v0.17", "kai-podgroups-v0.17"),
+    "kube-scheduler": (),
     "kueue": ("kueue-topologies-v0.19", "kueue-resourceflavors-v0.19"),
     "runai": ("kai-topologies-v0.17",),
     "osmo": ("kai-topologies-v0.17",),
@@ -71,11 +76,22 @@ def crds(page: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.fixture
+def server(page: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ApiUnderTest]:
+    """The usual API server; one of its own where a page needs feature gates."""
+    if page != "kube-scheduler":
+        yield request.getfixturevalue("api")
+        return
+    with programs.api_server(tmp_path, *programs.GANGS_SERVED) as own:
+        yield own
+
+
 @pytest.mark.real_api("Jobs, and the validation that kubectl asks for before it applies")
 @pytest.mark.parametrize("page", SYSTEMS)
 def test_the_commands_of_a_guide(
-    api: ApiUnderTest, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    server: ApiUnderTest, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    api = server
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         pytest.skip("kubectl is not on PATH")

@@ -87,10 +87,10 @@ def test_a_gang_and_its_pods(tmp_path: Path, policy: Object, members: list[Objec
 
 def test_pods_of_different_sizes_that_may_use_different_nodes(tmp_path: Path) -> None:
     """Each counts as the largest, on the nodes that all of them may use."""
-    here, there = ({"nodeSelector": {ZONE: zone}} for zone in "ab")
-    members = [*pods(1, 8, **here), *pods(1, 4, **there)]
+    here, there = ({ZONE: zone} for zone in "ab")
+    members = [*pods(1, 8, nodeSelector=here), *pods(1, 4, nodeSelector=there)]
     assert check(tmp_path, group({"gang": {"minCount": 2}}), *members).verdict.kind == "unclear"
-    members = [*pods(1, 8, **here), *pods(1, 4)]
+    members = [*pods(1, 8, nodeSelector=here), *pods(1, 4)]
     assert check(tmp_path, group({"gang": {"minCount": 2}}), *members).verdict.kind == "fits"
 
 

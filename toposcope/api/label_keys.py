@@ -62,10 +62,7 @@ ALLOCATABLE_GPUS: Final = "nvidia.com/gpu"
 GPU_PRESENT: Final = "nvidia.com/gpu.present"
 """Label that GPU Feature Discovery and the GPU operator put on nodes with NVIDIA GPUs."""
 
-UNIQUE: Final = PREFIX + "unique-"
-"""Begins the keys that the controller writes where `spec.uniqueValues` lists levels."""
-
 
 def unique_key(domain: str) -> str:
     """The label whose value alone tells the domains of a level apart: `gpu.topology/unique-rack`."""
-    return UNIQUE + domain
+    return f"{PREFIX}unique-{domain}"

@@ -156,7 +156,9 @@ class Reconciler:
             DryRunClient(client, show) if show else WriteBackoff(client, monotonic, now)
         )
         self._unique_labels = UniqueLabels(
-            DryRunClient(client, show) if show else WriteBackoff(client, monotonic, now), monotonic
+            DryRunClient(client, show) if show else WriteBackoff(client, monotonic, now),
+            monotonic,
+            at_once=single_look,
         )
         self._pending: dict[str, list[Mapping[str, Any]]] = {}
         self._logged: set[tuple[str, str]] = set()

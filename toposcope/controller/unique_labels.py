@@ -8,6 +8,7 @@ A node that lacks a value on the way has no such label. A level that is not in e
 """
 
 import hashlib
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -89,9 +90,11 @@ def changes(
 class UniqueLabels:
     """Writes them, some seconds' worth each pass, and remembers what the watch does not show yet."""
 
-    def __init__(self, client: Caller, monotonic: Callable[[], float]) -> None:
+    def __init__(self, client: Caller, monotonic: Callable[[], float], *, at_once: bool = False) -> None:
+        """`at_once`: in one pass, however long it takes."""
         self._client = client
         self._monotonic = monotonic
+        self._patience = math.inf if at_once else _PATIENCE
         self._written: dict[str, tuple[Change, float]] = {}
 
     def write(self, wanted: Sequence[Change]) -> tuple[int, ApiError | None]:
@@ -100,7 +103,7 @@ class UniqueLabels:
         self._written = {name: one for name, one in self._written.items() if began - one[1] < _ECHO}
         todo = [one for one in wanted if self._written.get(one.node, (None, 0.0))[0] != one]
         for done, change in enumerate(todo):
-            if self._monotonic() - began > _PATIENCE:
+            if self._monotonic() - began > self._patience:
                 return len(todo) - done, None
             metadata = {"uid": change.uid, "labels": change.labels}
             body = msgspec.json.encode({"metadata": metadata})

@@ -18,6 +18,7 @@ from toposcope.integrations.framework.features import (
     unknown,
 )
 from toposcope.integrations.kubernetes.gangs import GATES, NAME, NO_PLACEMENT, POD_GROUP
+from toposcope.topology.text import shell
 
 _SCHEDULED: Final = "PodGroupScheduled"
 MEANINGS: Final[Meanings] = {
@@ -54,7 +55,7 @@ def check(workload: WorkloadObjects) -> Iterator[Step]:
     for ref, document in groups:
         if condition(document, _SCHEDULED) is None:
             text = f"kube-scheduler has not looked at {ref.handle}: it has no condition {_SCHEDULED}"
-            describe = ref.command("kubectl describe {}")
+            describe = shell("kubectl describe {} {} -n {}", POD_GROUP.name, ref.name, ref.namespace)
             yield failed(text, f"its pods may not be there yet; else {GATES}", commands=(describe,))
         else:
             yield passed(f"kube-scheduler schedules {ref.handle} as a group")
