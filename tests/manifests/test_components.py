@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.manifests.rights import unbound_token
 from tests.manifests.support import COMPONENTS, NAMESPACE, Manifests, built, run_kubectl, write_overlay
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, pod_token, wait_until
 from tests.support.paths import FIXTURES
@@ -246,3 +247,34 @@ def test_with_the_component_the_agent_may_write_five_labels_of_others_on_its_own
         assert "only write labels under gpu.topology/" in write("own", key)
     assert "only write labels under gpu.topology/" in write("own", "nvidia.com/mig.config", None)
     assert "may not write node other" in write("other", min(KEYS))
+
+
+def test_with_the_component_the_controller_may_write_unique_values_and_nothing_else_of_a_node(
+    installed_once: ApiUnderTest, kubectl: str, render: Render, base: Manifests
+) -> None:
+    api, found = installed_once, render("unique-values")
+    api.create(NODES, node("labelled", labels={"gpu.topology/unique-rack": "a", "gpu.topology/gpus": "8"}))
+    token = unbound_token(api, "toposcope-controller")
+
+    def write(change: dict[str, Any]) -> str:
+        code, answer = api.request("PATCH", f"{NODES}/labelled?dryRun=All", change, content_type=MERGE, token=token)
+        return "" if code == 200 else answer["message"]
+
+    def label(**labels: str | None) -> str:
+        return write({"metadata": {"labels": {f"gpu.topology/{key.replace('_', '-')}": labels[key] for key in labels}}})
+
+    assert "cannot patch resource" in label(unique_rack="b")
+    rights = yaml.safe_dump_all([by_name(found)[name] for name in changed(base, found)])
+    run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-f", "-", stdin=rights)
+    wait_until(lambda: "only write labels that begin" in label(gpus="9"), "the right and its policy are in force")
+    assert [label(unique_rack="b"), label(unique_rack=None), label(unique_block="c")] == ["", "", ""]
+    for refused in (label(gpus=None), label(unique="x"), write({"metadata": {"labels": {"a": "b"}}})):
+        assert "only write labels that begin with gpu.topology/unique-" in refused
+    assert "at most 16 labels" in label(**{f"unique_l{i}": "x" for i in range(16)})
+    for change in (
+        {"metadata": {"annotations": {"gpu.topology/matrix": "x"}}},
+        {"metadata": {"finalizers": ["a.b/c"]}},
+        {"spec": {"unschedulable": True}},
+        {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}},
+    ):
+        assert "write nothing of a Node but labels" in write(change)
