@@ -47,10 +47,7 @@ def explained(
     ("cluster", "says"),
     [
         ([group(NO_PLACEMENT, key="rak")], "no feasible placements found"),
-        (
-            [group(condition("PodGroupScheduled", "False", "Unschedulable", NO_ROOM)), *busy("h200-1", "h200-5")],
-            "4 pods",
-        ),
+        ([group(NO_ROOM_NOW), *busy("h200-1", "h200-5")], "train needs 32 GPUs in one rack, largest has 24"),
         ([group()], "kube-scheduler has not looked at podgroup/train -n ml"),
         ([], 'waiting for pods\'s pod group "train" to appear in scheduling queue'),
     ],
