@@ -15,6 +15,7 @@ GOOD = sorted(path.name for path in EXAMPLES.glob("*.yaml") if not path.stem.end
 WRONG = {
     "grove-wrong.yaml": "is narrower than PodClique 'decode' topology constraint domain 'block'",
     "kai-wrong.yaml": "label keys are taken here: write 'cloud.google.com/gce-topology-subblock'",
+    "kube-scheduler-wrong.yaml": "no feasible placements found",
     "kueue-wrong.yaml": "must not contain more than one topology annotation",
     "osmo-wrong.yaml": "required 'block' is lost",
     "runai-wrong.yaml": "does not contain a level with this name",

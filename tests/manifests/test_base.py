@@ -180,7 +180,7 @@ def test_the_configuration_is_optional_and_its_changes_are_seen(base: Manifests)
     assert mount == {"name": volume["name"], "mountPath": "/etc/toposcope", "readOnly": True}
 
 
-@pytest.mark.parametrize(("program", "kind", "policies"), [("agent", "DaemonSet", 2), ("controller", "Deployment", 3)])
+@pytest.mark.parametrize(("program", "kind", "policies"), [("agent", "DaemonSet", 2), ("controller", "Deployment", 4)])
 def test_policies_speak_of_the_service_account_that_the_program_runs_as(
     base: Manifests, program: str, kind: str, policies: int
 ) -> None:
