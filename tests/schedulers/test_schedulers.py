@@ -55,7 +55,7 @@ def test_kube_scheduler(kube_scheduler: ApiUnderTest, folder: Path) -> None:
 
 def test_gangs_of_kube_scheduler(gang_scheduler: ApiUnderTest, folder: Path) -> None:
     def comparisons() -> Iterator[play.Comparison]:
-        for seed in range(SEED, SEED + -(-_cases(100) // EACH)):
+        for seed in range(SEED, SEED + -(-cases(100) // EACH)):
             rng = random.Random(seed)
             cluster = clusters.cluster(rng)
             workloads = [{"items": clusters.gang(rng, f"gang-{seed}-{number}")} for number in range(EACH)]

@@ -14,10 +14,6 @@ _MOST_LINES: Final = 20
 _PIECES: Final = {"nvidia.com/gpu": "GPU", "pods": "pod"}
 _TOO_LITTLE: Final = {"nvidia.com/gpu": "too few GPUs", "cpu": "too little CPU", "pods": "too few pods left"}
 _BYTES: Final = ("memory", "ephemeral-storage", "hugepages-")
-_UNCLEAR: Final = (
-    "there is enough room in total, but no placement of all groups was found in the time allowed; the scheduler may "
-    "find one"
-)
 _SCALES: Final = ((1 << 30, "GiB", 10), (1 << 20, "MiB", 1), (1 << 10, "KiB", 1), (1, "bytes", 1))
 """Bytes, their unit, and parts of it that are shown: kubectl's Gi, Mi and Ki."""
 
@@ -72,7 +68,10 @@ def answer(verdict: Verdict) -> str:
         case "unclear" if verdict.limitation:
             return f"unclear: {verdict.limitation}"
         case "unclear":
-            return f"unclear: {verdict.limitation or _UNCLEAR}"
+            return (
+                "unclear: there is enough room in total, but no placement of all groups was found in the time allowed; "
+                "the scheduler may find one"
+            )
 
 
 def advice(verdict: Verdict) -> Iterator[str]:
