@@ -1,5 +1,6 @@
 """The commands of docs/runbooks.md, run on an installed Toposcope: what an administrator types at 3 am must work."""
 
+import json
 import os
 import re
 import subprocess
@@ -9,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.manifests.rights import run_agent
-from tests.support.api import NODES, STRATEGIC, ApiUnderTest, node
+from tests.support.api import NODES, STRATEGIC, ApiUnderTest, create_service_account, node
 from tests.support.paths import DOCS, ROOT
+from tests.support.saved import pod
 from tests.support.upstream_crds import stand_in
 from toposcope.api.cluster_topology import HOME_NAMESPACE
 from toposcope.controller.options import LEASE
@@ -26,12 +28,18 @@ pytestmark = pytest.mark.real_api("the commands use field selectors and discover
 
 @pytest.fixture
 def incident(installed: ApiUnderTest) -> ApiUnderTest:
-    """An install with a node that its agent has labelled, a Lease, and the kinds of others that runbooks look at."""
+    """An install with a labelled node, a gang on it, a Lease, and the kinds of others that runbooks look at."""
     installed.create(NODES, node("gpu-1", labels={"kubernetes.io/hostname": "gpu-1"}))
     assert run_agent("gpu-1", installed.kubeconfig) == 0
     ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
     code, answer = installed.request("PATCH", f"{NODES}/gpu-1/status", ready, content_type=STRATEGIC)
     assert code == 200, answer
+    installed.patch(f"{NODES}/gpu-1", {"spec": {"taints": None}})  # that of a node whose kubelet has not reported yet
+    create_service_account(installed, "default", "default")
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "1", "controller": True}
+    trainer = pod("train-0", "gpu-1", 1)
+    trainer["metadata"] |= {"namespace": "default", "ownerReferences": [owner]}
+    installed.create("/api/v1/namespaces/default/pods", trainer)
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": LEASE}}
     installed.create(f"/apis/coordination.k8s.io/v1/namespaces/{HOME_NAMESPACE}/leases", lease)
     for crd in (
@@ -43,14 +51,16 @@ def incident(installed: ApiUnderTest) -> ApiUnderTest:
     return installed
 
 
-def test_every_command_works(incident: ApiUnderTest) -> None:
+def test_every_command_works(incident: ApiUnderTest, tmp_path: Path) -> None:
+    manifest = tmp_path / "train.yaml"
+    manifest.write_text(json.dumps(pod("train", None, 0)), encoding="utf-8")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "KUBECONFIG": str(incident.kubeconfig)}
     tried = [command for command in COMMANDS if not ELSEWHERE.search(command)]
     assert len(tried) > len(COMMANDS) / 2
     failed = []
     for command in tried:
-        shell = ["/bin/bash", "-c", command]
+        shell = ["/bin/bash", "-c", command.replace(manifest.name, str(manifest))]
         done = subprocess.run(shell, cwd=ROOT, env=environment, capture_output=True, check=False, text=True, timeout=60)
         if done.returncode not in ((0, 1) if COMPARES.match(command) else (0,)):
             failed.append(f"{command}: {done.returncode} {done.stderr or done.stdout}")
