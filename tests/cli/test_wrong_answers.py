@@ -1,6 +1,7 @@
 """JSON that is no answer of an API server, to each request of each program: one line, and no traceback."""
 
 import http.client
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -39,8 +40,8 @@ class Recording:
         self.requests: list[tuple[str, str]] = []
 
     def forward(self, received: Received) -> bytes:
-        """Ask the API server, and remember what it answers; no streams, and no selectors that an embedded one lacks."""
-        target = received.target.partition("?")[0] if "+in+" in received.target else received.target
+        """Ask the API server, and remember what it answers; no streams, and no sets in selectors: it lacks them."""
+        target = re.sub(r"%2C[^&]*\+in\+[^&]*", "", received.target)
         if "watch=true" in target:
             return answer(b"{}", "422 Unprocessable Entity")
         where = urlsplit(self._api.url)
