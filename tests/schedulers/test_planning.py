@@ -43,7 +43,7 @@ def _foreseen(folder: Path, objects: Sequence[Any], drained: str, admit: Sequenc
 def _cordoned(nodes: Sequence[clusters.Object], name: str) -> list[clusters.Object]:
     taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
     return [
-        {**one, "spec": {"unschedulable": True, "taints": [*one["spec"]["taints"], taint]}}
+        {**one, "spec": {"unschedulable": True, "taints": [*(t for t in one["spec"]["taints"] if t != taint), taint]}}
         if one["metadata"]["name"] == name
         else one
         for one in nodes
