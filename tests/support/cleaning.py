@@ -14,6 +14,7 @@ _COLLECTIONS = {
     "configmaps/default": "/api/v1/namespaces/default/configmaps",
     "events/default": "/api/v1/namespaces/default/events",
     "pods/default": "/api/v1/namespaces/default/pods",
+    "serviceaccounts/default": "/api/v1/namespaces/default/serviceaccounts",
     "leases/default": "/apis/coordination.k8s.io/v1/namespaces/default/leases",
     "minions": NODES,
 }

@@ -64,7 +64,7 @@ def changes(
 ) -> list[Change]:
     """What is still to be written for one topology at its effective `levels`.
 
-    `nodes` are all of the cluster, `topologies` all others with the older ones first and this one among them.
+    `nodes` are all of the cluster, `topologies` all ClusterTopologies, the oldest first.
     """
     found: dict[str, tuple[NodeFacts, dict[str, str | None]]] = {}
     for domain in dict.fromkeys((*topology.unique, *topology.once_unique)):

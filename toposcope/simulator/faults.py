@@ -40,7 +40,7 @@ class CallFault(Part):
     crash: bool = False
 
     def __post_init__(self) -> None:
-        """Raise ValueError unless it is told in one way how the call goes wrong."""
+        """Raise ValueError unless the call fails in exactly one way."""
         if (self.error is not None) + self.hang + self.crash != 1:
             raise ValueError("give exactly one of `error: <NVML code>`, `hang: true`, `crash: true`")
 
@@ -52,9 +52,7 @@ class Faults(Part):
     lost: frozenset[Number] = frozenset()
     vanished: frozenset[Number] = frozenset()
     links_down: LinksByGpu = msgspec.field(default_factory=dict)
-    fabric: Mapping[Number, Mapping[Literal["state", "status", "clique", "health_mask", "health_summary"], Number]] = (
-        msgspec.field(default_factory=dict)
-    )
+    fabric: Mapping[Number, Mapping[_FabricField, Number]] = msgspec.field(default_factory=dict)
     """GPU to the fields of `machine.Fabric` that differ."""
     calls: tuple[CallFault, ...] = ()
 
