@@ -17,8 +17,9 @@ import msgspec
 from tools.bench.workspace import CRDS, tls
 from toposcope.api.cluster_topology import API_VERSION, KIND
 from toposcope.api.label_keys import HOSTNAME
+from toposcope.kube.confinement import NOBODY
 from toposcope.simulator.apiserver import EmbeddedApiServer
-from toposcope.simulator.apiserver.requests import Request, Response
+from toposcope.simulator.apiserver.requests import Request, Response, StatusError
 from toposcope.simulator.cluster import large_cluster
 from toposcope.simulator.machine import identity
 from toposcope.simulator.node_object import node_object
@@ -28,6 +29,10 @@ _SPEC: Final = {"publish": {"kai": "Never"}}
 """Grove makes KAI's Topology from the binding, and no Grove runs here."""
 _SLICE: Final = 1.0
 """Seconds that one order waits at most, so that the caller can check whether waiting still makes sense."""
+
+
+_REFUSED: Final = Response.of(StatusError(403, "Forbidden", "the policies of an installation refuse that"))
+"""To what programs try to prove that policies confine them; unrefused, they try again every minute."""
 
 
 class Journal:
@@ -48,7 +53,7 @@ class Journal:
                 self._held = came
                 self._changed.notify_all()
                 self._changed.wait_for(lambda: self._gate is None)
-        response = self._handle(request)
+        response = _REFUSED if request.dry and NOBODY.encode() in request.body else self._handle(request)
         with self._changed:
             self._entries.append((request.method, request.path, came, time.monotonic()))
             self._changed.notify_all()
