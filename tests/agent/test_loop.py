@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.living_agent import Node
 from tests.support.tables import each_row
+from toposcope.agent.raw import RawNode
 from toposcope.api import label_keys
 from toposcope.kube.errors import ApiError, KubeError, UnreachableError
 from toposcope.simulator.faults import Faults
@@ -160,6 +161,20 @@ def test_an_agent_that_nothing_confines_labels_its_node_is_not_ready_and_says_so
     node.live(120)
     assert (node.agent.ready(), node.metric("confined")) == ("", 1)
     assert node.cluster.events[-1].reason == "Confined"
+
+
+def test_a_retry_that_falls_due_during_a_slow_probe_is_not_put_off_for_an_interval(node: Node) -> None:
+    def slow(raw: RawNode) -> RawNode:
+        node.seconds += 5  # as when NVML waits for an event at that moment
+        return raw
+
+    node.live(120)
+    node.cluster.tamper()
+    node.agent.node_changed()
+    node.seconds += 10
+    node.cluster.fails, node.change = ApiError(401, "Unauthorized", "Unauthorized"), slow
+    assert not node.agent.sync()
+    assert node.agent.seconds_until_sync() <= 5
 
 
 def test_only_a_loop_that_hangs_is_unhealthy(node: Node) -> None:

@@ -71,7 +71,7 @@ class Agent:
         self._now = now
         self._monotonic = monotonic
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
-        self._synced = monotonic()
+        self._began = self._synced = monotonic()
         self._published = False
         self._refresh_at = monotonic()
         first = 0.0 if options.once else self._rng.uniform(0.0, options.spread)
@@ -88,7 +88,8 @@ class Agent:
 
     def sync(self) -> bool:
         """Probe once and publish if a write is allowed by now; whether both hardware and API server answered."""
-        soon = self._monotonic() + PROBE_SECONDS  # until then there is no other turn
+        self._began = self._monotonic()
+        soon = self._began + PROBE_SECONDS  # until then there is no other turn
         repairing = self._repair_at is not None and soon >= self._repair_at
         if repairing:
             self._repair_at = None
@@ -118,7 +119,7 @@ class Agent:
     def seconds_until_sync(self) -> float:
         """Seconds until the next sync is due, if nothing happens before."""
         due = self._synced + self._options.interval
-        if self._write_at > self._synced:  # a write is due as soon as it is allowed
+        if self._write_at > self._began:  # a write is due as soon as it is allowed; the probe may have outlasted that
             due = min(due, self._write_at)
         if self._repair_at is not None:
             due = min(due, self._repair_at)
