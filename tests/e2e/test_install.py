@@ -86,7 +86,7 @@ def test_a_running_agent_goes_on_with_the_token_that_kubelet_renews(cluster: Clu
     wait_until(lambda: "the token is not valid" in node.logs("agent"), "the agent is refused")
     assert GPUS not in cluster.labels("gpu2")
     node.want_kubelet()
-    wait_until(lambda: GPUS in cluster.labels("gpu2"), "the agent has written the label again", 60)
+    wait_until(lambda: GPUS in cluster.labels("gpu2"), "the agent has written the label again", 120)
     assert claims_of(cluster.agent_token("gpu2"))["iat"] > claims_of(token)["iat"]
     assert cluster.main_process("gpu2", "agent") == agent
     cluster.wait_for(f"{NODES}/gpu2", "Ready")
