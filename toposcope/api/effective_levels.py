@@ -22,7 +22,7 @@ from toposcope.topology.levels import MAX_LEVELS, Level
 from toposcope.topology.table import Table
 
 _LEVEL: Final = "level "
-_UNNEEDED: Final = "unneeded "
+UNNEEDED: Final = "unneeded "
 """Prefixes of levels in `Absences`: that no node carries, and retained ones that no workload requires any more."""
 
 
@@ -59,9 +59,13 @@ class Absences:
             if key[0] != owner or not key[1].startswith(prefix) or key[1] in kept
         }
 
-    def forget(self, owner: str) -> None:
-        """Forget an owner that no longer exists."""
-        self._since = {key: since for key, since in self._since.items() if key[0] != owner}
+    def forget(self, owner: str, but: tuple[str, ...] = ()) -> None:
+        """Forget an owner, but for its things that begin with one of `but`."""
+        self._since = {
+            (whose, thing): since
+            for (whose, thing), since in self._since.items()
+            if whose != owner or thing.startswith(but)
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +128,11 @@ def effective_levels(
         if bound is None:
             return level in last.retained or level not in last.expired
         leaving = level in last.retained and level.domain not in bound
-        left = absences.longer_than(topology.uid, _UNNEEDED + level.key, gone=leaving, grace=topology.grace, now=now)
+        left = absences.longer_than(topology.uid, UNNEEDED + level.key, gone=leaving, grace=topology.grace, now=now)
         return level.domain in bound or (leaving and not left)
 
     over = {level for level in before if expired(level)}
-    absences.keep_only(topology.uid, _UNNEEDED, [level.key for level in over])
+    absences.keep_only(topology.uid, UNNEEDED, [level.key for level in over])
     if topology.levels is not None:
         return EffectiveLevels(topology.levels, frozenset(over), frozenset(filter(retained, over)))
     inferred = {level.domain: level for level in inferred_levels(topology, nodes, catalogue)}

@@ -51,7 +51,7 @@ _PARENT_HASH_DIGITS: Final = 10
 _LONGEST_NAME: Final = 253
 _NEW: Final = "new segment "
 _LOST: Final = "lost segment "
-_UNCLAIMED: Final = "unclaimed child "
+UNCLAIMED: Final = "unclaimed child "
 _JSON_PATCH: Final = "application/json-patch+json"
 _TOO_MANY_REQUESTS: Final = 429
 _SERVER_ERROR: Final = 500
@@ -427,13 +427,13 @@ class SegmentTopologies:
 
     def _clean_up(self, parent: Topology, unclaimed: Sequence[Topology], absences: Absences, now: float) -> None:
         """Delete children that no segment has claimed for the grace period: a status may have been lost."""
-        absences.keep_only(parent.uid, _UNCLAIMED, [child.name for child in unclaimed])
+        absences.keep_only(parent.uid, UNCLAIMED, [child.name for child in unclaimed])
         if parent.retain:
             return
         old = [
             child
             for child in unclaimed
-            if absences.longer_than(parent.uid, _UNCLAIMED + child.name, gone=True, grace=parent.grace, now=now)
+            if absences.longer_than(parent.uid, UNCLAIMED + child.name, gone=True, grace=parent.grace, now=now)
         ]
         self._delete(old, "no segment has that name")
 

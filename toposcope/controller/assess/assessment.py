@@ -16,14 +16,14 @@ from toposcope.api.conditions import (
     NAMES_MIXED,
     Condition,
 )
-from toposcope.api.effective_levels import Absences, EffectiveLevels, effective_levels, reported
+from toposcope.api.effective_levels import UNNEEDED, Absences, EffectiveLevels, effective_levels, reported
 from toposcope.api.label_keys import GPU_PRESENT, GPUS, NVLINK_DOMAIN
 from toposcope.controller.assess import availability
 from toposcope.controller.assess.covered import covered_condition
 from toposcope.controller.assess.diagnostics import Diagnostic, diagnostics
 from toposcope.controller.assess.health import Health, fabric_condition, health
 from toposcope.controller.assess.selection import selected
-from toposcope.controller.segments import Segments, observe
+from toposcope.controller.segments import UNCLAIMED, Segments, observe
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.hierarchy import (
     Coverage,
@@ -89,6 +89,8 @@ def assess(
     chosen = selected(topology, table)
     reporting = _agents_reporting(table)
     if not chosen:
+        # Nodes that come after this may lack their labels for a while, whatever those before them lacked.
+        absences.forget(topology.uid, but=(UNNEEDED, UNCLAIMED))
         waiting = availability.no_nodes()
         last = reported(topology)
         return Assessment(

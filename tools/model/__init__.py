@@ -1,0 +1,1 @@
+"""Models of what must never go wrong, in TLA+, and their checker."""

