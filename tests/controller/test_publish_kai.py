@@ -247,6 +247,21 @@ def test_what_changed_since_it_was_looked_at_is_not_deleted(
     assert node_labels(api, OURS) == FOUR
 
 
+def test_one_that_somebody_makes_at_the_last_moment_is_theirs(
+    api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time
+) -> None:
+    """Also where it has the very levels: a forced apply would take it over, and the next levels would replace it."""
+    install(api, NEWEST)
+
+    def be_quicker(request: Request) -> None:
+        if request.method == "PATCH":
+            api.create(KAI, kai_topology(*FOUR))
+
+    assert watched(clients(), time, be_quicker).publish(TOPOLOGY, levels(*FOUR)).reason == "Waiting"
+    assert "ownerReferences" not in api.get(OURS)["metadata"]
+    assert KaiPublisher(clients(), time).publish(TOPOLOGY, levels(*FOUR)).reason == "Conflict"
+
+
 def test_grove_makes_it_where_its_binding_is_published(api: ApiUnderTest, kai: KaiPublisher) -> None:
     install(api, NEWEST, "grove-clustertopologybindings-alpha10")
     before = kai.publish(TOPOLOGY, levels(*THREE))

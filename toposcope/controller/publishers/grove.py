@@ -15,6 +15,7 @@ from toposcope.api.cluster_topology import Topology
 from toposcope.controller.publishers.immutable_topology import Patience
 from toposcope.controller.publishers.objects import (
     Clock,
+    create_by_apply,
     is_terminating,
     remove,
     retract,
@@ -126,8 +127,10 @@ class GrovePublisher:
         waiting = self._clear(target, topology, binding, kai, body)
         if waiting:
             return waiting
-        # Force only on what is ours: an object that somebody created since we looked is theirs.
-        self._client.call(apply(target.path, body, MANAGER, force=binding is not None))
+        if binding is None:
+            create_by_apply(self._client, target, body)
+        else:
+            self._client.call(apply(target.path, body, MANAGER, force=True))
         return target.in_sync()
 
     def _clear(

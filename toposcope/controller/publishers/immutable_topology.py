@@ -12,6 +12,7 @@ from toposcope.api.cluster_topology import Topology
 from toposcope.controller.publishers.objects import (
     Clock,
     Holders,
+    create_by_apply,
     is_terminating,
     remove,
     retract,
@@ -132,8 +133,7 @@ class ImmutableTopologyPublisher:
                 waiting = remove(self._client, target, existing, why, holders)
                 if waiting:
                     return waiting
-            # Without force: an object that somebody created since we looked is theirs.
-            self._client.call(apply(target.path, body, MANAGER, force=False))
+            create_by_apply(self._client, target, body)
         except ApiError as error:
             return target.failed(error)
         return target.in_sync()

@@ -9,6 +9,7 @@ from toposcope.api.cluster_topology import Topology
 from toposcope.integrations.framework.published import MANAGER, Published, Target, finalizers, is_ours
 from toposcope.kube.client import Caller, Request, find
 from toposcope.kube.errors import ApiError
+from toposcope.kube.requests import apply
 from toposcope.topology.levels import Level
 from toposcope.topology.text import listing
 
@@ -54,6 +55,16 @@ def try_create(client: Caller, target: Target, body: Mapping[str, Any]) -> None:
     trial = {**body, "metadata": {**body["metadata"], "name": name}}
     query = {"fieldManager": MANAGER, "fieldValidation": "Strict", "dryRun": "All"}
     client.call(Request("POST", target.collection, query, msgspec.json.encode(trial)))
+
+
+def create_by_apply(client: Caller, target: Target, body: Mapping[str, Any]) -> None:
+    """Create an object whose fields a later apply can remove. Raises KubeError: a conflict where there is one by now.
+
+    An apply changes an object that somebody created since we looked, and where it has the same levels meets no conflict
+    even without force. A resourceVersion that no object has makes that a conflict; it means nothing to a creation.
+    """
+    body = {**body, "metadata": {**body["metadata"], "resourceVersion": "1"}}
+    client.call(apply(target.path, body, MANAGER, force=False))
 
 
 def is_terminating(document: Mapping[str, Any]) -> bool:
