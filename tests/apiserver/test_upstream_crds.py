@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.api import ApiUnderTest, crd_conditions, wait_until
+from tests.support.api import ApiUnderTest, crd_conditions
 from tests.support.upstream_crds import DESCRIBED, described, published, upstream_crd
 
 
@@ -53,22 +53,6 @@ def test_a_crd_is_accepted_and_served(api: ApiUnderTest, name: str, source: Any)
     assert crd_conditions(crd).items() >= {"NamesAccepted": "True", "Established": "True"}.items()
 
 
-@pytest.mark.real_api("disputed short names")
-def test_both_grove_topologies_want_the_same_short_name(api: ApiUnderTest) -> None:
-    api.install_crd(upstream_crd("grove-clustertopologies-alpha4"))
-    crd = api.install_crd(upstream_crd("grove-clustertopologybindings-alpha10"))
-    names = next(c for c in crd["status"]["conditions"] if c["type"] == "NamesAccepted")
-    assert (names["status"], names["reason"], names["message"]) == (
-        "False",
-        "ShortNamesConflict",
-        '"ct" is already in use',
-    )
-    bindings = "/apis/grove.io/v1alpha1/clustertopologybindings"
-    assert api.request("GET", bindings)[0] == 404
-    api.remove_crd("clustertopologies.grove.io")
-    wait_until(lambda: api.request("GET", bindings)[0] == 200, "bindings are served once the short name is free")
-
-
 @pytest.mark.real_api("applies are held to the schema")
 def test_field_of_an_older_version_cannot_be_applied(api: ApiUnderTest) -> None:
     api.install_crd(upstream_crd("grove-clustertopologybindings-alpha10"))
@@ -103,20 +87,3 @@ def test_grove_checks_domain_names(api: ApiUnderTest) -> None:
 
     expected = {"rack": 201, "rack-": 201, "1rack": 422, "Rack": 422, "r" * 64: 422, "": 422}
     assert {domain: create(index, domain) for index, domain in enumerate(expected)} == expected
-
-
-@pytest.mark.real_api("immutability is a CEL rule")
-def test_kai_levels_are_immutable(api: ApiUnderTest) -> None:
-    api.install_crd(upstream_crd("kai-topologies-v0.17"))
-    path = "/apis/kai.scheduler/v1alpha1/topologies"
-    topology = {
-        "apiVersion": "kai.scheduler/v1alpha1",
-        "kind": "Topology",
-        "metadata": {"name": "t"},
-        "spec": {"levels": [{"nodeLabel": "example.com/rack"}]},
-    }
-    api.create(path, topology)
-    topology["spec"] = {"levels": [{"nodeLabel": "example.com/block"}]}
-    code, answer = api.apply(f"{path}/t", topology, force=True)
-    assert code == 422
-    assert "immutable" in answer["message"]

@@ -6,11 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.cli.conftest import Command
 from tests.support.api import NODES, ApiUnderTest, node
-from tests.support.paths import CRD, ROOT
+from tests.support.paths import ROOT
 from tests.support.tables import each_case
 from toposcope.api import label_keys
 from toposcope.cli import COMMANDS
@@ -27,27 +26,6 @@ def toposcope(*arguments: str, module: str = "toposcope.cli.main", **environ: st
         check=False,
         timeout=60,
     )
-
-
-def test_agents_and_controller_make_a_topology(api: ApiUnderTest) -> None:
-    api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
-    machines = {"dgx-1": "dgx-h200", "dgx-2": "dgx-h200", "tray-1": "gb200-nvl72-tray"}
-    for name, profile in machines.items():
-        where = {"topology.kubernetes.io/zone": "z", "kubernetes.io/hostname": name}
-        api.create(NODES, node(name, labels=where))
-        ran = toposcope(f"agent --once --profile {profile} --kubeconfig {api.kubeconfig}", NODE_NAME=name)
-        assert ran.returncode == 0, ran.stderr
-    api.create(
-        "/apis/gpu.topology/v1alpha1/clustertopologies",
-        {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": "cluster"}},
-    )
-    ran = toposcope(f"controller --once --kubeconfig {api.kubeconfig}")
-    assert ran.returncode == 0, ran.stderr
-    labels = api.get(f"{NODES}/dgx-1")["metadata"]["labels"]
-    assert labels[label_keys.GPU_PRODUCT] == "NVIDIA-H200"
-    assert labels[label_keys.SHAPE] == api.get(f"{NODES}/dgx-2")["metadata"]["labels"][label_keys.SHAPE]
-    found = api.get("/apis/gpu.topology/v1alpha1/clustertopologies/cluster")["status"]
-    assert (found["levelPath"], found["nodes"], found["gpus"]) == ("zone > nvlink-domain > host", 3, 20)
 
 
 def test_an_agent_whose_hardware_does_not_answer_fails_and_says_so_on_the_node(

@@ -166,19 +166,6 @@ def test_a_contender_that_has_not_led_has_nothing_to_release(store: Store) -> No
     assert contender.election.resign(15.0, START) is None
 
 
-def test_a_lease_that_was_given_back_is_taken_at_once(store: Store, leader: Contender) -> None:
-    back = leader.election.resign(0.1, START)
-    assert back
-    store.write(back)
-    assert not leader.election.may_write(0.0)
-    assert Contender(store, "b").turn(0.2)
-    for now in (10.0, 30.0, 50.0):
-        assert not leader.turn(now)
-    assert store.lease
-    assert store.lease.holder == "b"
-    assert leader.election.resign(50.0, START) is None
-
-
 def test_a_term_is_another_one_after_any_time_without_leadership(leader: Contender) -> None:
     assert leader.turn(2.0)
     first = leader.election.term

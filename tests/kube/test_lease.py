@@ -1,7 +1,6 @@
 """Leases over real connections and as data."""
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -28,20 +27,6 @@ def fresh() -> Lease:
 
 def lease(**spec: Any) -> Lease:
     return Lease({"name": "leader", "namespace": "default", "resourceVersion": "1"}, spec)
-
-
-def test_a_lease_is_made_read_renewed_and_given_back(client: ApiClient) -> None:
-    assert read(client, "default", "leader") is None
-    made = write(client, fresh())
-    assert read(client, "default", "leader") == made
-    assert (made.holder, made.seconds, made.released) == ("a", 15, False)
-    renewed = write(client, made.claimed("a", 15, START + timedelta(seconds=2)))
-    times = {"acquireTime": "2026-01-02T03:04:05.000000Z", "renewTime": "2026-01-02T03:04:07.000000Z"}
-    assert renewed.spec == {"holderIdentity": "a", "leaseDurationSeconds": 15, "leaseTransitions": 1, **times}
-    back = write(client, renewed.given_back(START))
-    assert (back.holder, back.released) == ("", True)
-    taken = write(client, back.claimed("b", 15, START))
-    assert (taken.holder, taken.spec["leaseTransitions"]) == ("b", 2)
 
 
 def test_of_two_writers_one_gets_a_conflict(client: ApiClient) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.tables import each_row
 from toposcope.simulator.faults import CallFault, Faults
-from toposcope.simulator.machine import Fabric, Machine
+from toposcope.simulator.machine import Machine
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
 
@@ -124,29 +124,6 @@ def test_direct_links_name_each_other() -> None:
             assert fields(nvml, there, (REMOTE_LINK, back)) == [(0, link)]
 
 
-def test_fabric_versions_follow_the_driver() -> None:
-    for driver, mismatched in (("580.1", []), ("570.1", [3]), ("549.1", [3, 2]), ("524.1", [3, 2, 1])):
-        nvml = started(with_driver("gb200-nvl72-tray", driver))
-        gpu = nvml.nvmlDeviceGetHandleByIndex(0)
-        failed = []
-        for version, info in (
-            (3, pynvml.c_nvmlGpuFabricInfo_v3_t()),
-            (2, pynvml.c_nvmlGpuFabricInfo_v2_t()),
-            (1, pynvml.c_nvmlGpuFabricInfo_t()),
-        ):
-            call = nvml.nvmlDeviceGetGpuFabricInfo if version == 1 else nvml.nvmlDeviceGetGpuFabricInfoV
-            try:
-                assert call(gpu, ctypes.byref(info)) == pynvml.NVML_SUCCESS
-            except (pynvml.NVMLError_ArgumentVersionMismatch, pynvml.NVMLError_FunctionNotFound):
-                failed.append(version)
-                continue
-            assert (info.state, info.cliqueId, info.status) == (3, 32766, 0)
-            assert bytes(info.clusterUuid).hex() == "6a8ab8c124e44fd19d5c0d9f3fd6a1b2"
-            if version > 1:
-                assert info.healthMask == 0x1AA
-        assert failed == mismatched
-
-
 def test_the_fabric_state_is_one_byte_and_the_version_is_checked() -> None:
     nvml, gpu = with_gpu("gb200-nvl72-tray")
     info = pynvml.c_nvmlGpuFabricInfo_v2_t()
@@ -247,17 +224,3 @@ def test_a_fault_file_breaks_a_running_library(tmp_path: Path) -> None:
     assert nvml.nvmlDeviceGetCount() == 6
     file.unlink()
     assert nvml.nvmlDeviceGetCount() == 8
-
-
-def test_a_machine_of_unknown_make_invents_nothing() -> None:
-    machine = load_profile("hgx-h100-8")
-    bare = tuple(
-        replace(gpu, name=None, architecture=None, nvlink_version=None, link_mbps=None, fabric=Fabric(0))
-        for gpu in machine.gpus
-    )
-    nvml, gpu = with_gpu(replace(machine, gpus=bare, driver=None))
-    assert nvml.nvmlDeviceGetArchitecture(gpu) == pynvml.NVML_DEVICE_ARCH_UNKNOWN
-    assert fields(nvml, gpu, (SPEED, 0)) == [(pynvml.NVML_ERROR_NOT_SUPPORTED, 0)]
-    refused(pynvml.NVMLError_NotSupported, nvml.nvmlDeviceGetName, gpu)
-    refused(pynvml.NVMLError_NotSupported, nvml.nvmlDeviceGetNvLinkVersion, gpu, 0)
-    refused(pynvml.NVMLError_NotSupported, nvml.nvmlSystemGetDriverVersion)

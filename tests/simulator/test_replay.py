@@ -148,25 +148,6 @@ def write(folder: Path, *entries: Entry) -> Path:
     return folder / "sys"
 
 
-def test_the_tree_has_files_folders_links_and_names_that_nobody_followed(tmp_path: Path) -> None:
-    root = write(
-        tmp_path,
-        Link("bus/pci/devices/0000:01:00.0", "../../../devices/pci0000:00/0000:01:00.0"),
-        Folder("bus/pci/devices", ["0000:01:00.0", "0000:02:00.0"]),
-        File("devices/pci0000:00/0000:01:00.0/vendor", "0x10de"),
-        Folder("devices/pci0000:00/0000:01:00.0", ["vendor"]),
-        Link("devices/pci0000:00/0000:01:00.0/driver", "../../../bus/pci/drivers/nvidia"),
-        Link("devices/pci0000:00/0000:01:00.0/infiniband/mlx5_0/device", "../.."),
-        Folder("module/nvidia", []),
-    )
-    assert (root / "bus/pci/devices/0000:01:00.0/vendor").read_text() == "0x10de\n"
-    assert sorted(path.name for path in (root / "bus/pci/devices").iterdir()) == ["0000:01:00.0", "0000:02:00.0"]
-    device = root / "devices/pci0000:00/0000:01:00.0"
-    assert (device / "driver").readlink() == Path("../../../bus/pci/drivers/nvidia")
-    assert (device / "infiniband/mlx5_0/device").resolve() == device.resolve()
-    assert (root / "module/nvidia").is_dir()
-
-
 @each_case("simulator.yaml")
 def test_a_tree_that_would_leave_its_folder_is_refused_before_anything_is_written(
     entries: list[Any], tmp_path: Path

@@ -259,23 +259,6 @@ def test_the_same_cluster_either_way(items: list[dict[str, Any]], newline: str, 
     check_either_way(tmp_path, (saved(items[:3]) + saved(items[2:])).replace("\n", newline))
 
 
-def test_most_items_are_taken_in_lists(tmp_path: Path) -> None:
-    path = tmp_path / "cluster.json"
-    path.write_text(saved(PLAIN))
-    taken: list[dict[str, Any]] = []
-
-    def take(_place: object, text: bytes) -> int:
-        items = json.loads(text)
-        taken.extend(items)
-        return len(items)
-
-    problems: list[Problem] = []
-    rest = [document.read(dict) for document in documents([str(path)], problems.append, take_list=take)]
-    assert [*taken, *rest] == PLAIN
-    assert len(rest) == 1
-    assert not problems
-
-
 @pytest.mark.usefixtures("chunk")
 def test_damage_is_reported_as_when_items_are_read_one_by_one(tmp_path: Path) -> None:
     text = saved(MIXED).encode()

@@ -111,22 +111,6 @@ def test_columns_find_what_nodes_say(seed: int) -> None:
             assert widely_carried([*KEYS, "x/other"], table, percent) == wide
 
 
-def test_labels_are_what_they_are_and_a_column_knows_which_are_real() -> None:
-    nodes = [
-        node_facts("n1", "u1", ("a", "b"), ("1", "no-topology"), ready=True, schedulable=False, gpus=8),
-        node_facts("n2", "u2", ("b",), ("2",), ready=True, schedulable=True, gpus=8),
-        node_facts("n3", "u3", (), (), ready=False, schedulable=True, gpus=8),
-    ]
-    table = Table(nodes)
-    assert table.weights == [1, 1, 1]
-    assert table.labels("a") == ["1", None, None]
-    assert table.labels("b") == ["no-topology", "2", None]
-    assert table.labels("c") == [None, None, None]
-    column = table.column("b")
-    assert (column.values, column.distinct, column.missing) == ([None, "2", None], 1, 2)
-    assert table.key_sets == {("a", "b"): 1, ("b",): 1, (): 1}
-
-
 def test_a_table_of_a_table_is_the_table() -> None:
     table = Table([node_facts("n1", "u1", ("a",), ("1",), ready=True, schedulable=True, gpus=8)])
     assert cover([Level("a", "a")], table)[0].nodes == 1

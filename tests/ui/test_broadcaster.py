@@ -15,7 +15,6 @@ from toposcope.api.cluster_topology import read
 from toposcope.ui import broadcaster as module
 from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.facts import Facts
-from toposcope.ui.views import views_of
 
 CONDITION = {"type": "LevelsCovered", "status": "False", "reason": "NodesMissingLevels", "message": "n0 lacks rack"}
 
@@ -122,29 +121,6 @@ def test_a_level_that_goes_and_comes_back() -> None:
         f"cluster: level rack: {RACK} -> none",
     ]
     assert [level["domain"] for level in page.views[0]["levels"]] == ["rack", "host"]
-
-
-def test_nodes_are_recounted_only_where_their_view_inputs_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    facts = facts_of(rack_nodes(), cluster_topology())
-    broadcaster = broadcaster_of(facts)
-    looks: list[int] = []
-
-    def look(found: Any, before: Any = ()) -> Any:
-        looks.append(len(before))
-        return views_of(found, before)
-
-    monkeypatch.setattr(module, "views_of", look)
-    _put(facts, "n1", state="degraded")
-    broadcaster.tick()
-    assert looks == []
-    facts.put_topology(read(cluster_topology({"conditions": [CONDITION]})))
-    _put(facts, "n1")
-    broadcaster.tick()
-    assert looks == [1]
-    _put(facts, "n1", cordoned=True)
-    broadcaster.tick()
-    assert looks == [1, 0]
-    assert broadcaster.number == 3
 
 
 def test_a_changed_selector_recounts_the_nodes() -> None:

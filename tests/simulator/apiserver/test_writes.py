@@ -65,21 +65,6 @@ def test_dry_runs_answer_and_store_nothing(api: ApiUnderTest, method: str, path:
     assert api.get(NODES)["items"] == before
 
 
-def test_leases_are_locked_by_version(api: ApiUnderTest) -> None:
-    api.create(LEASES, lease(holderIdentity="one", leaseDurationSeconds=15, leaseTransitions=0))
-    mine = api.get(f"{LEASES}/leader")
-    theirs = api.get(f"{LEASES}/leader")
-    mine["spec"]["renewTime"] = "2026-01-01T00:00:00.000001Z"
-    code, answer = api.request("PUT", f"{LEASES}/leader", mine)
-    assert code == 200
-    assert answer["spec"]["renewTime"] == "2026-01-01T00:00:00.000001Z"
-    theirs["spec"]["holderIdentity"] = "two"
-    code, answer = api.request("PUT", f"{LEASES}/leader", theirs)
-    assert (code, answer["reason"]) == (409, "Conflict")
-    assert 'leases.coordination.k8s.io "leader": the object has been modified' in answer["message"]
-    assert api.get(f"{LEASES}/leader")["spec"]["holderIdentity"] == "one"
-
-
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 
 
