@@ -7,7 +7,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help audit demo ui ui-test pictures test test-all schedulers e2e lint format bench chaos lock rules chart reference docs fuzz uninstall clean
+.PHONY: help audit demo ui ui-test pictures test test-all schedulers e2e lint format bench chaos model lock rules chart reference docs fuzz uninstall clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -70,6 +70,9 @@ bench: $(VENV)/dev ## Measure, each figure beside its limit or peer (ARGS=--quic
 
 chaos: $(VENV)/dev ## Break a cluster at random for 10 minutes and judge it from outside (ARGS="--minutes 3 --seed 7")
 	$(BIN)/python -m tools.chaos $(ARGS)
+
+model: $(VENV)/dev ## Check in TLA+ models of Lease, labels, levels and replacement what must never go wrong
+	$(BIN)/python -m tools.model
 
 fuzz: $(VENV)/dev ## Make up bad input of every kind for some minutes (ARGS="--seconds 60 --seed 7", or the names of subjects)
 	$(BIN)/python -m tools.fuzz $(ARGS)
