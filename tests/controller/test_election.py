@@ -1,13 +1,11 @@
 """At most one may write, whatever happens, and exactly one once faults end."""
 
-import heapq
 import itertools
 import logging
 import random
 import threading
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
-from functools import partial
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -180,149 +178,6 @@ def test_time_counts_from_when_a_renewal_was_sent_not_from_its_answer(store: Sto
     assert stored
     leader.election.claimed(2.0, 6.0, stored)
     assert not leader.election.may_write(12.0)
-
-
-class Simulated:
-    """A contender with a clock of its own on a bad network, that may be stopped anywhere between two steps."""
-
-    def __init__(self, world: "World", name: str) -> None:
-        self.world = world
-        self.name = name
-        self.zero = world.rng.uniform(-1e6, 1e6)
-        self.rate = world.rng.uniform(0.97, 1.03)
-        self.start()
-
-    def start(self) -> None:
-        """As a new process."""
-        self.election = Election(f"{self.name}-{next(self.world.numbers)}", TIMING, ABSENT)
-        self.life = self.live()
-
-    def now(self) -> float:
-        return self.zero + self.rate * self.world.time
-
-    def may_write(self) -> bool:
-        return self.election.may_write(self.now())
-
-    def live(self) -> Iterator[float]:
-        """Yields how long to wait."""
-        world, election, rng = self.world, self.election, self.world.rng
-        while True:
-            yield TIMING.retry * rng.uniform(1, 2.2)
-            if world.chaos and rng.random() < 0.01:
-                back = election.resign(self.now(), world.wall())
-                if back:
-                    yield from self.ask(partial(world.store.write, back))
-                self.start()
-                return
-            if election.must_look:
-                answer = yield from self.ask(lambda: world.store.lease)
-                if answer is None:
-                    election.doubt()
-                    continue
-                election.looked(self.now(), answer[0])
-            sent = self.now()
-            if world.chaos and rng.random() < 0.02:
-                yield rng.uniform(1, 40)  # stopped after it looked at its clock
-            if election.wants(sent):
-                claim = election.claim(world.wall())
-                answer = yield from self.ask(partial(world.store.write, claim))
-                if answer and answer[0]:
-                    election.claimed(sent, self.now(), answer[0])
-                else:
-                    election.doubt()
-
-    def ask(self, handle: Callable[[], Lease | None]) -> Any:
-        """A request: a generator of waits that returns (answer,), or None for no answer in time."""
-        world = self.world
-        box: list[Lease | None] = []
-        there, back = world.delay(), world.delay()
-        if not (world.chaos and world.rng.random() < 0.05):
-            world.at(there, lambda: box.append(handle()))
-        patience = TIMING.request
-        yield min(there + back, patience)
-        return (box[0],) if box and there + back < patience and not world.loses() else None
-
-
-class World:
-    def __init__(self, seed: int) -> None:
-        self.rng = random.Random(seed)
-        self.numbers = itertools.count()
-        self.time = 0.0
-        self.store = Store()
-        self.chaos = True
-        self.events: list[tuple[float, int, Callable[[], None]]] = []
-        self.contenders = [Simulated(self, name) for name in "abc"]
-        self.terms = 0
-
-    def at(self, delay: float, what: Callable[[], None]) -> None:
-        heapq.heappush(self.events, (self.time + delay, next(self.numbers), what))
-
-    def delay(self) -> float:
-        return self.rng.choice(
-            (0.01, 0.05, 0.2, 1.0) if not self.chaos or self.rng.random() < 0.9 else (4.0, 12.0, 40.0)
-        )
-
-    def loses(self) -> bool:
-        return self.chaos and self.rng.random() < 0.05
-
-    def wall(self) -> datetime:
-        """Everybody's clock for people is wrong in its own way."""
-        return START + timedelta(seconds=self.rng.choice((0, 0, -1e6, 1e6, self.time)))
-
-    def run(self, until: float) -> None:
-        last = None
-        while self.events[0][0] < until:
-            self.time, _, what = heapq.heappop(self.events)
-            what()
-            leaders = [contender.election for contender in self.contenders if contender.may_write()]
-            assert len(leaders) <= 1
-            if leaders and leaders[0] is not last:
-                self.terms += 1
-                last = leaders[0]
-        self.time = until
-
-    def go_on(self, contender: Simulated) -> None:
-        wait = next(contender.life, None)
-        if wait is None:  # it ended, and a new one was started
-            wait = 0.0
-        elif self.chaos and self.rng.random() < 0.01:
-            wait += self.rng.uniform(1, 60)
-        self.at(wait, lambda: self.go_on(contender))
-
-    def edit_lease(self) -> None:
-        """What admins and broken tools do."""
-        lease = self.store.lease
-        if self.chaos and lease:
-            what = self.rng.randrange(6)
-            if what == 0:
-                self.store.lease = None
-            elif what == 1:
-                self.store.edit()
-            elif what == 2:
-                self.store.edit(holderIdentity=7, leaseDurationSeconds="x", renewTime=[])
-            elif what == 3:
-                self.store.edit(holderIdentity="nobody we know", leaseDurationSeconds=self.rng.choice((0, 5, 20)))
-            else:
-                self.store.put({**lease.metadata, "labels": {"n": str(self.time)}}, lease.spec)
-        self.at(self.rng.expovariate(1 / 60), self.edit_lease)
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_never_two_and_in_the_end_one(seed: int) -> None:
-    world = World(seed)
-    for contender in world.contenders:
-        world.go_on(contender)
-    world.edit_lease()
-    world.run(until=1500.0)
-    assert world.terms > 5  # else nothing was tested
-    world.chaos = False
-    world.run(until=1700.0)
-    (leader,) = (contender for contender in world.contenders if contender.may_write())
-    assert world.store.lease
-    assert world.store.lease.holder == leader.election.holder
-    terms = world.terms
-    world.run(until=2000.0)
-    assert world.terms == terms + 1  # counted anew by each run: the same leader all the time
 
 
 class Process:

@@ -160,6 +160,7 @@ class Run:
     def seen(self, action: str, who: str) -> str:
         """The step as a record of TLA+."""
         leading = [name for name, one in self.contenders.items() if one.election.may_write(self.now)]
+        assert len(leading) <= 1
         looking = [name for name, one in self.contenders.items() if one.election.must_look]
         return (
             f'[action |-> "{action}", who |-> "{who}", holder |-> "{self.holder()}", '

@@ -6,9 +6,8 @@ from tests.support.tables import each_case
 from tests.tools.model.election_traces import module, trace
 from tools.model.checker import MODELS, check
 
-pytestmark = pytest.mark.thorough
 
-
+@pytest.mark.thorough
 @each_case("tables/models.yaml")
 def test_what_is_planted_is_found(model: str, right: str, wrong: str, broken: str) -> None:
     name = next(file.name for file in MODELS.glob("*.tla") if model.startswith(file.stem))
