@@ -8,7 +8,6 @@ from tests.controller.cases import objects
 from tests.controller.cases.model import Workload, gone, levels
 from tests.controller.cases.objects import ASKS_RACK
 from tests.controller.cases.world import World
-from tests.support.api import NODES
 
 SPEC = {"levels": levels(*objects.THREE), "gracePeriod": "10m", "publish": {"kueue": "Never"}}
 GONE = ("Warning", "Topology level 'rack' is no longer available in the cluster topology")
@@ -78,21 +77,6 @@ def test_a_restart_tells_nothing_twice_and_forgets_nothing(at: World) -> None:
     assert at.status_of().conditions == {}
 
 
-def test_a_restart_within_the_grace_period_begins_it_anew(at: World) -> None:
-    settle(at)
-    objects.label_racks(at, None)
-    at.reconcile()
-    at.pass_time(599)
-    at.restart()
-    at.reconcile()
-    at.pass_time(599)
-    at.reconcile()
-    assert (available(at)["status"], at.events_on("llm")) == ("True", ())
-    at.pass_time(2)
-    at.reconcile()
-    assert available(at)["message"] == gone("rack", kept=True)[2]
-
-
 def test_a_level_that_goes_stays_where_its_removal_drops_constraints(at: World) -> None:
     """Grove drops them, KAI and Kueue refuse what asks for a level that they do not have."""
     spec = {key: value for key, value in SPEC.items() if key != "publish"}
@@ -123,28 +107,3 @@ def test_a_level_that_goes_stays_where_its_removal_drops_constraints(at: World) 
     status = at.status_of()
     assert (status.grove, status.kai, status.kueue) == (objects.TWO, keys[objects.TWO], keys[objects.TWO])
     assert status.conditions["TopologyLevelsAvailable"] == gone("rack")
-
-
-def test_nodes_that_are_away_for_a_moment_take_nothing(at: World) -> None:
-    settle(at)
-    before = at.topology("cluster")["status"]["conditions"]
-    machines = objects.cluster(2)
-    for condition in (
-        {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": ""},
-        {"type": "Ready", "status": "False", "reason": "KubeletNotReady", "message": ""},
-    ):
-        for machine in machines:
-            at.patch(f"{NODES}/{machine.name}/status", {"status": {"conditions": [condition]}})
-        at.reconcile()
-        at.pass_time(100_000)
-        at.reconcile()
-        assert at.topology("cluster")["status"]["conditions"] == before
-    at.delete(NODES)
-    at.pass_time(100_000)
-    at.reconcile()
-    status = at.status_of()
-    assert status.conditions["TopologyLevelsAvailable"][1] == "NoNodes"
-    assert (status.grove, at.events_on("llm")) == (objects.THREE, ())
-    at.add_nodes(machines)
-    at.reconcile()
-    assert (at.status_of().conditions, at.events_on("llm")) == ({}, ())
