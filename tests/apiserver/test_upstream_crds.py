@@ -1,7 +1,5 @@
 """Other projects' CRDs: described as they are published, accepted, served, and in each other's way where they are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

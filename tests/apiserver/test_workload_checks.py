@@ -1,7 +1,5 @@
 """What `toposcope check` says of KAI's and Kueue's objects, and what an API server with their CRDs does with them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,22 +1,16 @@
 """How tests run a command, and the clusters they give it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pytest
 import yaml
 
 from tests.support.saved import Object, saved
 from toposcope.cli.main import main
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from toposcope.simulator.apiserver import EmbeddedApiServer
-    from toposcope.simulator.apiserver.requests import Request, Response
+from toposcope.simulator.apiserver import EmbeddedApiServer
+from toposcope.simulator.apiserver.requests import Request, Response
 
 
 class Ran(NamedTuple):

@@ -1,17 +1,18 @@
 """`toposcope check --server`: a real API server with CRD, webhook and RBAC is asked by dry runs, and stores nothing."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json
 import threading
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from tests.cli.conftest import Command
 from tests.kube.scripted import server_tls
 from tests.support.api import ApiUnderTest, create_namespace, create_service_account
 from tests.support.paths import FIXTURES
@@ -19,12 +20,6 @@ from tools.apiserver.certificates import make_certificates
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import Cluster, load
 from toposcope.kube.dry_run import DryRun, Remark
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.cli.conftest import Command
 
 pytestmark = pytest.mark.real_api("the embedded server has no webhooks, and lets everybody do everything")
 

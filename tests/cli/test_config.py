@@ -1,7 +1,5 @@
 """An admin's own levels count for commands as they do for the controller: from a file, and from the cluster."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from pathlib import Path
 

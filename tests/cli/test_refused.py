@@ -1,7 +1,5 @@
 """Servers that refuse, that go away, and credentials that are none: what people read, and how the command ends."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

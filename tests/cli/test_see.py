@@ -1,7 +1,5 @@
 """The commands that look at a cluster, on saved files; what they print stands here as users see it."""
 
-from __future__ import annotations
-
 import json
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """`toposcope status`: one screen, whatever is wrong."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any

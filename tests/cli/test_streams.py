@@ -1,7 +1,5 @@
 """Output that nobody reads, closed streams, and `toposcope save` with what other commands make of its file."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import os

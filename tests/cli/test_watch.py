@@ -1,7 +1,5 @@
 """`--watch`: in a process of its own, into a pipe and on a terminal."""
 
-from __future__ import annotations
-
 import os
 import pty
 import signal

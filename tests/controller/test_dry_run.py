@@ -1,7 +1,5 @@
 """A dry run: what it shows is what a real run then does, and nothing is written meanwhile."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Grove's binding: what must not be in its way, which older shapes are only reported, what Never takes back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

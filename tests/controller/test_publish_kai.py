@@ -1,7 +1,5 @@
 """KAI's Topology: made at once, replaced with care, left to Grove where Grove makes it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """Kueue's Topology in every version: what is written, what holds it, what cannot be had."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

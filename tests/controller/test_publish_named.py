@@ -1,7 +1,5 @@
 """A KAI Topology of ours beside Grove's binding: named in it, kept by us, never in the way of Grove's start."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 

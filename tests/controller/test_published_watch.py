@@ -1,7 +1,5 @@
 """The published kinds, followed: what is answered from memory, what never is, what survives CRDs that come and go."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter

@@ -1,9 +1,7 @@
 """Labels whose value alone tells domains apart: what they say, on which nodes, and that they go when nobody asks."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,15 +20,11 @@ from tests.support.controller import (
 from tests.support.publishing import Time
 from toposcope.api.cluster_topology import Topology
 from toposcope.controller.unique_labels import LONGEST, UniqueLabels, changes, unique_value
+from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError
 from toposcope.topology.levels import Level
 from toposcope.topology.platforms import PLACEHOLDERS
 from toposcope.topology.table import Table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from toposcope.kube.client import ApiClient, Request
 
 ZONE, BLOCK, RACK = (
     Level("zone", "topology.kubernetes.io/zone"),

@@ -4,8 +4,6 @@ Commands are run in the repository's root, against the demo's nodes on an API se
 one pass of the controller after each `kubectl` that writes. `...` on a line of its own stands for lines left out.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """CONTRIBUTING.md: its tree names every package, and its walks stay short."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """docs/examples/: what is right is accepted and fits, and what is wrong is told, without any cluster."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The commands of docs/install.md and docs/first-hour.md, in order, on a real API server; nothing is left."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

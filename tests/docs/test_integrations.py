@@ -3,12 +3,11 @@
 TOPOSCOPE_WRITE_GUIDES=1 writes what they print into the pages instead.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -21,9 +20,6 @@ from tests.support.saved import demo_nodes
 from tests.support.upstream_crds import stand_in, upstream_crd
 from tools.apiserver.grove_operator import start_grove
 from toposcope.cli.main import main
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PAGES = ROOT / "docs" / "integrations"
 SYSTEMS = {

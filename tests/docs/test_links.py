@@ -1,7 +1,5 @@
 """Every relative link in every Markdown file of the repository leads to a file, and its anchor to a heading."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cache

@@ -1,7 +1,5 @@
 """The messages on docs/troubleshooting.md are those that the programs have."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

@@ -3,8 +3,6 @@
 Where that is impossible it says why and ends well, unless TOPOSCOPE_REQUIRE_E2E=1.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,21 +1,17 @@
 """What the end-to-end test runs, each made once: Kubernetes' programs, NVIDIA's container toolkit, the images."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tests.support.paths import ROOT
 from tools.apiserver import build as apiserver
 from tools.apiserver.build import BuildError, cache_of_module, cache_root, compile_program, made_once, run_go, usable_go
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 IMAGE: Final = "docker.io/library/toposcope:0.1.0"
 PAUSE: Final = "registry.k8s.io/pause:3.10"

@@ -4,15 +4,14 @@ This process is in the network namespace of the control plane, which `python -m 
 the API server lies on its loopback interface, so nothing needs kube-proxy; each node is one hop away on a bridge.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import psutil
 import yaml
@@ -22,9 +21,6 @@ from tests.manifests.support import write_overlay
 from tests.support.api import CRDS, ApiUnderTest, wait_until
 from tests.support.paths import MANIFESTS
 from tools.apiserver.server import RealApiServer, find_binaries
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 NAMESPACE: Final = "toposcope-system"
 AT_ONCE: Final = "--spread=1"
@@ -56,7 +52,7 @@ class Node:
         self.folder = folder / name
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, cluster: Cluster, nvml: Path) -> None:
+    def start(self, cluster: "Cluster", nvml: Path) -> None:
         """Write what its programs read, and start them; `nvml` is a folder with NVML and the table of a machine."""
         self.folder.mkdir()
         cluster.server.write_kubeconfig(
@@ -153,7 +149,7 @@ class Node:
         run(*inside, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
         run("ip", "route", "add", f"10.244.{self.number}.0/24", "via", self.address)
 
-    def _kubelet(self, cluster: Cluster) -> dict[str, Any]:
+    def _kubelet(self, cluster: "Cluster") -> dict[str, Any]:
         return {
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "kind": "KubeletConfiguration",
@@ -208,7 +204,7 @@ root = "{self.folder}/containerd"
         bridge = {"type": "bridge", "bridge": "cni0", "isGateway": True, "hairpinMode": True, "ipam": ipam}
         return {"cniVersion": "1.0.0", "name": "pods", "plugins": [bridge]}
 
-    def _write_runtime(self, cluster: Cluster) -> None:
+    def _write_runtime(self, cluster: "Cluster") -> None:
         """NVIDIA's runtime in CDI mode, in a wrapper that shows it its configuration."""
         folder = self.folder / "nvidia-container-runtime"
         folder.mkdir()
@@ -231,7 +227,7 @@ spec-dirs = ["{self.folder}/cdi"]
         wrapper.write_text(f"#!/bin/sh\n{command}\n", encoding="utf-8")
         wrapper.chmod(0o755)
 
-    def _cdi(self, cluster: Cluster, nvml: Path) -> dict[str, Any]:
+    def _cdi(self, cluster: "Cluster", nvml: Path) -> dict[str, Any]:
         """As nvidia-ctk writes it for a driver: the library at its place and in the loader's cache."""
         library, inside = "libnvidia-ml.so.580.65.06", "/usr/lib/x86_64-linux-gnu"
         options = ["ro", "nosuid", "nodev", "rbind", "rprivate"]

@@ -1,11 +1,9 @@
 """The cluster that all tests here share, in the order in which they stand: `make e2e` runs them."""
 
-from __future__ import annotations
-
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,9 +12,6 @@ from tests.support.nvml_library import library
 from tools.libnvml.build import lines_of, write_table
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FOLDER = os.environ.get("TOPOSCOPE_E2E")
 collect_ignore_glob = [] if FOLDER else ["test_*.py"]

@@ -1,19 +1,13 @@
 """From nothing to labels and a ClusterTopology, on real kubelets."""
 
-from __future__ import annotations
-
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from tests.e2e.cluster import NAMESPACE, TOPOLOGY, status_of
+from tests.e2e.cluster import NAMESPACE, TOPOLOGY, Cluster, status_of
 from tests.support.api import MERGE, NODES, wait_until
 from toposcope.api.label_keys import GPUS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.e2e.cluster import Cluster
 
 
 def test_all_pods_become_ready(cluster: Cluster, tmp_path: Path) -> None:

@@ -1,11 +1,11 @@
 """What happens to nodes and programs in their life: the labels stay, and what changed shows."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,10 +14,6 @@ from tests.e2e.cluster import NAMESPACE, Cluster
 from tests.monitoring.prometheus_server import Pod, PrometheusServer
 from tests.support.api import MERGE, NODES, wait_until
 from toposcope.cli.main import main
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/toposcope-controller"
 PROGRAMS = ("agent", "controller")

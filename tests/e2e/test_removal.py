@@ -1,19 +1,14 @@
 """Every way to remove Toposcope leaves nothing behind, also with the page installed."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.e2e.cluster import AT_ONCE, NAMESPACE, Cluster
 from tests.support.api import NODES, wait_until
 from tests.support.helm import find_helm
 from tests.support.paths import MANIFESTS
 from toposcope.cli.main import main
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OURS = (
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",

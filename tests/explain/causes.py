@@ -1,7 +1,5 @@
 """Every cause for which a workload waits, or does not sit as it asks: the rows of tests/fixtures/causes.yaml."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """`check`, `explain` and the page's Check on one cluster: whatever schedulers have there, all three say the same."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,9 +1,8 @@
 """Where Kueue assigned pods, in both versions of its API, and what became of these nodes."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +12,6 @@ from tests.support.saved import saved
 from tests.support.tables import named_objects
 from toposcope.cli.main import main
 from toposcope.integrations.kueue.admission import AssignedDomain, assigned_domains
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HOST = "kubernetes.io/hostname"
 ASSIGNED = named_objects("assigned_nodes.yaml")

@@ -1,7 +1,5 @@
 """Each cause from saved files: the page word for word, the answer for scripts, and what malformed objects do."""
 
-from __future__ import annotations
-
 import copy
 import json
 import random

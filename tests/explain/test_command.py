@@ -1,7 +1,5 @@
 """The command around the answer: its arguments, its errors, and what stays unknown."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The same causes in a running cluster with the upstream CRDs: the same page as from files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which pod is in which copy of a group, by the labels that each system sets."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from toposcope.explain.observed_placement import copies_of

@@ -1,18 +1,14 @@
 """Why a gang of kube-scheduler waits: the PodGroup, the pods that name it, and what the scheduler says of both."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.explain.waiting import RACK, Object, busy, cluster_topology, condition, named, nodes, pod
 from tests.support.saved import saved
 from toposcope.cli.main import main
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 VERSION = "scheduling.k8s.io/v1alpha2"
 NO_PLACEMENT = condition("PodGroupScheduled", "False", "Unschedulable", "no feasible placements found")

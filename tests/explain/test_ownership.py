@@ -1,7 +1,5 @@
 """Which object is meant, what belongs to it, and the errors where there is none."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.explain.waiting import created_by_grove, named, owned, pod_clique_set

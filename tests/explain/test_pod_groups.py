@@ -1,7 +1,5 @@
 """Whether a PodGroup of KAI's has room: by its pods, in the cluster or in the same files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Waiting pods of a gang whose other pods KAI has bound: they can go to the domain of these and nowhere else."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

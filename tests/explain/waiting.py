@@ -1,7 +1,5 @@
 """Workloads that wait in a cluster of two racks with four nodes of eight GPUs each, and everything around them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

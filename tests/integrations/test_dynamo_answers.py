@@ -1,20 +1,16 @@
 """What Dynamo's webhook (main of 2026-08) says of deployments, from its own table and its source; `check` agrees."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.paths import FIXTURES
 from toposcope.placement.check import Checker
 from toposcope.snapshot.files import load_files
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RECORDED: dict[str, Any] = json.loads(gzip.decompress((FIXTURES / "answers" / "dynamo.json.gz").read_bytes()))
 LEFT_OUT = "…"

@@ -1,19 +1,15 @@
 """What Grove's webhook (main of 2026-08-19) answered to PodCliqueSets, recorded; `check` says the same of every one."""
 
-from __future__ import annotations
-
 import gzip
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.paths import FIXTURES
 from toposcope.placement.check import Checked, Checker
 from toposcope.snapshot.files import load_files
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RECORDED: dict[str, Any] = json.loads(gzip.decompress((FIXTURES / "answers" / "grove.json.gz").read_bytes()))
 LEVELS = [{"domain": domain, "key": f"example.com/{domain}"} for domain in RECORDED["levels"]]

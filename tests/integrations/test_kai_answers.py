@@ -1,19 +1,15 @@
 """What KAI 0.17.0 did with random gangs on random clusters, recorded; `check` says the same of every one."""
 
-from __future__ import annotations
-
 import gzip
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.paths import FIXTURES
 from toposcope.placement.check import Checker
 from toposcope.snapshot.files import load_files
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RECORDED: dict[str, Any] = json.loads(gzip.decompress((FIXTURES / "answers" / "kai.json.gz").read_bytes()))
 AGREES = {"placed": {"fits"}, "partial": {"full", "never"}, "pending": {"full", "never", "error"}}

@@ -1,10 +1,9 @@
 """What Kueue 0.19.2 did with random workloads on random clusters, recorded; `check` says the same of every one."""
 
-from __future__ import annotations
-
 import gzip
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +12,6 @@ from tests.support.paths import FIXTURES
 from toposcope.placement.check import Checker
 from toposcope.placement.sentences import answer
 from toposcope.snapshot.files import load_files
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RECORDED: dict[str, Any] = json.loads(gzip.decompress((FIXTURES / "answers" / "kueue.json.gz").read_bytes()))
 AGREES = {"admitted": {"fits"}, "pending": {"full", "never", "error"}, "refused": {"error"}}

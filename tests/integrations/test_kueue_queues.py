@@ -1,7 +1,5 @@
 """Kueue's chain where copies are too many to try, and where its objects are malformed."""
 
-from __future__ import annotations
-
 import copy
 import random
 from dataclasses import replace

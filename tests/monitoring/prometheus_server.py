@@ -1,10 +1,10 @@
 """A real Prometheus that scrapes programs on this machine every two seconds and evaluates the project's rules."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode
 
 import yaml
@@ -13,10 +13,6 @@ from tests.monitoring.support import documented, rule_groups
 from tests.support.api import wait_until
 from tools.apiserver.client import HttpClient
 from tools.apiserver.server import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 _EVALUATION = 0.5
 """Seconds from one evaluation of the rules to the next."""

@@ -1,7 +1,5 @@
 """A real Prometheus scrapes both programs: every alert fires and is resolved, every panel has something to show."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

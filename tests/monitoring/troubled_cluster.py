@@ -1,12 +1,12 @@
 """A cluster in which everything is wrong that an alert is about, kept by the real programs, and then mended."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import Any, Self
 
 import yaml
 
@@ -21,10 +21,6 @@ from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME, NVLINK_DOMAIN
 from toposcope.controller.metrics import LeaderMetrics, WatchMetrics
 from toposcope.telemetry.prometheus import new_registry, page
 from toposcope.telemetry.server import TelemetryServer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 RACK = "example.com/rack"
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2/topologies"

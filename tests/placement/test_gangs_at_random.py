@@ -1,7 +1,5 @@
 """What the allocation of KAI's finds, on random nodes for random gangs, is a placement, and one that is possible."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

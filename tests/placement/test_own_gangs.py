@@ -1,18 +1,14 @@
 """What `check` says of kube-scheduler's own gangs; tests/schedulers holds it to the scheduler."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from toposcope.placement.check import Checker
 from toposcope.placement.sentences import answer
 from toposcope.snapshot.files import load_files
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Object = dict[str, Any]
 GPU = "nvidia.com/gpu"

@@ -1,7 +1,5 @@
 """One version, a changelog that a release can be made of, and workflows that say exactly what they run."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Build the schedulers that `check` is held to: kube-scheduler from tests/apiserver's modules, Kueue from its own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Final
 

@@ -1,21 +1,16 @@
 """kube-scheduler beside a kube-apiserver of its own."""
 
-from __future__ import annotations
-
 import contextlib
 import os
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from tests.schedulers import build, clusters, play, programs
+from tests.support.api import ApiUnderTest
 from tools.apiserver.build import BuildError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.api import ApiUnderTest
 
 
 def unavailable(error: BuildError) -> NoReturn:

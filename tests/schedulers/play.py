@@ -1,21 +1,16 @@
 """One cluster after the other on a real scheduler: what it does with a workload, and what `check` says of it."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from pathlib import Path
+from typing import Final, Literal
 
 from tests.schedulers.clusters import KUEUE, Cluster, Object
 from tests.support.api import ApiUnderTest
 from tools.apiserver.client import MERGE, wait_until
 from toposcope.placement.check import Checker
 from toposcope.snapshot.files import load_files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 Answer = Literal["placed", "pending", "refused"]
 Ask = Callable[[ApiUnderTest, Object], tuple[Answer, str]]

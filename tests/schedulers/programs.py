@@ -1,25 +1,20 @@
 """kube-scheduler and Kueue beside a real kube-apiserver, as plain processes on the loopback interface."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import socket
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import yaml
 
+from tests.schedulers.build import Kueue
 from tests.support.api import ApiUnderTest, create_namespace, create_service_account
 from tools.apiserver.certificates import make_certificates
 from tools.apiserver.client import wait_until
 from tools.apiserver.server import RealApiServer, find_binaries, free_ports
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.schedulers.build import Kueue
 
 GANGS: Final = "--feature-gates=GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"
 GANGS_SERVED: Final = (GANGS, "--runtime-config=scheduling.k8s.io/v1alpha2=true")

@@ -1,25 +1,20 @@
 """What `toposcope whatif` foresees is what happens: drain, admit, then look at what the schedulers do."""
 
-from __future__ import annotations
-
 import json
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from tests.schedulers import clusters, play
 from tests.schedulers.test_schedulers import SEED, cases
+from tests.support.api import ApiUnderTest
 from toposcope.planning.capacity import Capacity
 from toposcope.planning.gangs import gangs_of
 from toposcope.planning.rehoming import Outcome
 from toposcope.planning.whatif import Changes, WhatIf, whatif
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.scope import select_scope
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from tests.support.api import ApiUnderTest
 
 
 def _cluster(rng: random.Random) -> clusters.Cluster:

@@ -1,11 +1,9 @@
 """A Topology that a running Kueue holds is replaced as soon as its flavor is gone: one may be applied again at once."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.schedulers import build, programs
 from tests.schedulers.conftest import unavailable
@@ -25,9 +23,6 @@ from tests.support.publishing import FOUR, THREE, Time, found, node_labels, spec
 from tools.apiserver.build import BuildError
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OURS = "/apis/kueue.x-k8s.io/v1beta2/topologies/cluster"
 FLAVORS = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors"

@@ -4,21 +4,16 @@
 workloads everywhere.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections import Counter
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from tests.schedulers import clusters, play
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.api import ApiUnderTest
+from tests.support.api import ApiUnderTest
 
 SEED = int(os.environ.get("SEED") or "20261122")
 EACH = 10

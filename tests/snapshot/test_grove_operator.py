@@ -1,27 +1,22 @@
 """The configuration of Grove's operator, from files, from a snapshot and from a cluster."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.support.api import ApiUnderTest
 from tests.support.saved import saved
 from tests.support.tables import named_objects
 from tests.support.upstream_crds import stand_in
 from toposcope.integrations.framework.system import SchedulerProfiles
+from toposcope.kube.client import ApiClient
 from toposcope.placement.check import Checker
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.live import Wanted, load_live
 from toposcope.snapshot.packed import read_packed, write_packed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.support.api import ApiUnderTest
-    from toposcope.kube.client import ApiClient
 
 KUBE, KAI = "default-scheduler", "kai-scheduler"
 OBJECTS = named_objects("snapshot_objects.yaml")

@@ -1,7 +1,5 @@
 """What is written, put to API servers: by other projects' CRDs in every version, and suggestions by our controller."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 

@@ -1,25 +1,20 @@
 """kubectl, as people and scripts use it, and the tables that `kubectl get` asks for."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.simulator.apiserver.widgets import WIDGETS, widget, widget_crd
 from tests.support.api import NODES, TABLE, ApiUnderTest, node, wait_until
+from toposcope.simulator.apiserver import EmbeddedApiServer
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from toposcope.simulator.apiserver import EmbeddedApiServer
-
-    Kubectl = Callable[..., str]
+Kubectl = Callable[..., str]
 
 
 @pytest.fixture(params=os.environ.get("TOPOSCOPE_KUBECTLS", "kubectl").split(":"))
