@@ -2,10 +2,8 @@
 
 import itertools
 import logging
-import random
 import threading
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +14,11 @@ from tests.support.api import ApiUnderTest
 from tests.support.cluster import START
 from tests.support.publishing import Time
 from tests.support.tables import each_case, each_row
-from toposcope.controller.election import Election, LeaderElector, Timing, boot_time
+from toposcope.controller.election import Election, LeaderElector, Timing
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 from toposcope.kube.lease import Lease, new_lease
+from toposcope.kube.runtime import REAL
 from toposcope.simulator.apiserver import EmbeddedApiServer
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
@@ -187,17 +186,7 @@ class Process:
         self.stop = threading.Event()
         self.news: list[bool] = []
         self.clock = clock
-        self.elector = LeaderElector(
-            client,
-            "default",
-            "leader",
-            identity,
-            self.stop,
-            self.news.append,
-            clock=clock,
-            wall=lambda: START + timedelta(seconds=clock.seconds),
-            rng=random.Random(7),
-        )
+        self.elector = LeaderElector(client, "default", "leader", identity, self.stop, self.news.append, runtime=clock)
 
     def tick(self, after: float = 0.0) -> bool:
         self.clock.seconds += after
@@ -343,4 +332,4 @@ def test_the_thread_leads_and_gives_back(
 
 
 def test_the_default_clock_goes_on() -> None:
-    assert 0 < boot_time() <= boot_time()
+    assert 0 < REAL.boot_time() <= REAL.boot_time()

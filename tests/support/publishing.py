@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from tests.support.api import CRDS, ApiUnderTest
@@ -12,6 +12,7 @@ from tests.support.upstream_crds import stand_in, upstream_crd
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.controller.publishers.write_backoff import WriteBackoff
 from toposcope.kube.client import ApiClient, Caller, Request
+from toposcope.kube.runtime import Runtime
 from toposcope.topology.levels import Level
 
 BINDINGS = "/apis/grove.io/v1alpha1/clustertopologybindings"
@@ -30,14 +31,22 @@ PUBLISHED = {
 """Collections of what the controller publishes or takes back, with their kinds."""
 
 
-class Time:
-    """Monotonic time that only tests move."""
+class Time(Runtime):
+    """A machine on which only tests move time."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
 
     def __call__(self) -> float:
         return self.seconds
+
+    monotonic = boot_time = __call__
+
+    def now(self) -> datetime:
+        return START + timedelta(seconds=self.seconds)
+
+    def rng(self) -> random.Random:
+        return random.Random(7)
 
 
 class WatchedClient:

@@ -5,7 +5,6 @@ It only says so; the loop reads the Node and writes. Without a watch the loop fi
 
 import logging
 import random
-import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -15,6 +14,7 @@ from toposcope.agent.publish import OwnedKeys, owned_keys
 from toposcope.kube.client import METADATA, UNREADABLE, ApiClient, Request
 from toposcope.kube.errors import ApiError, KubeError, UnreachableError
 from toposcope.kube.requests import NODES
+from toposcope.kube.runtime import REAL, Runtime
 from toposcope.kube.shapes import OBJECT, problem
 from toposcope.topology.text import parse, printable
 
@@ -49,8 +49,10 @@ class NodeWatch:
         wait: Callable[[float], object] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
+        runtime: Runtime = REAL,
     ) -> None:
         self._client = client
+        self._runtime = runtime
         self._name = node_name
         self._differs = differs
         self._metrics = metrics
@@ -63,7 +65,7 @@ class NodeWatch:
 
     def start(self) -> None:
         """Watch in a thread that ends with the process."""
-        threading.Thread(target=self.run, name="watch", daemon=True).start()
+        self._runtime.thread("watch", self.run)
 
     def run(self) -> None:
         """Watch until `wait` says to end. Never raises a KubeError."""

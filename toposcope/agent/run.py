@@ -103,7 +103,7 @@ def _run_forever(agent: Agent, probe: ProbeProcess, watch: Callable[[Callable[[]
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
 
-    def woken(seconds: float = 0.0) -> bool:
+    def woken(seconds: float) -> bool:
         """Whether there is something to do within so many seconds: to stop, or to look at the Node."""
         if not select.select([wake], [], [], seconds)[0]:
             return False
@@ -113,16 +113,27 @@ def _run_forever(agent: Agent, probe: ProbeProcess, watch: Callable[[Callable[[]
 
     with wake, waker:
         watch(changed).start()
-        while not stopping:
-            agent.sync()
-            event = ""
-            while not (stopping or event) and (left := agent.seconds_until_sync()) > 0:
-                event = probe.wait(left, wake)
-                woken()
-            if event:
-                log.info("probing at once: %s", event)
-                while not stopping and (left := agent.min_pause()) > 0 and woken(left):
-                    pass
+        follow(agent, lambda: bool(stopping), lambda seconds: probe.wait(seconds, wake), woken)
+
+
+def follow(
+    agent: Agent, stopping: Callable[[], bool], event: Callable[[float], str], woken: Callable[[float], bool]
+) -> None:
+    """Sync and wait until `stopping`.
+
+    `event` waits so many seconds for something that calls for a probe, in words, or for a wake-up; `woken` waits for a
+    wake-up only, and says whether it came.
+    """
+    while not stopping():
+        agent.sync()
+        happened = ""
+        while not (stopping() or happened) and (left := agent.seconds_until_sync()) > 0:
+            happened = event(left)
+            woken(0.0)
+        if happened:
+            log.info("probing at once: %s", happened)
+            while not stopping() and (left := agent.min_pause()) > 0 and woken(left):
+                pass
 
 
 def _clean_up(publisher: Publisher, node_name: str) -> int:

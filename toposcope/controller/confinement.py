@@ -15,6 +15,7 @@ from toposcope.kube.confinement import NOBODY, Confinement
 from toposcope.kube.discovery import discover
 from toposcope.kube.errors import KubeError
 from toposcope.kube.requests import create, event
+from toposcope.kube.runtime import Event
 from toposcope.topology.text import compact
 
 log = logging.getLogger("controller")
@@ -48,7 +49,7 @@ class ConfinementCheck:
     Not if `active` is false: then the program counts as ready.
     """
 
-    def __init__(self, client: ApiClient, pod: str, stop: threading.Event, *, active: bool) -> None:
+    def __init__(self, client: ApiClient, pod: str, stop: Event, *, active: bool) -> None:
         self._client = client
         self._pod = pod
         self._stop = stop

@@ -13,12 +13,9 @@ a leader time out before that.
 """
 
 import logging
-import random
-import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from math import inf
 from typing import Any, Final
 
@@ -26,6 +23,7 @@ from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import ApiError, KubeError
 from toposcope.kube.lease import Lease, new_lease, read, write
 from toposcope.kube.reflector import Stop
+from toposcope.kube.runtime import REAL, Runtime, Thread
 
 log = logging.getLogger(__name__)
 
@@ -159,16 +157,6 @@ def _uid(lease: Lease | None) -> Any:
     return lease and lease.metadata["uid"]
 
 
-def boot_time() -> float:
-    """Seconds since boot, including suspend, during which CLOCK_MONOTONIC stops."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
-def utc_now() -> datetime:
-    """The time for people."""
-    return datetime.now(UTC)
-
-
 class LeaderElector:
     """Takes and keeps the Lease `namespace/name` in a thread, until `stop` is set; then `release` gives it back.
 
@@ -187,10 +175,7 @@ class LeaderElector:
         stop: Stop,
         changed: Callable[[bool], None],
         timing: Timing = Timing(),
-        *,
-        clock: Callable[[], float] = boot_time,
-        wall: Callable[[], datetime] = utc_now,
-        rng: random.Random | None = None,
+        runtime: Runtime = REAL,
     ) -> None:
         self._client = client
         self._namespace = namespace
@@ -198,19 +183,19 @@ class LeaderElector:
         self._stop = stop
         self._changed = changed
         self._timing = timing
-        self._clock = clock
-        self._wall = wall
-        self._rng = rng or random.Random()  # noqa: S311 - spreads load, protects nothing
+        self._runtime = runtime
+        self._clock = runtime.boot_time
+        self._rng = runtime.rng()
         self._election = Election(identity, timing, new_lease(namespace, name))
-        self._thread = threading.Thread(target=self.run, name="election", daemon=True)
+        self._thread: Thread | None = None
         self._term = 0
         self._holder = ""
         self._trouble = ""
-        self._turned = clock()
+        self._turned = self._clock()
 
     def start(self) -> None:
         """Begin, in a thread of its own."""
-        self._thread.start()
+        self._thread = self._runtime.thread("election", self.run)
 
     def run(self) -> None:
         """Contend until `stop` is set."""
@@ -254,14 +239,14 @@ class LeaderElector:
             election.looked(self._clock(), lease)
         sent = self._clock()
         if election.wants(sent):
-            lease = write(self._client, election.claim(self._wall()))
+            lease = write(self._client, election.claim(self._runtime.now()))
             election.claimed(sent, self._clock(), lease)
 
     def release(self) -> None:
         """Let a follower take over at once; to be called when nothing more will be written and `stop` is set."""
-        if self._thread.is_alive():
+        if self._thread and self._thread.is_alive():
             self._thread.join(2 * self._timing.request)
-        lease = self._election.resign(self._clock(), self._wall())
+        lease = self._election.resign(self._clock(), self._runtime.now())
         self._announce(logging.INFO)
         if lease is None:
             return

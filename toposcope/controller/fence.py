@@ -10,6 +10,7 @@ from typing import Protocol
 from toposcope.kube.client import ApiClient, Observe, Request, unobserved
 from toposcope.kube.config import Cluster
 from toposcope.kube.errors import KubeError
+from toposcope.kube.runtime import REAL, Runtime
 
 
 class Leadership(Protocol):
@@ -66,8 +67,9 @@ class FencedClient(ApiClient):
         timeout: float,
         may_write: Callable[[], bool],
         observe: Observe = unobserved,
+        runtime: Runtime = REAL,
     ) -> None:
-        super().__init__(cluster, user_agent, timeout, observe)
+        super().__init__(cluster, user_agent, timeout, observe, runtime=runtime)
         self._may_write = may_write
 
     def _about_to_send(self, request: Request) -> None:

@@ -8,6 +8,7 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 from toposcope.kube.client import JSON, ApiClient
 from toposcope.kube.errors import ApiError, KubeError
 from toposcope.kube.reflector import EtcdRestores, Handler, Observer, Raw, Reflector, Stop
+from toposcope.kube.runtime import REAL, Event, Runtime
 
 T = TypeVar("T")
 Kept = TypeVar("Kept")
@@ -93,14 +94,15 @@ class InformerFactory(NamedTuple):
     stop: Stop
     observer: Observer | None = None
     restores: EtcdRestores | None = None
+    runtime: Runtime = REAL
 
     def reflector(
         self, path: str, decode: Decode[T], handler: Handler[T], stop: Stop | None = None, accept: str = JSON
     ) -> Reflector[T]:
         """A reflector of the collection at `path`; `stop` ends it alone."""
-        observer, restores = self.observer, self.restores
+        rng = self.runtime.rng()
         return Reflector(
-            self.client, path, decode, handler, stop or self.stop, observer=observer, accept=accept, restores=restores
+            self.client, path, decode, handler, stop or self.stop, rng, self.observer, accept, self.restores
         )
 
 
@@ -120,12 +122,13 @@ class Informer(Generic[Kept]):
         self.path = path
         self.cache = cache
         self._name = name
-        self._end = _End(factory.stop)
+        self._runtime = factory.runtime
+        self._end = _End(factory.stop, factory.runtime.event())
         self._reflector = factory.reflector(path, decode, handler, self._end, accept)
 
     def start(self) -> None:
         """Begin to watch."""
-        threading.Thread(target=self._reflector.run, name=self._name, daemon=True).start()
+        self._runtime.thread(self._name, self._reflector.run)
 
     def sync(self) -> None:
         """List the collection once, without watching it. Raises KubeError."""
@@ -160,10 +163,10 @@ def is_not_found(error: KubeError | None) -> bool:
 class _End:
     """The end of one informer, or of the program."""
 
-    def __init__(self, stop: Stop) -> None:
+    def __init__(self, stop: Stop, event: Event) -> None:
         self._stop = stop
-        self._event = threading.Event()
-        self.set = self._event.set
+        self._event = event
+        self.set = event.set
 
     def wait(self, timeout: float) -> bool:
         self._event.wait(timeout)

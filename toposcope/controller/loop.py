@@ -3,9 +3,6 @@
 import gc
 import logging
 import math
-import random
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -29,6 +26,7 @@ from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import KubeError
 from toposcope.kube.reflector import Backoff, EtcdRestores, Raw, Reflector
 from toposcope.kube.requests import NODES
+from toposcope.kube.runtime import REAL, Event, Runtime
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.node import NodeFacts
 from toposcope.topology.table import Table
@@ -60,14 +58,14 @@ def collect_rarely() -> None:
 class Trigger:
     """Wakes the reconcile loop, and remembers when there was first something to do.
 
-    Informers `set` it from their threads; the loop waits for it and clears it. `monotonic` tells seconds. The time of
-    the first change stays until the work on it is `done`, through failures.
+    Informers `set` it from their threads; the loop waits for it and clears it. The time of the first change stays until
+    the work on it is `done`, through failures.
     """
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._event = threading.Event()
-        self._lock = threading.Lock()
+    def __init__(self, runtime: Runtime = REAL) -> None:
+        self._monotonic = runtime.monotonic
+        self._event = runtime.event()
+        self._lock = runtime.lock()
         self._changed_at: float | None = None
         self._taken: float | None = None
 
@@ -128,12 +126,13 @@ class Controller:
         new_reconciler: Callable[[], Reconciler],
         metrics: ControllerMetrics,
         options: Options,
-        stop: threading.Event,
+        stop: Event,
         fence: Fence | None = None,
-        rng: random.Random | None = None,
         published: CachedReader | None = None,
         restores: EtcdRestores | None = None,
+        runtime: Runtime = REAL,
     ) -> None:
+        self._runtime = runtime
         self._client = client
         self._new_reconciler = new_reconciler
         self._metrics = metrics
@@ -143,10 +142,10 @@ class Controller:
         self._term = 0
         self._reconciler: Reconciler | None = None
         self._caught_up = False
-        self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, rng)
-        self._trigger = Trigger(time.monotonic)
-        self._urgent = published.urgent if published else threading.Event()
-        self._last_pass = time.monotonic()
+        self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, runtime.rng())
+        self._trigger = Trigger(runtime)
+        self._urgent = published.urgent if published else runtime.event()
+        self._last_pass = self._runtime.monotonic()
         # The echo of our own status write must not trigger a pass; a status that others write waits for the resync.
         self.topologies: Cache[Topology] = Cache(self._trigger.set, _same_spec)
         self.nodes: Cache[NodeFacts] = Cache(self._trigger.set)
@@ -154,12 +153,12 @@ class Controller:
         self._table_version = -1
         self._gc_frozen = False
         self._decoder = NodeDecoder(_TRACKED)
-        informers = InformerFactory(client, stop, metrics.watches, restores or EtcdRestores())
+        informers = InformerFactory(client, stop, metrics.watches, restores or EtcdRestores(), runtime)
         self._topology_reflector = informers.reflector(cluster_topology.PATH, decode_topology, self.topologies)
         self._node_reflector = informers.reflector(NODES, self._decoder, self.nodes)
         self.workloads = Requirements(informers, self._trigger.set)
         self._config = ConfigFile(Path(options.config)) if options.config else None
-        self._discovery = ResourceDiscovery(informers, self.workloads, published, self._trigger.set, time.monotonic)
+        self._discovery = ResourceDiscovery(informers, self.workloads, published, self._trigger.set, runtime.monotonic)
         self._config_read_at = -math.inf
 
     def once(self) -> None:
@@ -177,7 +176,7 @@ class Controller:
         while not (self.topologies.synced or self._stop.is_set()):
             self._trigger.wait(1.0)
             self._trigger.clear()
-            self._last_pass = time.monotonic()
+            self._last_pass = self._runtime.monotonic()
         self._track_labels()
         self._thread("nodes", self._node_reflector.run)
         self._discovery.start()
@@ -191,7 +190,7 @@ class Controller:
             self._trigger.clear()
             if self._stop.is_set():
                 return
-            self._last_pass = time.monotonic()
+            self._last_pass = self._runtime.monotonic()
             wait = self._look()
 
     def wake(self) -> None:
@@ -228,7 +227,7 @@ class Controller:
 
     def _reconcile(self, reconciler: Reconciler, nodes: Table | None) -> float:
         """Reconcile, or say why not; seconds until the next pass if nothing changes. Raises KubeError."""
-        began = time.monotonic()
+        began = self._runtime.monotonic()
         if not self._sees_last_writes():
             return _CATCH_UP_SECONDS
         if nodes is None:
@@ -239,16 +238,15 @@ class Controller:
             self._metrics.reconciles.labels("interrupted").inc()
             return 0.0
         self._metrics.reconciles.labels("ok").inc()
-        self._metrics.reconcile_seconds.observe(time.monotonic() - began)
-        self._metrics.last_sync.set(time.time())
+        self._metrics.reconcile_seconds.observe(self._runtime.monotonic() - began)
+        self._metrics.last_sync.set(self._runtime.now().timestamp())
         waited = self._trigger.done()
         if waited is not None:
             self._metrics.reaction_seconds.observe(waited)
         if not self._gc_frozen:
             # What lives as long as the nodes would otherwise make the collector's pauses grow with the cluster.
             self._gc_frozen = True
-            gc.collect()
-            gc.freeze()
+            self._runtime.freeze()
         deadline = reconciler.next_deadline(self.topologies.items())
         # A moment later than the deadline, so that the grace period is over by then.
         return RESYNC_SECONDS if deadline is None else min(RESYNC_SECONDS, deadline + 0.01)
@@ -269,7 +267,9 @@ class Controller:
         if not self._caught_up:
             now: Cache[Topology] = Cache(lambda: None)
             try:
-                Reflector(self._client, cluster_topology.PATH, decode_topology, now, self._stop).sync()
+                Reflector(
+                    self._client, cluster_topology.PATH, decode_topology, now, self._stop, self._runtime.rng()
+                ).sync()
             except KubeError as error:
                 log.warning("cannot list ClusterTopologies: %s", error)
                 raise
@@ -307,18 +307,18 @@ class Controller:
 
     def _read_config(self) -> None:
         """Check once a minute whether the configuration file has changed."""
-        now = time.monotonic()
+        now = self._runtime.monotonic()
         if self._config is not None and now - self._config_read_at >= RESYNC_SECONDS:
             self._config_read_at = now
             self._config.look()
             self._metrics.config_problems.set(len(self._config.problems))
 
     def _thread(self, name: str, work: Callable[[], None]) -> None:
-        threading.Thread(target=work, name=name, daemon=True).start()
+        self._runtime.thread(name, work)
 
     def healthy(self) -> str:
         """What is wrong if only a restart helps: the loop is stuck."""
-        silent = time.monotonic() - self._last_pass
+        silent = self._runtime.monotonic() - self._last_pass
         return f"the reconcile loop has been stuck for {silent:.0f} s" if silent > _STUCK_SECONDS else ""
 
     def ready(self) -> str:

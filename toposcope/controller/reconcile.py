@@ -40,6 +40,7 @@ from toposcope.integrations.framework.published import MANAGER, Published
 from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import ApiError, KubeError
 from toposcope.kube.requests import apply, event
+from toposcope.kube.runtime import REAL, Runtime
 from toposcope.topology.catalogue import BUILT_IN
 from toposcope.topology.hierarchy import LevelSize, level_sizes
 from toposcope.topology.levels import Level
@@ -135,6 +136,7 @@ class Reconciler:
         *,
         show: Callable[[str], None] | None = None,
         single_look: bool = False,
+        runtime: Runtime = REAL,
     ) -> None:
         self._client = client
         self._publishers = publishers
@@ -153,10 +155,10 @@ class Reconciler:
         self._condition_rate_limit = EventRateLimit()
         """Apart: one node without labels is news for each of many topologies, and must not silence a lost level."""
         self._segment_topologies = SegmentTopologies(
-            DryRunClient(client, show) if show else WriteBackoff(client, monotonic, now)
+            DryRunClient(client, show) if show else WriteBackoff(client, monotonic, now, runtime.rng())
         )
         self._unique_labels = UniqueLabels(
-            DryRunClient(client, show) if show else WriteBackoff(client, monotonic, now),
+            DryRunClient(client, show) if show else WriteBackoff(client, monotonic, now, runtime.rng()),
             monotonic,
             at_once=single_look,
         )

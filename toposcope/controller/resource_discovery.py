@@ -2,7 +2,6 @@
 
 import logging
 import math
-import threading
 from collections.abc import Callable
 from typing import Final
 
@@ -61,7 +60,7 @@ class ResourceDiscovery:
         self._published = published
         self._changed = changed
         self._monotonic = monotonic
-        self._crd_changed = threading.Event()
+        self._crd_changed = informers.runtime.event()
         self._due = [monotonic()]
         """When to ask next, soonest first."""
         cache: Cache[str] = Cache(self._on_crd_change)

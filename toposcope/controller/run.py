@@ -4,14 +4,12 @@ import contextlib
 import functools
 import logging
 import os
-import secrets
 import signal
-import socket
 import sys
-import threading
-import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
+
+from prometheus_client import CollectorRegistry
 
 from toposcope.api.cluster_topology import HOME_NAMESPACE
 from toposcope.controller.confinement import ConfinementCheck
@@ -27,13 +25,14 @@ from toposcope.controller.publishers.grove import GrovePublisher
 from toposcope.controller.publishers.immutable_topology import DELAY_SECONDS
 from toposcope.controller.publishers.kai import KaiPublisher
 from toposcope.controller.publishers.kueue import KueuePublisher
-from toposcope.controller.publishers.objects import Publisher
+from toposcope.controller.publishers.objects import Clock, Publisher
 from toposcope.controller.publishers.write_backoff import WriteBackoff
 from toposcope.controller.reconcile import Reconciler
 from toposcope.kube.client import ApiClient, Caller, Observe
 from toposcope.kube.config import Cluster, load, pod_namespace
 from toposcope.kube.errors import ConfigError, KubeError
 from toposcope.kube.reflector import EtcdRestores
+from toposcope.kube.runtime import REAL, Runtime
 from toposcope.telemetry.logs import set_up
 from toposcope.telemetry.prometheus import new_registry, page
 from toposcope.telemetry.server import TelemetryServer
@@ -58,11 +57,32 @@ def run(options: Options) -> int:
         return _live(options, cluster, stack)
 
 
-def _live(options: Options, cluster: Cluster, stack: contextlib.ExitStack) -> int:
-    """Assemble the parts and run them; `stack` ends them, the last one first."""
-    if not options.once:
-        # Before any thread starts, because threads inherit the mask: only the waiting thread gets these signals.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+class Program(NamedTuple):
+    """A controller with all its parts; `stack` ends them."""
+
+    controller: Controller
+    elector: LeaderElector | None
+    check: ConfinementCheck
+    registry: CollectorRegistry
+
+    def ready(self) -> str:
+        """Why it is not ready; empty if it is."""
+        return self.controller.ready() or self.check.ready()
+
+    def healthy(self) -> str:
+        """What is wrong if only a restart helps."""
+        return self.controller.healthy() or (self.elector.healthy() if self.elector else "")
+
+    def run(self) -> None:
+        """Contend for the Lease, watch and reconcile until the controller's `end`."""
+        if self.elector:
+            self.elector.start()
+        self.check.start()
+        self.controller.run()
+
+
+def assemble(options: Options, cluster: Cluster, stack: contextlib.ExitStack, runtime: Runtime = REAL) -> Program:
+    """Put the parts together; `stack` ends them, the last one first."""
     registry, controller_registry = new_registry(), new_registry()
 
     def leadership_changed(_leads: bool) -> None:
@@ -71,46 +91,47 @@ def _live(options: Options, cluster: Cluster, stack: contextlib.ExitStack) -> in
 
     metrics = ControllerMetrics(controller_registry)
     observe = metrics.requests
-    elector = _elector(options, cluster, stack, leadership_changed, observe) if options.leader_elect else None
+    elector = None
+    if options.leader_elect:
+        elector = _elector(options, cluster, stack, leadership_changed, observe, runtime)
     leadership: Leadership = elector or NoElection()
     fence = Fence(leadership)
-    reader = writer = (ReadOnlyClient if options.dry_run else ApiClient)(cluster, _USER_AGENT, observe=observe)
+    reading = ReadOnlyClient if options.dry_run else ApiClient
+    reader = writer = reading(cluster, _USER_AGENT, observe=observe, runtime=runtime)
     stack.callback(reader.close)
     if elector:
-        writer = FencedClient(cluster, _USER_AGENT, _timing(options).request, fence.is_open, observe)
+        writer = FencedClient(cluster, _USER_AGENT, _timing(options).request, fence.is_open, observe, runtime)
         stack.callback(writer.close)
-    stop = threading.Event()
+    stop = runtime.event()
     # Credentials other than a pod's are a person's, whom no policy confines.
     confinable = cluster.in_pod and not options.dry_run
-    check = ConfinementCheck(reader, socket.gethostname(), stop, active=confinable)
+    check = ConfinementCheck(reader, runtime.host(), stop, active=confinable)
     leader_metrics = LeaderMetrics(registry, leadership.may_write, check.confined)
     registry.register(LeaderOnly(controller_registry, fence.is_open))
     restores = EtcdRestores()
-    published = CachedReader(writer, InformerFactory(reader, stop, metrics.watches, restores))
-    reconcilers = _reconcilers(writer, published, options)
-    controller = Controller(reader, reconcilers, metrics, options, stop, fence, published=published, restores=restores)
+    published = CachedReader(writer, InformerFactory(reader, stop, metrics.watches, restores, runtime))
+    reconcilers = _reconcilers(writer, published, options, runtime)
+    controller = Controller(reader, reconcilers, metrics, options, stop, fence, published, restores, runtime)
+    return Program(controller, elector, check, registry)
 
-    def ready() -> str:
-        return controller.ready() or check.ready()
 
-    def healthy() -> str:
-        return controller.healthy() or (elector.healthy() if elector else "")
-
+def _live(options: Options, cluster: Cluster, stack: contextlib.ExitStack) -> int:
+    if not options.once:
+        # Before any thread starts, because threads inherit the mask: only the waiting thread gets these signals.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    program = assemble(options, cluster, stack)
     if options.metrics_port is not None:
         try:
-            scraped = functools.partial(page, registry)
-            server = TelemetryServer(options.metrics_port, scraped, healthy, ready)
+            scraped = functools.partial(page, program.registry)
+            server = TelemetryServer(options.metrics_port, scraped, program.healthy, program.ready)
         except OSError as error:
             log.error("--metrics-port %d: %s", options.metrics_port, error.strerror)  # noqa: TRY400 - as above
             return 1
         stack.callback(server.close)
     if options.once:
-        return _once(controller)
-    _on_signals(controller.end)
-    if elector:
-        elector.start()
-    check.start()
-    controller.run()
+        return _once(program.controller)
+    _on_signals(program.controller.end)
+    program.run()
     return 0
 
 
@@ -123,35 +144,39 @@ def _once(controller: Controller) -> int:
     return 0
 
 
-def _reconcilers(client: ApiClient, published: CachedReader, options: Options) -> Callable[[], Reconciler]:
+def _reconcilers(
+    client: ApiClient, published: CachedReader, options: Options, runtime: Runtime
+) -> Callable[[], Reconciler]:
     """A factory for the reconciler of each term of leadership, so that no memory outlives a term."""
-    instance = f"{socket.gethostname()}-{os.getpid()}"
+    make_with = functools.partial(make_publishers, monotonic=runtime.monotonic)
     # With --once there is no later pass to wait for.
     delay = 0.0 if options.once else DELAY_SECONDS
 
     def make() -> Reconciler:
-        backoff = WriteBackoff(published)
+        backoff = WriteBackoff(published, runtime.monotonic, runtime.now, runtime.rng())
         return Reconciler(
             client,
-            make_publishers(backoff, delay),
-            time.monotonic,
-            instance=instance,
+            make_with(backoff, delay),
+            runtime.monotonic,
+            runtime.now,
+            runtime.instance(),
             cached_reader=published,
-            dry_run=DryRun(published, make_publishers, time.monotonic),
+            dry_run=DryRun(published, make_with, runtime.monotonic),
             backoff=backoff,
             show=_show(options),
             single_look=options.once,
+            runtime=runtime,
         )
 
     return make
 
 
-def make_publishers(client: Caller, delay: float = 0.0) -> Sequence[Publisher]:
+def make_publishers(client: Caller, delay: float = 0.0, monotonic: Clock = REAL.monotonic) -> Sequence[Publisher]:
     """All publishers, in the order in which they are called."""
     return (
-        GrovePublisher(client, time.monotonic),
-        KaiPublisher(client, time.monotonic, delay),
-        KueuePublisher(client, time.monotonic, delay),
+        GrovePublisher(client, monotonic),
+        KaiPublisher(client, monotonic, delay),
+        KueuePublisher(client, monotonic, delay),
     )
 
 
@@ -171,15 +196,20 @@ def _timing(options: Options) -> Timing:
 
 
 def _elector(
-    options: Options, cluster: Cluster, stack: contextlib.ExitStack, changed: Callable[[bool], None], observe: Observe
+    options: Options,
+    cluster: Cluster,
+    stack: contextlib.ExitStack,
+    changed: Callable[[bool], None],
+    observe: Observe,
+    runtime: Runtime,
 ) -> LeaderElector:
     """An elector that outlives everything that `stack` gets after it, and then releases its Lease."""
-    client = ApiClient(cluster, _USER_AGENT, _timing(options).request, observe)
+    client = ApiClient(cluster, _USER_AGENT, _timing(options).request, observe, runtime=runtime)
     stack.callback(client.close)
-    ending = threading.Event()
+    ending = runtime.event()
     namespace = options.lease_namespace or pod_namespace() or HOME_NAMESPACE
-    identity = f"{socket.gethostname()}_{secrets.token_hex(4)}"
-    elector = LeaderElector(client, namespace, LEASE, identity, ending, changed, _timing(options))
+    identity = runtime.identity()
+    elector = LeaderElector(client, namespace, LEASE, identity, ending, changed, _timing(options), runtime)
     stack.callback(elector.release)
     stack.callback(ending.set)
     return elector
@@ -193,4 +223,4 @@ def _on_signals(end: Callable[[], None]) -> None:
         end()
         os._exit(128 + signal.sigwait(_SIGNALS))
 
-    threading.Thread(target=wait, name="signals", daemon=True).start()
+    REAL.thread("signals", wait)

@@ -6,9 +6,7 @@ weighs (a client library would double that).
 
 import contextlib
 import http.client
-import socket
 import ssl
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from urllib.parse import quote, urlencode, urlsplit
@@ -16,6 +14,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from toposcope import __version__
 from toposcope.kube.config import Cluster
 from toposcope.kube.errors import ApiError, ResourceExpiredError, UnreachableError
+from toposcope.kube.runtime import REAL, Connection, Runtime, TlsConnection
 from toposcope.kube.shapes import problem, shape_of
 from toposcope.topology.text import parse, printable
 
@@ -86,6 +85,7 @@ class ApiClient:
         timeout: float | None = _TIMEOUT,
         observe: Observe = unobserved,
         largest: int | None = None,
+        runtime: Runtime = REAL,
     ) -> None:
         """No answer, and no line of a watch, may have more than `largest` bytes, if given."""
         self._largest = largest
@@ -93,8 +93,9 @@ class ApiClient:
         self._cluster = cluster
         self._user_agent = f"{user_agent}/{__version__}"
         self._timeout = timeout
-        self._lock = threading.Lock()
-        self._connection: http.client.HTTPConnection | None = None
+        self._runtime = runtime
+        self._lock = runtime.lock()
+        self._connection: Connection | None = None
         self._closed = False
 
     @property
@@ -168,7 +169,7 @@ class ApiClient:
         _check(self._cluster.server, response, body)
         return body
 
-    def _kept(self) -> http.client.HTTPConnection:
+    def _kept(self) -> Connection:
         """The kept connection, or a new one if there is none or the certificates have changed since.
 
         An API server checks at each request whether the client certificate of the connection has expired.
@@ -176,7 +177,7 @@ class ApiClient:
         if self._closed:
             raise UnreachableError("this client is closed")
         kept = self._connection
-        if isinstance(kept, _TlsConnection) and self._cluster.tls and kept.tls is not self._cluster.tls():
+        if isinstance(kept, TlsConnection) and self._cluster.tls and kept.tls is not self._cluster.tls():
             self._drop()
         if self._connection is None:
             self._connection = self._connect(self._timeout)
@@ -221,14 +222,13 @@ class ApiClient:
             self._connection.close()
             self._connection = None
 
-    def _connect(self, timeout: float | None) -> http.client.HTTPConnection:
+    def _connect(self, timeout: float | None) -> Connection:
         where = urlsplit(self._cluster.server)
         host = where.hostname or ""
-        if self._cluster.tls is None:
-            return _Connection(host, where.port, timeout=timeout)
-        return _TlsConnection(host, where.port, timeout, self._cluster.tls(), self._cluster.server_name or host)
+        tls = self._cluster.tls() if self._cluster.tls else None
+        return self._runtime.connection(host, where.port, timeout, tls, self._cluster.server_name or host)
 
-    def _send(self, connection: http.client.HTTPConnection, request: Request) -> http.client.HTTPResponse:
+    def _send(self, connection: Connection, request: Request) -> http.client.HTTPResponse:
         headers = {"Accept": request.accept, "User-Agent": self._user_agent}
         if request.body is not None:
             headers["Content-Type"] = request.content_type
@@ -263,42 +263,13 @@ def find(client: Caller, path: str) -> dict[str, Any] | None:
     return document
 
 
-class _Connection(http.client.HTTPConnection):
-    """A connection that takes its host's name as it is.
-
-    A name given as text goes through the codec for international names, which costs 0.3 MB and 2 ms; ours are ASCII
-    (`checked_url` sees to it), and bytes are left alone.
-    """
-
-    def connect(self) -> None:
-        address: Any = (self.host.encode(), self.port)
-        self.sock = socket.create_connection(address, self.timeout)
-        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-
-class _TlsConnection(_Connection):
-    """A connection to a server whose certificate must carry `name`, whatever its address."""
-
-    default_port = http.client.HTTPS_PORT
-
-    def __init__(self, host: str, port: int | None, timeout: float | None, tls: ssl.SSLContext, name: str) -> None:
-        super().__init__(host, port, timeout=timeout)
-        self.tls = tls
-        self._name = name
-
-    def connect(self) -> None:
-        super().connect()
-        name = self._name.encode() if self._name.isascii() else self._name  # as above; a `tls-server-name` may be any
-        self.sock = self.tls.wrap_socket(self.sock, server_hostname=name)
-
-
 class Stream:
     """The lines of a watch, each a JSON document, until the server ends it; to be read once."""
 
     def __init__(
         self,
-        connection: http.client.HTTPConnection,
-        send: Callable[[http.client.HTTPConnection], http.client.HTTPResponse],
+        connection: Connection,
+        send: Callable[[Connection], http.client.HTTPResponse],
         server: str,
         observe: Callable[[], Callable[[int], None]],
         largest: int,
@@ -344,11 +315,10 @@ class Stream:
         _shut_down(self._connection)
 
 
-def _shut_down(connection: http.client.HTTPConnection) -> None:
+def _shut_down(connection: Connection) -> None:
     """Make a reader in another thread see the connection break off."""
     with contextlib.suppress(OSError, TypeError):  # not connected yet, or no longer
-        # The plain shutdown: that of a TLS socket drops its session under the reader's feet.
-        socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
+        connection.shut_down()
 
 
 def _unreachable(server: str, error: BaseException) -> UnreachableError:

@@ -1,7 +1,6 @@
 """What comes back from something that may be no API server: whole answers, lists and watches."""
 
 import contextlib
-import http.client
 import logging
 import socket
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.config import Cluster
 from toposcope.kube.errors import KubeError
 from toposcope.kube.reflector import Reflector
+from toposcope.kube.runtime import Connection
 
 _GOOD: Final = documents("answers.yaml")
 _HEADERS: Final = (*words("headers"), "X: " + "y" * 70000)
@@ -78,7 +78,7 @@ def _answer(draw: DrawFn) -> bytes:
     return whole[: draw(st.integers(0, len(whole)))] if draw(st.integers(0, 5)) == 0 else whole
 
 
-class _Wired(http.client.HTTPConnection):
+class _Wired(Connection):
     """A connection whose other end has sent everything."""
 
     def __init__(self, content: bytes) -> None:
@@ -102,7 +102,7 @@ class _Client(ApiClient):
         super().__init__(Cluster("http://server", None, lambda: None, "default"))
         self._answers = answers
 
-    def _connect(self, timeout: float | None) -> http.client.HTTPConnection:
+    def _connect(self, timeout: float | None) -> Connection:
         del timeout
         return _Wired(self._answers.pop(0) if self._answers else b"")
 

@@ -5,7 +5,6 @@ of the server: a cache may be a moment old, and schedulers obey what is written 
 """
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
@@ -49,7 +48,7 @@ class CachedReader:
         """Paths of objects that we wrote and that the watch has not delivered since."""
         self.blocked = False
         """Whether a publisher waits, perhaps for something to go."""
-        self.urgent = threading.Event()
+        self.urgent = informers.runtime.event()
         """Set when something goes while a publisher waits: somebody may put it back in a moment."""
         self.schemas = 0
         """Grows with every change of a CRD: what was refused may be accepted."""
