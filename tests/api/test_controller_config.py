@@ -44,7 +44,7 @@ def test_own_domains_have_a_place_in_the_order() -> None:
     assert found.problems == ()
     domains = found.catalogue.domains
     at = domains.index("block")
-    assert domains[at : at + 4] == ("block", "aisle", "row", "leaf")
+    assert domains[at : at + 4] == ("block", "aisle", "row", "leaf-group")
     assert domains[-1] == "host"
     assert found.catalogue.keys["row"] == ("example.com/row", "example.com/zeile")
     full = {"example.com/row", "example.com/gang", "kubernetes.io/hostname", "topology.kubernetes.io/zone"}

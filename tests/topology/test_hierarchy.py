@@ -1,5 +1,6 @@
 from typing import Any
 
+from toposcope.api.label_keys import LEAF, LEAF_GROUP, NVLINK_DOMAIN
 from toposcope.topology.hierarchy import cover, crossings, tree, widely_carried
 from toposcope.topology.levels import Level
 from toposcope.topology.node import NodeFacts, node_facts
@@ -40,3 +41,21 @@ def test_a_value_under_two_parents_is_told_once_with_both() -> None:
     assert len(found) == 1
     assert "rack 'r' lies under block 'b1' and 'b2'" in found[0].sentence
     assert crossings([BLOCK, RACK], nodes[:1]) == []
+
+
+def test_an_nvlink_domain_may_span_leaves_and_nothing_broader() -> None:
+    block, group, leaf, domain = (Level(key, key) for key in ("block", LEAF_GROUP, LEAF, NVLINK_DOMAIN))
+
+    def told(levels: list[Level], *rows: tuple[str, ...]) -> list[str]:
+        keys = tuple(level.key for level in levels)
+        nodes = [node_facts(f"n{i}", "", keys, row, ready=True, schedulable=True, gpus=8) for i, row in enumerate(rows)]
+        return [crossed.sentence.partition(";")[0] for crossed in crossings(levels, nodes)]
+
+    assert told([block, group, leaf, domain], ("b", "g1", "l1", "d"), ("b", "g2", "l2", "d")) == []
+    assert told([group, domain], ("g1", "d"), ("g2", "d")) == []
+    assert told([block, group, domain], ("b1", "g1", "d"), ("b2", "g2", "d")) == [
+        f"{domain.domain} 'd' lies under block 'b1' and 'b2'"
+    ]
+    assert told([group, RACK, domain], ("g1", "r", "d"), ("g2", "r", "d")) == [
+        f"rack 'r' lies under {group.domain} 'g1' and 'g2'"
+    ]

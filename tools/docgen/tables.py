@@ -17,7 +17,6 @@ import yaml
 
 from tools.figures import markdown
 from toposcope.agent.describe import Description, describe
-from toposcope.agent.labels import ALL
 from toposcope.agent.nvml.gateway import Nvml
 from toposcope.agent.probe import probe
 from toposcope.agent.sysfs import Sysfs
@@ -30,6 +29,7 @@ from toposcope.topology.platforms import KEYS, MISTAKEN, RETIRED, UNKNOWN
 
 EXAMPLES: Final = {"DGX H200": "dgx-h200", "GB200 NVL72": "gb200-nvl72-tray", "4 x L40S": "l40s-4"}
 """Head of a column to the profile that it shows."""
+ANNOTATIONS: Final = frozenset({label_keys.MATRIX, label_keys.REFERENCE, label_keys.SWITCHES, label_keys.RAILS})
 NODE: Final = "node-7"
 
 VALUES: Final = Path(__file__).parents[2] / "manifests" / "chart" / "values.yaml"
@@ -71,12 +71,12 @@ def meanings() -> dict[str, str]:
 
 
 def labels() -> str:
-    """Every label that an agent can write, with what it is on the machines of `EXAMPLES`."""
+    """Every label of ours, with what it is on the machines of `EXAMPLES`."""
     shown = [described(profile).labels.known for profile in EXAMPLES.values()]
     rows = (
         [code(key), meaning, *(code(known[key]) if key in known else "" for known in shown)]
         for key, meaning in meanings().items()
-        if key in ALL
+        if key not in ANNOTATIONS
     )
     return markdown(["label", "meaning", *EXAMPLES], rows)
 
@@ -84,7 +84,7 @@ def labels() -> str:
 def annotations() -> str:
     """Every annotation."""
     return markdown(
-        ["annotation", "meaning"], ([code(key), text] for key, text in meanings().items() if key not in ALL)
+        ["annotation", "meaning"], ([code(key), text] for key, text in meanings().items() if key in ANNOTATIONS)
     )
 
 

@@ -46,12 +46,22 @@ TRAY: Final = PREFIX + "tray"
 """Which tray of the chassis it is (GB200 and later)."""
 SLOT: Final = PREFIX + "slot"
 """Which slot of the chassis it sits in (GB200 and later)."""
+LEAF: Final = PREFIX + "leaf"
+"""The switch that all rails of the node meet in, as the component `toposcope switches` saw it."""
+LEAF_GROUP: Final = PREFIX + "leaf-group"
+"""The switches of the rails where not all meet in one: equal for nodes with the same set of them, one scalable unit."""
 STATE: Final = PREFIX + "state"
 """`ok`. `degraded`: fewer GPUs, links or worse paths than this node has shown before, than its product has or than its
 peers have, or a fabric that is not sound. `unknown`: the hardware does not answer, the other labels are from before."""
 
 MATRIX: Final = PREFIX + "matrix"
 """The node's devices, link matrix and reasons for a degraded state, as compact JSON."""
+
+SWITCHES: Final = PREFIX + "switches"
+"""The neighbour of each NIC's port, as the component `toposcope switches` sees it, as compact JSON."""
+
+RAILS: Final = PREFIX + "rails"
+"""NIC, switch and port of each rail, in rail order, as compact JSON; null where the neighbour is not known."""
 
 REFERENCE: Final = PREFIX + "reference"
 """The best state that the node has shown: the baseline for `degraded`."""

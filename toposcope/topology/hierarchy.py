@@ -6,10 +6,11 @@ The identity of a domain is the tuple of values from the broadest level down: ra
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
-from itertools import chain, compress, pairwise
+from itertools import chain, compress
 from operator import mul, not_
 from typing import Any, Final, NamedTuple
 
+from toposcope.api.label_keys import LEAF, LEAF_GROUP, NVLINK_DOMAIN
 from toposcope.topology.catalogue import Catalogue
 from toposcope.topology.levels import Level
 from toposcope.topology.node import OWN_VALUES, Labelled, NodeFacts
@@ -21,6 +22,8 @@ USUAL_COVERAGE: Final = 95
 """Percentage of nodes that make a label a level: in a large cluster some node always lacks it."""
 MOST_NAMES: Final = 10
 """How many node names a message or status carries: a list of all of them would outgrow etcd's object limit."""
+
+_LEAVES: Final = frozenset({LEAF, LEAF_GROUP})
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,15 +165,23 @@ def crossings(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> list[Cross
     """Which values lie under two parents, a sentence for each two neighbouring levels: the first by name, and how many.
 
     Most schedulers take such a value for two domains. This is reported, not corrected: only an admin can tell a reused
-    name from a cable in the wrong switch.
+    name from a cable in the wrong switch. NVLink needs no leaf switch, so a domain of it may span several: there the
+    next level above counts.
     """
     table = table_of(nodes)
     found: list[CrossedLevels] = []
-    for broad, narrow in pairwise(levels):
+    for broad, narrow in _neighbours(levels):
         if table.column(narrow.key).unique or table.nests(broad.key, narrow.key):
             continue
         found += _crossing(broad, narrow, table.expanded_for_levels((broad.key, narrow.key)))
     return found
+
+
+def _neighbours(levels: Sequence[Level]) -> Iterator[tuple[Level, Level]]:
+    for place, narrow in enumerate(levels):
+        above = [level for level in levels[:place] if narrow.key != NVLINK_DOMAIN or level.key not in _LEAVES]
+        if above:
+            yield above[-1], narrow
 
 
 def _crossing(broad: Level, narrow: Level, table: Table) -> Iterator[CrossedLevels]:

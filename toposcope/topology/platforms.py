@@ -8,7 +8,7 @@ level says; fault domains of Azure, which say what fails together and not what i
 from collections.abc import Mapping
 from typing import Final
 
-from toposcope.api.label_keys import HOSTNAME, NVLINK_DOMAIN
+from toposcope.api.label_keys import HOSTNAME, LEAF, LEAF_GROUP, NVLINK_DOMAIN
 
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "region": ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
@@ -47,6 +47,8 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
         "network.topology.nvidia.com/spine",
         "cloud.provider.com/topology-block",
     ),
+    # The leaves of a rail-optimised fabric together: a node has one in each.
+    "leaf-group": (LEAF_GROUP,),
     "leaf": (
         "topology.k8s.aws/network-node-layer-3",
         "oci.oraclecloud.com/rdma.local_block_id",
@@ -55,6 +57,8 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
         "topology.nebius.com/tier-1",
         "crusoe.ai/pod.id",
         "fabric.topograph.run/tier-0",
+        # After those who know the tiers above too, so that all tiers come from one source.
+        LEAF,
         "network.topology.nvidia.com/tier-0",
         "network.topology.nvidia.com/leaf",
         "network.topology.nvidia.com/block",

@@ -8,7 +8,7 @@ from tools.docgen import __main__ as pages
 from tools.docgen import metrics, tables
 from tools.docgen.__main__ import MissingMarkError, main, outdated, put
 from toposcope.agent.labels import ALL
-from toposcope.api.label_keys import MATRIX, NVLINK_DOMAIN, REFERENCE
+from toposcope.api.label_keys import LEAF, LEAF_GROUP, NVLINK_DOMAIN
 
 PAGE = "above\n<!-- generated: part (make reference) -->\nold\n<!-- end: part -->\nbelow\n"
 
@@ -48,7 +48,7 @@ def test_a_page_without_its_marks_is_an_error(page: str) -> None:
 
 
 def test_the_examples_show_every_label() -> None:
-    assert tables.meanings().keys() == {*ALL, MATRIX, REFERENCE}
+    assert tables.meanings().keys() == {*ALL, LEAF, LEAF_GROUP, *tables.ANNOTATIONS}
     seen: set[str] = set()
     for profile in tables.EXAMPLES.values():
         seen |= tables.described(profile).labels.known.keys()

@@ -1,0 +1,47 @@
+"""Rails as a node has written them down: which switch the nearest NICs of its GPUs are cabled to."""
+
+from typing import Final, NamedTuple
+
+from toposcope.topology.text import parse
+
+MOST_RAILS: Final = 64
+"""Rails of one node; machines of today have up to 16 NICs."""
+_LONGEST_TEXT: Final = 255
+"""Characters of a name; LLDP's strings have so many bytes."""
+
+
+class Rail(NamedTuple):
+    """One rail's NIC, and the switch and port at the other end of its cable."""
+
+    nic: str
+    switch: str
+    """System name; empty if the switch has none."""
+    id: str
+    """`mac:...`, `guid:...`: what tells switches of one name apart."""
+    port: str = ""
+
+
+def parse_rails(annotation: str) -> tuple[Rail | None, ...]:
+    """The rails in the annotation `gpu.topology/rails`, in rail order; None where the neighbour is not known.
+
+    Raises ValueError for anything else.
+    """
+    try:
+        entries = parse(annotation)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if not isinstance(entries, list) or len(entries) > MOST_RAILS:
+        raise ValueError(f"not a list of up to {MOST_RAILS} rails")
+    return tuple([None if entry is None else _rail(entry) for entry in entries])
+
+
+def _rail(entry: object) -> Rail:
+    if not isinstance(entry, dict):
+        raise ValueError("a rail is neither an object nor null")  # noqa: TRY004 - the document is wrong, not a caller
+    texts = [entry.get(field, "") for field in Rail._fields]
+    if not all(isinstance(text, str) and len(text) <= _LONGEST_TEXT and text.isprintable() for text in texts):
+        raise ValueError(f"a rail's fields are printable strings of up to {_LONGEST_TEXT} characters")
+    rail = Rail(*texts)
+    if not (rail.nic and rail.id):
+        raise ValueError("a rail lacks its NIC or the switch's id")
+    return rail
