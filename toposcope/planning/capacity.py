@@ -185,7 +185,7 @@ def add(total: dict[str, int], requests: Mapping[str, int], times: int = 1) -> N
 
 def fits(offered: Mapping[str, int], amounts: Sequence[tuple[str, int]]) -> int:
     """How many pods of these amounts fit into what is offered."""
-    return max(0, min(offered.get(resource, 0) // amount for resource, amount in amounts))
+    return max(0, min([offered.get(resource, 0) // amount for resource, amount in amounts]))
 
 
 def _may_use(node: Node, pods: Pods, known: dict[tuple[object, ...], bool]) -> bool:

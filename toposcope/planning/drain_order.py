@@ -91,7 +91,7 @@ def units_of(snapshot: Snapshot, capacity: Capacity, gangs: Iterable[Gang], budg
     for path, numbers in members.items():
         names = [capacity.nodes[number].name for number in numbers]
         stopping = {key: gang for name in names for key, gang in running.get(name, {}).items()}
-        held = sum((counts.get(name, Counter()) for name in names), Counter[tuple[str, str]]())
+        held = sum((counts[name] for name in names if name in counts), Counter[tuple[str, str]]())
         needs = tuple(dict.fromkeys(fault for name in names for fault in faults(snapshot.by_name[name])))
         units.append(Unit("/".join(path), tuple(numbers), needs, tuple(stopping.values()), held))
     return units
@@ -143,16 +143,18 @@ class DrainOrder:
         kinds: dict[object, list[Unit]] = {}
         for unit in sorted(units, key=lambda unit: unit.name, reverse=True):
             kinds.setdefault(self._kind(unit), []).append(unit)
+        ranks = {kind: (not alike[-1].needs, bool(alike[-1].gangs)) for kind, alike in kinds.items()}
         while kinds:
-            blocked = {kind: self._blocked(alike[-1]) for kind, alike in kinds.items()}
-            classes = {kind: _class(alike[-1], blocked[kind]) for kind, alike in kinds.items()}
+            bound = ((kind, alike[-1]) for kind, alike in kinds.items() if alike[-1].budgets)
+            blocked = {kind: budgets for kind, unit in bound if (budgets := self._blocked(unit))}
+            classes = {kind: (kind in blocked, *ranks[kind]) for kind in kinds}
             first = min(classes.values())
             best = self._kind(self._cheapest([kinds[kind][-1] for kind, of in classes.items() if of == first]))
             unit = kinds[best].pop()
             if not kinds[best]:
                 del kinds[best]
             losses = [self._losses([unit], wanted, table)[0] for _, wanted, table in self._columns]
-            yield Step(unit, tuple(self._told(losses)), blocked[best])
+            yield Step(unit, tuple(self._told(losses)), blocked.get(best, ()))
             self._take_down(unit, losses)
 
     def _kind(self, unit: Unit) -> object:
@@ -218,8 +220,3 @@ class DrainOrder:
                 counted[self._paths[number][:depth]] -= slots[number]
         for key, count in unit.budgets.items():
             self._allowed[key] = self._allowed.get(key, 0) - count
-
-
-def _class(unit: Unit, blocked: Sequence[str]) -> tuple[bool, bool, bool]:
-    """What counts before any slot."""
-    return bool(blocked), not unit.needs, bool(unit.gangs)

@@ -113,6 +113,8 @@ class _Scorer:
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
         self._kinds = Kinds()
+        self._gained: tuple[Mapping[int, Mapping[str, int]], dict[tuple[View, Pods], dict[int, int]]] = {}, {}
+        """What the gang at hand holds, and what that is worth for its pods."""
 
     def score(self, gang: Gang) -> Score | None:
         """None where one of its nodes is not among those that count."""
@@ -175,14 +177,28 @@ class _Scorer:
         capacity, changed = self._capacity, dict[Path, int]()
         if not freed:
             return changed
-        slots, sums = capacity.slots(view, pods), capacity.sums(view, pods, depth)
-        amounts = [(PODS, 1), *((resource, amount) for resource, amount in pods.requests if amount)]
-        for number, held in freed.items():
+        sums = capacity.sums(view, pods, depth)
+        for number, gain in self._gains(view, pods, freed).items():
             domain = capacity.paths[number][:depth]
-            before = changed.setdefault(domain, sums[domain])
-            if not capacity.nodes[number].obstacle:
-                changed[domain] = before + fits(_more(capacity.offered(number, view), held), amounts) - slots[number]
+            changed[domain] = changed.get(domain, sums[domain]) + gain
         return changed
+
+    def _gains(self, view: View, pods: Pods, freed: Mapping[int, Mapping[str, int]]) -> Mapping[int, int]:
+        """By node of a gang: how many more pods fit there without it; the same at every level."""
+        key = view, pods
+        if self._gained[0] is not freed:
+            self._gained = freed, {}
+        known = self._gained[1]
+        if key not in known:
+            capacity, slots = self._capacity, self._capacity.slots(view, pods)
+            amounts = [(PODS, 1), *((resource, amount) for resource, amount in pods.requests if amount)]
+            known[key] = {
+                number: 0
+                if capacity.nodes[number].obstacle
+                else fits(_more(capacity.offered(number, view), held), amounts) - slots[number]
+                for number, held in freed.items()
+            }
+        return known[key]
 
     def _packed(
         self,

@@ -7,6 +7,7 @@ into a domain that takes all of its pods; gangs do not share GPUs.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import median_low
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
@@ -72,11 +73,17 @@ def shape_of(gpus: int, per_pod: int) -> tuple[Pods, int]:
 def slots(capacity: Capacity, sizes: Sequence[int], per_pod: int) -> Iterator[Slots]:
     """Every size at every level that has domains for it on an empty cluster; the smallest and the broadest first."""
     free = sum(capacity.slots(View.NOW, one_pod(1)))
+
+    @cache
+    def tally(view: View, pods: Pods, depth: int) -> Sequence[tuple[int, int]]:
+        """How many pods a domain takes, and how many such domains there are; many sizes ask for the same."""
+        return tuple(Counter(capacity.sums(view, pods, depth).values()).items())
+
     for gpus in sizes:
         pods, wanted = shape_of(gpus, per_pod)
         for depth, level in enumerate(capacity.levels, 1):
             fitting = {
-                view: sum(count // wanted for count in capacity.sums(view, pods, depth).values()) for view in View
+                view: sum(count // wanted * domains for count, domains in tally(view, pods, depth)) for view in View
             }
             if fitting[View.EMPTY]:
                 yield Slots(gpus, level, fitting, free)
