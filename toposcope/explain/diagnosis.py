@@ -33,24 +33,17 @@ from toposcope.integrations.kai.messages import meaning_of_no_room
 from toposcope.integrations.kubernetes import features as gangs
 from toposcope.integrations.kubernetes.messages import meaning_of_no_node
 from toposcope.integrations.kueue import features as kueue
-from toposcope.integrations.kueue import messages as kueue_messages
-from toposcope.integrations.lws import api as lws
 from toposcope.snapshot.model import Published
 from toposcope.snapshot.scope import Scope
 from toposcope.topology.text import Command, shell
 
 _QUOTING: Final = (dynamo, grove, kai, kueue, gangs)
-_MEANINGS: Final = {
-    pattern: words
-    for system in (dynamo, grove, kai, kueue_messages, lws, gangs)
-    for pattern, words in system.MEANINGS.items()
-}
 _MAX_MESSAGES: Final = 8
 
 
 def meaning(text: str) -> str:
     """What a message means, whoever sent it; empty where none is known."""
-    return meaning_of(text, _MEANINGS) or meaning_of_no_node(text) or meaning_of_no_room(text)
+    return meaning_of(text) or meaning_of_no_node(text) or meaning_of_no_room(text)
 
 
 def scheduler_messages(context: Context) -> Iterator[SchedulerMessage]:

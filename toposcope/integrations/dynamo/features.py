@@ -5,7 +5,6 @@ from typing import Final
 
 from toposcope.integrations.framework.features import (
     Kind,
-    Meanings,
     SchedulerMessage,
     Step,
     WorkloadObjects,
@@ -19,12 +18,6 @@ from toposcope.topology.text import shell
 DEPLOYMENT_GRAPH: Final = Kind(
     "nvidia.com", "DynamoGraphDeployment", "dynamographdeployments", ("v1beta1", "v1alpha1"), ("dgd",)
 )
-MEANINGS: Final[Meanings] = {
-    r'Node "([^"]*)" does not have required topology label "([^"]*)"': (
-        "node {0} lacks the label {1}, so Dynamo cannot tell its pods where they run; label it"
-    )
-}
-"""Messages of Dynamo 1.4."""
 
 
 def check(workload: WorkloadObjects) -> Iterator[Step]:

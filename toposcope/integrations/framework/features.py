@@ -1,16 +1,19 @@
 """What all systems' `features.py` share: kinds, conditions, messages, and the outcome of one check.
 
 A system's `features.py` says what has to be installed and enabled for its topology constraints to count (`check`), what
-its objects report (`messages`) and what its messages mean wherever they turn up (`MEANINGS`): pure functions over
-`WorkloadObjects`, which `toposcope explain` fills.
+its objects report (`messages`): pure functions over `WorkloadObjects`, which `toposcope explain` fills. What its
+messages mean, wherever they turn up, is in its `meanings.yaml`.
 """
 
+import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Protocol
 
+from toposcope.api.yaml_text import load
 from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import Field
 from toposcope.topology.text import Command, shell
@@ -93,10 +96,6 @@ def condition(document: Object, kind: str) -> Condition | None:
     return next((entry for entry in conditions(document) if entry.type == kind), None)
 
 
-Meanings = Mapping[str, str]
-"""Regular expression of a message to its meaning in plain words, with the groups as `{0}`, `{1}`."""
-
-
 @dataclass(frozen=True, slots=True)
 class SchedulerMessage:
     """One message and what it is about."""
@@ -107,10 +106,17 @@ class SchedulerMessage:
     """In plain words; empty where the message speaks for itself."""
 
 
-def meaning_of(text: str, meanings: Meanings) -> str:
-    """The meaning of a message, of each part that is known; empty where none is."""
+@functools.cache
+def _meanings() -> Mapping[str, str]:
+    """The regular expression of a message to its meaning in plain words, with the groups as `{0}`, `{1}`."""
+    files = sorted(Path(__file__).parents[1].glob("*/meanings.yaml"))
+    return {pattern: words for file in files for pattern, words in load(file.read_bytes()).items()}
+
+
+def meaning_of(text: str) -> str:
+    """The meaning of a message, of each part that a system's `meanings.yaml` knows, in its order; empty: of none."""
     parts = (
-        words.format(*match.groups()) for pattern, words in meanings.items() for match in re.finditer(pattern, text)
+        words.format(*match.groups()) for pattern, words in _meanings().items() for match in re.finditer(pattern, text)
     )
     return "; ".join(dict.fromkeys(parts))
 

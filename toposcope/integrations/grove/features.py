@@ -11,7 +11,6 @@ from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.features import (
     Condition,
     Kind,
-    Meanings,
     Object,
     Ref,
     Resource,
@@ -24,7 +23,7 @@ from toposcope.integrations.framework.features import (
     unknown,
 )
 from toposcope.integrations.grove.schedulers import KUBE_SCHEDULER, USE_KAI, WHERE
-from toposcope.integrations.kai.api import KAI_SCHEDULER, QUEUE
+from toposcope.integrations.kai.api import KAI_SCHEDULER
 from toposcope.integrations.kai.features import TOPOLOGY as KAI_TOPOLOGY
 from toposcope.integrations.kai.features import check_topology
 from toposcope.topology.text import Command, shell
@@ -52,41 +51,6 @@ _LATE: Final = (
 )
 _STAY: Final = "pods that run already stay where they are"
 _OPERATOR: Final = shell("kubectl get pods -A -l app.kubernetes.io/name=grove-operator")
-_ASKS: Final = r"(PodCliqueSet|PodClique(?:ScalingGroup)? '[^']*') topology constraint domain '([^']*)'"
-MEANINGS: Final[Meanings] = {
-    f"{_ASKS} is narrower than {_ASKS}": (
-        "{0} has to stay in one {1}, and {2}, which is a part of it, in one {3}: ask for {3} or something broader on "
-        "the whole, or for {1} or something narrower on the part"
-    ),
-    r"topology domain '([^']*)' does not exist in cluster topology \[([^\]]*)\]": (
-        "the ClusterTopologyBinding has no level {0}; it has {1}"
-    ),
-    r'ClusterTopologyBinding "([^"]*)" not found': "there is no ClusterTopologyBinding {0}",
-    r"topologyName cannot be changed from|topology constraint (?:topologyName )?cannot be (?:added|removed|changed)": (
-        "the constraints of a PodCliqueSet do not change: delete it and create it again"
-    ),
-    r"deprecated packDomain migration can only move packDomain to pack.required": (
-        "packDomain may become pack.required with the same level; anything else needs a new PodCliqueSet"
-    ),
-    r"schedulerName must be an enabled scheduler backend|schedulerName \"[^\"]*\" is not enabled": (
-        "Grove's operator has no scheduler profile of that name; constraints need kai-scheduler"
-    ),
-    r"no KAI queue is configured on": f"label the PodCliqueSet with {QUEUE}",
-    r"Topology constraints are defined but Topology Aware Scheduling is disabled": (
-        "Grove ignores the constraints: its topology-aware scheduling is disabled"
-    ),
-    r"topology constraints are not allowed when Topology Aware Scheduling is disabled": (
-        "Grove's webhook rejects the PodCliqueSet: its topology-aware scheduling is disabled"
-    ),
-    r"KAI Topology levels differ from ClusterTopologyBinding levels": (
-        "KAI's Topology has other levels than the binding; whoever created it has to recreate it"
-    ),
-    r"ClusterTopology(?:Binding)? resource not found": ("Grove cannot find the topology that the PodCliqueSet names"),
-    r"Unavailable topology domains: \[([^\]]*)\]": (
-        "the ClusterTopologyBinding has no level {0}, or no longer has it; Grove omits the constraint from new PodGangs"
-    ),
-}
-"""Messages of Grove 0.1.0-alpha.12 and main."""
 
 
 def check(workload: WorkloadObjects) -> Iterator[Step]:

@@ -5,7 +5,6 @@ from typing import Final
 
 from toposcope.integrations.framework.features import (
     Kind,
-    Meanings,
     SchedulerMessage,
     Step,
     WorkloadObjects,
@@ -18,23 +17,6 @@ from toposcope.topology.text import Command, shell
 
 POD_GROUP: Final = Kind("scheduling.run.ai", "PodGroup", "podgroups", ("v2alpha2",), ("pg",))
 TOPOLOGY: Final = Kind("kai.scheduler", "Topology", "topologies", ("v1alpha1",), namespaced=False)
-MEANINGS: Final[Meanings] = {
-    r"Requested topology (\S+) does not exist": (
-        "KAI has no Topology {0}; kubectl get topologies.kai.scheduler lists those it has"
-    ),
-    r"(\S+) quota has reached the allowable limit of (GPUs|CPU cores|memory)": (
-        "queue {0} has no room below its limit for {1}: raise spec.resources.*.limit, or wait for its other workloads"
-    ),
-    r"Non-preemptible workload is over quota\. .* but (\S+) quota is": (
-        "queue {0} has too little quota left for workloads that are not preemptible: raise spec.resources.*.quota, or "
-        "use a priority class below 100 (train)"
-    ),
-    r"Queue '([^']*)' does not exist": "KAI has no queue {0}, or none above it; kubectl get queues.scheduling.run.ai",
-    r"topology constraint error: (.+?) specified '([^']*)' .*topology tree '([^']*)'": (
-        "Topology {2} has no level {1}: KAI expects label keys, not names such as rack"
-    ),
-}
-"""Messages of KAI 0.17."""
 
 
 def check_topology(workload: WorkloadObjects, name: str, creator: str, commands: tuple[Command, ...]) -> Step:

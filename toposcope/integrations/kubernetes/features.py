@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from toposcope.integrations.framework.features import (
-    Meanings,
     SchedulerMessage,
     Step,
     WorkloadObjects,
@@ -17,30 +16,10 @@ from toposcope.integrations.framework.features import (
     passed,
     unknown,
 )
-from toposcope.integrations.kubernetes.gangs import GATES, NAME, NO_PLACEMENT, POD_GROUP
+from toposcope.integrations.kubernetes.gangs import GATES, NAME, POD_GROUP
 from toposcope.topology.text import shell
 
 _SCHEDULED: Final = "PodGroupScheduled"
-MEANINGS: Final[Meanings] = {
-    NO_PLACEMENT: (
-        "no node carries the label that the PodGroup's constraint names: kube-scheduler leaves nodes without it out "
-        "without a word; toposcope levels lists the labels"
-    ),
-    r"0/(\d+) placements are available": (
-        "none of the {0} values of the label that the constraint names has room for minCount pods; the rest is about "
-        "the first value that was tried"
-    ),
-    "waiting for minCount pods from a gang to be scheduled": "too few pods of the PodGroup found a node",
-    "waiting for minCount pods from a gang to appear in scheduling queue": "the PodGroup has fewer pods than minCount",
-    r'waiting for pods\'s pod group "([^"]+)" to appear': "there is no PodGroup {0}",
-    "more than 1 domain found for pod group": (
-        "its running pods are on nodes with different values of the label, and kube-scheduler places no more of them: "
-        "delete those of all but one value"
-    ),
-    "no topology domain found for pod": (
-        "a running pod of the PodGroup is on a node without the label that the constraint names; label the node"
-    ),
-}
 
 
 def check(workload: WorkloadObjects) -> Iterator[Step]:

@@ -18,10 +18,6 @@ GROUP_KEY: Final = _PREFIX + "group-key"
 """Label of a pod in an exclusive group: its anti-affinity is against pods with this label."""
 SUBGROUP_KEY: Final = _PREFIX + "subgroup-key"
 """The same for an exclusive sub-group."""
-MEANINGS: Final = {
-    r"node does not have topology label: ?(\S*)": "the leader's node lacks the label that exclusive placement uses"
-}
-"""Messages of its controller, as regular expressions, to their meaning."""
 
 
 def requests(root: Field) -> Iterator[LevelRequest]:
