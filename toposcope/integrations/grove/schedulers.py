@@ -34,10 +34,10 @@ def profiles_of(configuration: Any) -> SchedulerProfiles:
     )
 
 
-def check_schedulers(root: Field, profiles: SchedulerProfiles | None, *, constrained: bool, is_new: bool) -> str:
+def check_schedulers(root: Field, profiles: SchedulerProfiles | None, *, constrained: bool, submitted: bool) -> str:
     """The scheduler of all pods, as far as it is known: empty where Grove's default decides, and that is not known.
 
-    `profiles` are those of Grove's operator; None: not known.
+    `profiles` are those of Grove's operator; None: not known. `submitted`: it is new, or changes.
     """
     cliques = list((root / "spec" / "template" / "cliques").items())
     fields = [clique / "spec" / "podSpec" / "schedulerName" for clique in cliques]
@@ -62,7 +62,7 @@ def check_schedulers(root: Field, profiles: SchedulerProfiles | None, *, constra
             return ""
         text = f"{KUBE_SCHEDULER} keeps no topology constraint: Grove accepts it, and the pods land anywhere"
         field.warn("grove/scheduler-name", text, USE_KAI)
-    if name == KAI_SCHEDULER and is_new:
+    if name == KAI_SCHEDULER and submitted:
         _check_queue(root, cliques)
     return name
 

@@ -59,7 +59,8 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     if before is not None and old is not None:
         check_unchanged(template, before / "spec" / "template", constraints, old)
     constrained = any(True for _ in constraints)
-    scheduler = check_schedulers(root, cluster.grove, constrained=constrained, is_new=before is None)
+    submitted = before is None or is_change(root, before)
+    scheduler = check_schedulers(root, cluster.grove, constrained=constrained, submitted=submitted)
     redundant = _check_preferred(constraints, topology)
     group = _tree(root, constraints, topology)
     notes: tuple[str, ...] = ()
