@@ -1,18 +1,16 @@
 """Loads the objects around a workload from a running cluster: one namespace, and why some kinds cannot be read."""
 
-from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from toposcope.explain.object_store import AROUND, POD, SUBJECTS, ObjectStore
 from toposcope.integrations.framework.features import Kind
-from toposcope.kube.client import ApiClient, Request
-from toposcope.kube.errors import ApiError, ResourceExpiredError
+from toposcope.kube.client import ApiClient
+from toposcope.kube.errors import ApiError
+from toposcope.kube.listing import everything
 from toposcope.snapshot.problems import Progress, silent
 
-_PAGE: Final = "500"
 _FORBIDDEN: Final = 403
-_TRIES: Final = 3
 UNLISTED: Final = " may not be listed with these credentials"
 
 
@@ -26,13 +24,11 @@ def load_objects(client: ApiClient, namespace: str | None, pod: str | None, prog
     for kind in (*SUBJECTS, *AROUND):
         _load(client, kind, store, progress)
     if pod is not None:
-        _load(client, POD, store, progress, {"fieldSelector": f"metadata.name={pod}"})
+        _load(client, POD, store, progress, f"metadata.name={pod}")
     return store
 
 
-def _load(
-    client: ApiClient, kind: Kind, into: ObjectStore, progress: Progress, query: Mapping[str, str] | None = None
-) -> None:
+def _load(client: ApiClient, kind: Kind, into: ObjectStore, progress: Progress, fields: str = "") -> None:
     """All objects of a kind in the version that is served; none where it is not served."""
     progress(kind.name, 0)
     for version in kind.versions:
@@ -40,7 +36,7 @@ def _load(
         root = f"/apis/{api_version}" if kind.group else f"/api/{version}"
         path = f"{root}/namespaces/{into.namespace}/{kind.plural}" if kind.namespaced else f"{root}/{kind.plural}"
         try:
-            for item in _list(client, path, query or {}, partial(progress, kind.name)):
+            for item in everything(client, path, fields=fields, progress=partial(progress, kind.name)):
                 # Items of a list have neither.
                 into.put({**item, "apiVersion": api_version, "kind": kind.kind})
         except ApiError as error:
@@ -51,29 +47,3 @@ def _load(
                 raise
         else:
             return
-
-
-def _list(
-    client: ApiClient, path: str, query: Mapping[str, str], progress: Callable[[int], None]
-) -> list[Mapping[str, Any]]:
-    for attempt in range(_TRIES):
-        try:
-            return _pages(client, path, query, progress)
-        except ResourceExpiredError:
-            if attempt == _TRIES - 1:
-                raise
-    raise AssertionError("the last attempt returns or raises")
-
-
-def _pages(
-    client: ApiClient, path: str, query: Mapping[str, str], progress: Callable[[int], None]
-) -> list[Mapping[str, Any]]:
-    objects: list[Mapping[str, Any]] = []
-    token = ""
-    while True:
-        page = client.call(Request("GET", path, {**query, "limit": _PAGE} | ({"continue": token} if token else {})))
-        objects += page.get("items") or ()
-        progress(len(objects))
-        token = page["metadata"].get("continue") or ""
-        if not token:
-            return objects

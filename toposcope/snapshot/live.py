@@ -18,8 +18,8 @@ from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES
 from toposcope.integrations.kueue import queues
 from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.client import ApiClient, Request
-from toposcope.kube.errors import ApiError, KubeError, ResourceExpiredError, UnreachableError
-from toposcope.kube.listing import UNREADABLE
+from toposcope.kube.errors import ApiError, KubeError, UnreachableError
+from toposcope.kube.listing import UNREADABLE, once_more
 from toposcope.kube.pod_resources import gpu_count
 from toposcope.kube.requests import NODES
 from toposcope.snapshot.decode import Decoder, KeepMatrix, degraded, paused_gc, published, topology_of
@@ -51,7 +51,6 @@ GROVE_KINDS: Final = (BINDINGS, OLDER_TOPOLOGIES)
 _UNFINISHED: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 NOTHING_ASKED: Final[Mapping[str, str]] = {}
 _PAGE: Final = 500
-_TRIES: Final = 3
 FORBIDDEN: Final = 403
 
 _T = TypeVar("_T")
@@ -253,13 +252,7 @@ class _Reader:
     def _list(self, what: str, path: str, query: Mapping[str, str], decode: Callable[[msgspec.Raw], _T]) -> list[_T]:
         """All objects of a collection; starts again if its page tokens expire. Raises KubeError."""
         self._progress(what, 0)
-        for attempt in range(_TRIES):
-            try:
-                return self._pages(what, path, query, decode)
-            except ResourceExpiredError:
-                if attempt == _TRIES - 1:
-                    raise
-        raise AssertionError("the last attempt returns or raises")
+        return once_more(lambda: self._pages(what, path, query, decode))
 
     def _pages(self, what: str, path: str, query: Mapping[str, str], decode: Callable[[msgspec.Raw], _T]) -> list[_T]:
         found: list[_T] = []
