@@ -13,7 +13,7 @@ from toposcope.integrations.dynamo.pathway import Pathway
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import ClusterFacts
-from toposcope.integrations.framework.unknown_fields import check_fields
+from toposcope.integrations.framework.unknown_fields import check_fields, schema
 from toposcope.integrations.grove.constraint import (
     Constraint,
     Constraints,
@@ -21,7 +21,6 @@ from toposcope.integrations.grove.constraint import (
     constraint_of,
     known_topology,
 )
-from toposcope.integrations.grove.fields import CONSTRAINT
 from toposcope.integrations.grove.update import RECREATE, change
 
 LEADER, WORKER = "leader", "worker"
@@ -183,7 +182,7 @@ def read_overrides(root: Override, components: list[Overridden], names: list[str
         members += [inner] if group else []
     constraints = Constraints(top, groups, members, cliques)
     for constraint in constraints:
-        check_fields(constraint.field, CONSTRAINT, "dynamo/field", "Grove v0.1.0-alpha.12")
+        check_fields(constraint.field, schema("topologyConstraint"), "dynamo/field", "Grove v0.1.0-alpha.12")
 
     def refused(field: Field, rule: str, message: str, fix: str) -> None:
         del rule

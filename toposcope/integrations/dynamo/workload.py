@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS, HOSTNAME
 from toposcope.integrations.dynamo.api import DEPLOYMENTS, TOPOLOGY_NAMES, components
-from toposcope.integrations.dynamo.fields import fields_of
 from toposcope.integrations.dynamo.names import check_names
 from toposcope.integrations.dynamo.overrides import (
     SUFFIXES,
@@ -34,7 +33,7 @@ from toposcope.integrations.framework.document import Field, handle_of, kind_of,
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
 from toposcope.integrations.framework.pods import amounts_of, pods_of, requests_of
 from toposcope.integrations.framework.system import LEVELS_FIRST, ClusterFacts, Reading, System, is_change
-from toposcope.integrations.framework.unknown_fields import check_fields
+from toposcope.integrations.framework.unknown_fields import check_fields, schema
 from toposcope.integrations.grove.constraint import Constraint, Note
 from toposcope.integrations.grove.pod_gangs import notes_of, pod_gangs
 from toposcope.topology.levels import Level
@@ -119,7 +118,8 @@ class _Top:
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     spec = root / "spec"
-    check_fields(spec, fields_of(_name_field(root) == _NEWEST_NAME), "dynamo/field", "Dynamo (main, 2026-08)")
+    known = schema(f"{DEPLOYMENTS.kind} {'v1beta1' if _name_field(root) == _NEWEST_NAME else 'v1alpha1'}")
+    check_fields(spec, known, "dynamo/field", "Dynamo (main, 2026-08)")
     parts = tuple(_components(spec))
     pathway = pathway_of(root, before)
     # Of a change Dynamo looks at nothing but what may not change.

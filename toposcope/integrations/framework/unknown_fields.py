@@ -4,16 +4,23 @@ kubectl validates strictly and the API server refuses them; for other clients (H
 warning, and what they should have said is lost.
 """
 
+import functools
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
+from toposcope.api.yaml_text import load
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.levels import did_you_mean
 
-STRICT: Final = "*strict*"
-"""Beside the fields of an object: it is small and stable, so that any other field is a mistake."""
-OPEN: Final = "*open*"
-"""Beside the fields of an object: it has others, so that only those close to one of them are mistakes."""
+_STRICT: Final = "*strict*"
+_OPEN: Final = "*open*"
+
+
+@functools.cache
+def schema(name: str) -> Any:
+    """What `fields.yaml` knows of a kind, as `check_fields` takes it."""
+    return load(Path(__file__).with_name("fields.yaml").read_bytes())[name]
 
 
 def check_fields(field: Field, known: Any, rule: str, version: str) -> None:
@@ -32,7 +39,7 @@ def check_fields(field: Field, known: Any, rule: str, version: str) -> None:
                 continue
             fix, close = f"{version} has no such field: kubectl refuses it, Helm loses it", did_you_mean(name, known)
             meant = close.startswith("did you mean")
-            note = Field.error if meant or STRICT in known else Field.warn
-            if not meant and OPEN in known:
+            note = Field.error if meant or _STRICT in known else Field.warn
+            if not meant and _OPEN in known:
                 continue
             note(value, rule, f'unknown field "{value.path}"', f"{close} {fix}" if meant else fix)

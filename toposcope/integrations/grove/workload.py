@@ -11,11 +11,10 @@ from toposcope.integrations.framework.document import Field, handle_of, kind_of,
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.pods import pods_of
 from toposcope.integrations.framework.system import LEVELS_FIRST, ClusterFacts, Reading, System, is_change
-from toposcope.integrations.framework.unknown_fields import check_fields
+from toposcope.integrations.framework.unknown_fields import check_fields, schema
 from toposcope.integrations.grove.admission import check_parts
 from toposcope.integrations.grove.api import POD_CLIQUE_SETS, clique_names
 from toposcope.integrations.grove.constraint import Constraint, Constraints, check_schema, known_topology
-from toposcope.integrations.grove.fields import FIELDS
 from toposcope.integrations.grove.pod_gangs import notes_of, pod_gangs
 from toposcope.integrations.grove.schedulers import KUBE_SCHEDULER, check_schedulers
 from toposcope.integrations.grove.update import check_unchanged, is_repair
@@ -41,7 +40,7 @@ _DISABLED: Final = "topology constraints are not allowed when Topology Aware Sch
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     template = root / "spec" / "template"
-    check_fields(root, FIELDS, "grove/field", "Grove v0.1.0-alpha.12")
+    check_fields(root, schema(POD_CLIQUE_SETS.kind), "grove/field", "Grove v0.1.0-alpha.12")
     constraints = Constraints.of(template)
     old = None if before is None else Constraints.of(before / "spec" / "template")
     # Of a change to an object Grove checks no levels, unless they lacked their topology's name.

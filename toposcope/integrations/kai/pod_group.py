@@ -24,7 +24,7 @@ from toposcope.integrations.framework.document import Field, handle_of, kind_of,
 from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.framework.pods import structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System, is_change
-from toposcope.integrations.framework.unknown_fields import check_fields
+from toposcope.integrations.framework.unknown_fields import check_fields, schema
 from toposcope.integrations.kai.api import GROUP_OF, POD_GROUPS, SUB_GROUP_OF
 from toposcope.integrations.kai.constraints import NONE, Constraint, Constraints, WrittenConstraint
 from toposcope.integrations.kai.gang_size import keeps_its_group
@@ -33,25 +33,13 @@ _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _MAX_DEPTH: Final = 64
 
 
-_CONSTRAINT: Final = dict.fromkeys(("topology", "requiredTopologyLevel", "preferredTopologyLevel"))
-_FIELDS: Final = {
-    **dict.fromkeys(("markUnschedulable", "minMember", "minSubGroup", "preemptibility", "preemptionDelay")),
-    **dict.fromkeys(("priorityClassName", "queue", "schedulingBackoff", "stalenessGracePeriod", "topologyPolicy")),
-    "subGroups": [
-        {**dict.fromkeys(("name", "minMember", "minSubGroup", "parent")), "topologyConstraint": _CONSTRAINT},
-    ],
-    "topologyConstraint": _CONSTRAINT,
-}
-"""The fields of a PodGroup of KAI 0.17, and one that is met in recipes."""
-
-
 def _check_schema(root: Field, cluster: ClusterFacts) -> None:
     """What the API server refuses; `topologyPolicy.scope` is in recipes for KAI and in no release to 0.17.0."""
     version, policy = root / "apiVersion", root / "spec" / "topologyPolicy"
     if version.value not in (f"{POD_GROUPS.group}/{known}" for known in POD_GROUPS.versions):
         text = f"KAI serves no PodGroup of {version.value}"
         version.error("kai/version", text, f"write {POD_GROUPS.group}/{POD_GROUPS.versions[0]}")
-    check_fields(root / "spec", _FIELDS, "kai/field", "KAI 0.17")
+    check_fields(root / "spec", schema("PodGroup"), "kai/field", "KAI 0.17")
     if policy:
         topology = cluster.only_topology
         level = topology.level((policy / "scope").text() or "") if topology else None

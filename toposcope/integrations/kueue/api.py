@@ -14,6 +14,8 @@ from toposcope.integrations.framework.level_requests import LevelRequest, Watche
 from toposcope.integrations.framework.published import PublishedKind
 
 GROUP: Final = "kueue.x-k8s.io"
+VERSION: Final = "Kueue 0.19"
+"""Whose rules and schemas these are."""
 TOPOLOGIES: Final = PublishedKind("kueue", GROUP, ("v1beta2", "v1beta1", "v1alpha1"), "Topology", "topologies")
 """Newest first: since v0.15; v0.14; up to v0.13. Other kinds have versions without a Topology."""
 FLAVORS: Final = PublishedKind("kueue", GROUP, ("v1beta2", "v1beta1"), "ResourceFlavor", "resourceflavors")

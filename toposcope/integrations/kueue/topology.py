@@ -14,9 +14,8 @@ from toposcope.integrations.framework.levels import (
 )
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.framework.topologies import RECREATE, check_levels, label_keys
-from toposcope.integrations.framework.unknown_fields import check_fields
-from toposcope.integrations.kueue import fields
-from toposcope.integrations.kueue.api import GROUP, TOPOLOGIES
+from toposcope.integrations.framework.unknown_fields import check_fields, schema
+from toposcope.integrations.kueue.api import GROUP, TOPOLOGIES, VERSION
 
 VERSIONS: Final = TOPOLOGIES.versions
 _MAX_LEVELS_V1ALPHA1: Final = 8
@@ -33,7 +32,7 @@ def write(topology: TopologyLevels, version: str = VERSIONS[0]) -> dict[str, Any
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
-    check_fields(root, fields.TOPOLOGY, "kueue/field", fields.VERSION)
+    check_fields(root, schema("Topology"), "kueue/field", VERSION)
     levels = root / "spec" / "levels"
     keys = check_levels(levels, cluster, "kueue", "must be unique")
     if before is not None and keys != label_keys(before / "spec" / "levels"):
@@ -43,7 +42,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 
 def _read_flavor(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     spec = root / "spec"
-    check_fields(root, fields.FLAVOR, "kueue/field", fields.VERSION)
+    check_fields(root, schema("ResourceFlavor"), "kueue/field", VERSION)
     if before is not None:
         _check_flavor_unchanged(spec, before / "spec")
     topology = (spec / "topologyName").text()

@@ -16,8 +16,7 @@ from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
 from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter
 from toposcope.integrations.framework.pods import PodSet, Structure, pods_of, structure_of
 from toposcope.integrations.framework.system import LEVELS_FIRST, ClusterFacts, Reading, System
-from toposcope.integrations.framework.unknown_fields import check_fields
-from toposcope.integrations.kueue import fields
+from toposcope.integrations.framework.unknown_fields import check_fields, schema
 from toposcope.integrations.kueue.api import (
     ANNOTATIONS,
     MIN_PARALLELISM,
@@ -26,6 +25,7 @@ from toposcope.integrations.kueue.api import (
     PREFERRED,
     QUEUE_NAME,
     REQUIRED,
+    VERSION,
     WORKLOADS,
 )
 from toposcope.integrations.kueue.assignment import OrderedPods
@@ -59,7 +59,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     del before  # annotations of a pod template cannot change where they count; the API server says so itself
     notes: list[str] = []
     if kind_of(root.value) == WORKLOADS.key:
-        check_fields(root, fields.WORKLOAD, "kueue/field", fields.VERSION)
+        check_fields(root, schema("Workload"), "kueue/field", VERSION)
         structure, requests = _workload(root)
     else:
         structure = _grouped(root, structure_of(root) or Structure(()), notes)
