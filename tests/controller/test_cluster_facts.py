@@ -1,5 +1,6 @@
 """Fabric facts and shared nodes as API servers take them: valid, published side by side, written once."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -9,10 +10,10 @@ import pytest
 from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.cluster import BLOCK, RACK, ZONE, fabric
 from tests.support.controller import NoWorkloads, condition, make_topology, share_crd, status_of
-from tests.support.publishing import BINDINGS, KAI, Time, install, node_labels
+from tests.support.publishing import BINDINGS, KAI, Time, install, node_labels, patch
 from tools.apiserver.grove_operator import start_grove
 from toposcope.api import cluster_topology
-from toposcope.api.label_keys import CHASSIS, GPU_PRODUCT, GPUS, HOSTNAME, NVLINK_DOMAIN, STATE
+from toposcope.api.label_keys import CHASSIS, GPU_PRODUCT, GPUS, HOSTNAME, NVLINK_DOMAIN, RAILS, STATE
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.controller.publishers.grove import GrovePublisher
 from toposcope.controller.publishers.kai import KaiPublisher
@@ -98,6 +99,34 @@ def test_faults_of_the_fabric_are_in_the_status(cluster: Cluster) -> None:
     assert cluster.condition("FabricHealthy")["reason"] == "DomainsSplit"
     assert "FabricHealthy" not in cluster.condition("Ready")["message"]
     assert cluster.rests(cluster_topology.PATH)
+
+
+def test_a_cable_in_the_wrong_switch_is_in_the_status_and_in_one_event_on_its_node(cluster: Cluster) -> None:
+    """With the longest texts that an annotation can have."""
+    expected, found, nic, port = (letter * 255 for letter in "eanp")
+    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    for i in range(5):
+        leaf = {"nic": nic, "switch": expected, "id": expected[:-1], "port": port}
+        wrong = leaf | {"switch": expected, "id": found}
+        rails = [leaf | {"id": "other"}, leaf if i else wrong]
+        cluster.api.create(NODES, node(f"n{i}", labels={GPUS: "8"}, annotations={RAILS: json.dumps(rails)}))
+        patch(cluster.api, f"{NODES}/n{i}/status", ready)
+    cluster.topology(gracePeriod="0s")
+    cluster.look()
+    one = {"node": "n0", "nic": nic, "port": port}
+    one |= {"switch": f"{expected} ({found})", "expected": f"{expected} ({expected[:-1]})"}
+    shared = [{"name": expected, "switches": 3}]
+    assert status_of(cluster.api)["rails"] == {
+        "nodes": 5,
+        "miscabledRails": 1,
+        "miscabled": [one],
+        "sharedNames": shared,
+    }
+    assert cluster.condition("RailsConsistent")["reason"] == "RailsMiscabled"
+    assert cluster.rests(cluster_topology.PATH)
+    events = cluster.api.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
+    about = [(event["type"], event["reason"]) for event in events if event["regarding"]["kind"] == "Node"]
+    assert about == [("Warning", "RailsMiscabled")]
 
 
 def overlapping(cluster: Cluster) -> None:

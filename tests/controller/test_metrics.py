@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from toposcope import __version__
 from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import NVLINK_DOMAIN
 from toposcope.controller.assess.assessment import assess
+from toposcope.controller.assess.rails import Miscabled, Rails
 from toposcope.controller.loop import Trigger
 from toposcope.controller.metrics import ControllerMetrics, RequestMetrics, WatchMetrics
 from toposcope.controller.status import conditions_of
@@ -118,6 +120,13 @@ def test_the_fabric_in_numbers(scraped: Scraped) -> None:
     scraped.metrics.show({"cluster": reported(nodes)})
     assert scraped.value("topology_split_domains", topology="cluster") == 1
     assert scraped.value("topology_small_domains", topology="cluster") == 1
+
+
+def test_rails_in_numbers(scraped: Scraped) -> None:
+    wrong = Miscabled("n3", "uid-n3", "mlx5_2", "x", "p", "u0r2")
+    scraped.metrics.show({"cluster": replace(reported(racks(1)), rails=Rails(4, (wrong, wrong)))})
+    assert scraped.value("topology_rail_nodes", topology="cluster") == 4
+    assert scraped.value("topology_miscabled_rails", topology="cluster") == 2
 
 
 def test_published_objects_and_conditions_have_one_state_of_several(scraped: Scraped) -> None:

@@ -1,5 +1,6 @@
 """Node objects decoded down to what the controller keeps."""
 
+import json
 import random
 import sys
 from collections import Counter
@@ -14,6 +15,7 @@ from toposcope.controller import node_decoder
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.simulator.cluster import RACK_KEY, ZONE_KEY, demo_cluster, large_cluster
 from toposcope.topology.node import Hardware, NodeFacts, node_facts
+from toposcope.topology.rails import Switch
 
 TRACKED = [ZONE_KEY, RACK_KEY, label_keys.NVLINK_DOMAIN, label_keys.HOSTNAME]
 
@@ -128,6 +130,34 @@ def test_the_nodes_of_a_rack_share_all_but_their_names() -> None:
     # 18 trays, four nodes that NVLink does not leave, and the first trays of a third rack.
     assert list(Counter(id(node.traits) for node in kept).values()) == [18, 4, 4]
     assert [node.label(label_keys.HOSTNAME) for node in kept] == [node.name for node in kept]
+
+
+def cabled(name: str, port: int, annotation: str | None = None) -> dict[str, Any]:
+    rails = [None, *({"nic": f"mlx5_{i}", "switch": f"leaf{i}", "id": f"mac:{i}", "port": f"p{port}"} for i in (1, 2))]
+    annotations = {label_keys.RAILS: annotation or json.dumps(rails), label_keys.MATRIX: "{}"}
+    return {"metadata": {"name": name, "labels": {"rack": "r"}, "annotations": annotations}}
+
+
+def test_nodes_of_one_unit_share_their_switches_and_those_in_equal_places_their_ports() -> None:
+    first, second, third = decoded([cabled("a", 1), cabled("b", 2), cabled("c", 1)])
+    assert first.traits.switches == (None, Switch("leaf1", "mac:1"), Switch("leaf2", "mac:2"))
+    assert second.ports == (None, ("mlx5_1", "p2"), ("mlx5_2", "p2"))
+    assert first.traits is second.traits
+    assert first.ports is third.ports
+    assert first.ports != second.ports
+
+
+def test_what_no_agent_writes_of_its_rails_is_left() -> None:
+    (node,) = decoded([cabled("a", 1, '[{"nic":"mlx5_0"}]')])
+    assert (node.traits.switches, node.ports) == ((), ())
+
+
+def test_ports_that_come_and_go_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_decoder, "_GENERATION", 50)
+    decoder = NodeDecoder(["rack"])
+    for port in range(1000):
+        decoded([cabled("a", port)], decoder)
+    assert len(decoder._ports.now) + len(decoder._ports.before) <= 102
 
 
 def test_a_thousand_nodes_are_a_few_hundred_bytes_each() -> None:

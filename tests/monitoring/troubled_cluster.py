@@ -1,5 +1,6 @@
 """A cluster in which everything is wrong that an alert is about, kept by the real programs, and then mended."""
 
+import json
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ from tests.support.paths import CRD, ROOT
 from tests.support.upstream_crds import stand_in
 from tools.apiserver.server import free_port
 from toposcope.api.cluster_topology import PATH
-from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME, NVLINK_DOMAIN
+from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME, NVLINK_DOMAIN, RAILS
 from toposcope.controller.metrics import LeaderMetrics, WatchMetrics
 from toposcope.telemetry.prometheus import new_registry, page
 from toposcope.telemetry.server import TelemetryServer
@@ -32,6 +33,8 @@ SPEC = {
     "required": ["rack"],
     "gracePeriod": "1s",
 }
+CABLED = ("tray-1", "peer-1", "peer-2", "peer-3")
+"""Two rails each, of which the first node's second goes into another switch than its peers' at first."""
 AGENTS = ("worn", "mute", "unknown", "bare")
 CONTROLLERS = ("cut-off", "deaf", "leader")
 # An hour ago: longer than any alert waits.
@@ -79,6 +82,10 @@ class TroubledCluster:
         self._add_node("worn", {ZONE: "z", BLOCK: "b2"})  # blocks within a zone, listed above it
         self._add_node("mute", {ZONE: "z"})
         self._add_node("bare", {ZONE: "z", GPU_PRESENT: "true"})
+        for name in CABLED[1:]:
+            self._add_node(name, {ZONE: "z", BLOCK: "b", GPUS: "8"})
+        for name in CABLED:
+            self._cable(name, "leaf-2" if name == CABLED[0] else "leaf-1")
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -132,8 +139,9 @@ class TroubledCluster:
             self._write_faults(name, {})
         self._add_node("unknown", {ZONE: "z"})
         self._start_agent("bare", {})
+        self._cable(CABLED[0], "leaf-1")
         self._label("tray-2", {ZONE: "z", NVLINK_DOMAIN: fabric(1, clique=1)})
-        for name in ("tray-1", "tray-2", *AGENTS):
+        for name in ("tray-2", *CABLED, *AGENTS):
             self._label(name, {RACK: "r", BLOCK: "b"})
         self._api.request("DELETE", f"{KUEUE}/cluster")
         self._patch(f"{PATH}/cluster", {"spec": {"publish": {"kai": "Never"}}})
@@ -149,6 +157,10 @@ class TroubledCluster:
 
     def _label(self, name: str, labels: Mapping[str, str]) -> None:
         self._patch(f"{NODES}/{name}", {"metadata": {"labels": dict(labels)}})
+
+    def _cable(self, name: str, second: str) -> None:
+        rails = [{"nic": leaf, "switch": leaf, "id": leaf, "port": "1"} for leaf in ("leaf-0", second)]
+        self._patch(f"{NODES}/{name}", {"metadata": {"annotations": {RAILS: json.dumps(rails)}}})
 
     def _patch(self, path: str, change: Mapping[str, Any]) -> None:
         code, answer = self._api.request("PATCH", path, change, content_type=MERGE)

@@ -16,13 +16,16 @@ SEGMENTS_PUBLISHED: Final = "SegmentsPublished"
 UNIQUE_VALUES_WRITTEN: Final = "UniqueValuesWritten"
 PUBLISHED: Final = "Published"
 FABRIC_HEALTHY: Final = "FabricHealthy"
+RAILS_CONSISTENT: Final = "RailsConsistent"
+NO_RAILS: Final = "NoRails"
+"""Its reason where no node knows its switches: what nobody looks for is no trouble, and commands don't show it."""
 SELECTORS_DISJOINT: Final = "SelectorsDisjoint"
 READY: Final = "Ready"
 
 IN_SYNC: Final = "InSync"
 """The reason of `Published` where all that should be published is."""
 
-ADVISORY: Final = frozenset({FABRIC_HEALTHY, SELECTORS_DISJOINT})
+ADVISORY: Final = frozenset({FABRIC_HEALTHY, RAILS_CONSISTENT, SELECTORS_DISJOINT})
 """Conditions about the hardware and about other topologies: `Ready` leaves them out. In a large cluster some node is
 always degraded, and shared nodes may be intended."""
 

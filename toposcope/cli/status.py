@@ -17,6 +17,8 @@ from toposcope.api.conditions import (
     HIERARCHY_CONSISTENT,
     LEVELS_AVAILABLE,
     LEVELS_COVERED,
+    NO_RAILS,
+    RAILS_CONSISTENT,
     READY,
 )
 from toposcope.cli.command import (
@@ -46,6 +48,7 @@ _NEXT: Final = {
     AGENTS_REPORTING: "toposcope nodes --state no-agent",
     FABRIC_HEALTHY: "toposcope nodes --state degraded",
     HIERARCHY_CONSISTENT: "toposcope levels {}",
+    RAILS_CONSISTENT: "kubectl get gtopo {} -o jsonpath='{{.status.rails}}'",
     LEVELS_AVAILABLE: "toposcope levels {}",
 }
 _CONTROLLER: Final = shell("kubectl get pods -A -l app.kubernetes.io/component=controller")
@@ -133,7 +136,7 @@ def _findings(scope: Scope, controller: _Controller) -> Iterator[_Finding]:
         text = "the controller has written no status for it"
         yield _Finding("controller", text, _CONTROLLER)
     for condition in sorted(reported, key=lambda one: one.status != "False"):
-        if condition.status != "True" and condition.type != READY:
+        if condition.status != "True" and condition.type != READY and condition.reason != NO_RAILS:
             template = _NEXT.get(condition.type, "kubectl describe gtopo {}")
             command = shell(template, scope.name) if "{}" in template else shell(template)
             what = f"{condition.type}={condition.status}"

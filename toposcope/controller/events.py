@@ -16,11 +16,13 @@ from toposcope.api.conditions import (
     HIERARCHY_CONSISTENT,
     LEVELS_AVAILABLE,
     LEVELS_COVERED,
+    RAILS_CONSISTENT,
     previous,
     unavailable_levels,
     unavailable_message,
 )
 from toposcope.controller.assess.availability import reported_missed
+from toposcope.controller.assess.rails import MISCABLED, MOST_FINDINGS, Rails, reported
 from toposcope.controller.requirements import Resolved, WorkloadsByLevel
 from toposcope.integrations.framework.level_requests import WorkloadRef
 
@@ -76,8 +78,20 @@ def level_events(topology: Topology, status: Mapping[str, Any], demand: Resolved
 
 def condition_events(topology: Topology, status: Mapping[str, Any]) -> list[LevelEvent]:
     """The Events due for the other conditions about nodes that turned; those about writes and about others are left."""
-    kinds = (LEVELS_COVERED, AGENTS_REPORTING, HIERARCHY_CONSISTENT, FABRIC_HEALTHY)
+    kinds = (LEVELS_COVERED, AGENTS_REPORTING, HIERARCHY_CONSISTENT, FABRIC_HEALTHY, RAILS_CONSISTENT)
     return [due for kind in kinds for due in _turned(topology, status, kind)]
+
+
+def rail_events(topology: Topology, found: Rails) -> list[LevelEvent]:
+    """An Event on the Node of each miscabled rail that the status names first now."""
+    before = reported(topology)
+    return [
+        LevelEvent(
+            {"apiVersion": "v1", "kind": "Node", "name": one.node, "uid": one.uid}, True, MISCABLED, one.sentence
+        )
+        for one in found.miscabled[:MOST_FINDINGS]
+        if one.key not in before
+    ]
 
 
 def _turned(topology: Topology, status: Mapping[str, Any], kind: str) -> list[LevelEvent]:

@@ -5,13 +5,18 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from toposcope.api.label_keys import ALLOCATABLE_GPUS, CHASSIS, GPUS, HOSTNAME, NVLINK_DOMAIN, STATE
+from toposcope.api.label_keys import ALLOCATABLE_GPUS, CHASSIS, GPUS, HOSTNAME, NVLINK_DOMAIN, RAILS, STATE
 from toposcope.topology.label_values import count_of
 from toposcope.topology.node import OWN_NAME, Hardware, NodeFacts, Traits, host_of, shared_value, spans_nodes
+from toposcope.topology.rails import Switch, parse_rails
 
 _GENERATION: Final = 1 << 15
 """Nodes decoded per generation. Many times the number of racks in a cluster, so that a list in any order is fully
 shared; and no more than hours of heartbeats, so that values that come and go do not pile up."""
+
+
+class _Annotations(msgspec.Struct, frozen=True, gc=False):
+    rails: str | None = msgspec.field(default=None, name=RAILS)
 
 
 class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -19,6 +24,7 @@ class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     uid: str = ""
     resource_version: str = ""
     labels: dict[str, str] | None = None
+    annotations: _Annotations | None = None
 
 
 class _Spec(msgspec.Struct, frozen=True, gc=False):
@@ -84,6 +90,8 @@ class NodeDecoder:
         self._hardware: _Shared[Hardware] = _Shared()
         self._keys: _Shared[tuple[str, ...]] = _Shared()
         self._traits: _Shared[Traits] = _Shared()
+        self._switches: _Shared[tuple[Switch | None, ...]] = _Shared()
+        self._ports: _Shared[tuple[tuple[str, str] | None, ...]] = _Shared()
         self._left = _GENERATION
 
     def __call__(self, raw: bytes | memoryview | msgspec.Raw) -> tuple[str, str, NodeFacts]:
@@ -94,6 +102,9 @@ class NodeDecoder:
         keys = tuple(sorted(self._tracked.intersection(labels)))
         offered = _count(node.status.allocatable.gpus if node.status.allocatable else None)
         host = host_of(name, labels.get(HOSTNAME))
+        self._left -= 1
+        annotations = node.metadata.annotations
+        switches, ports = self._cabling(annotations.rails) if annotations and annotations.rails else ((), ())
         traits = Traits(
             keys,
             tuple([shared_value(labels[key], name, host) for key in keys])
@@ -103,17 +114,14 @@ class NodeDecoder:
             not node.spec.unschedulable,
             offered,
             _hardware(labels, offered),
+            switches,
         )
-        self._left -= 1
         shared = self._traits.now.get(traits) or self._share(traits)
-        return name, node.metadata.resource_version, NodeFacts(name, node.metadata.uid, shared, host)
+        return name, node.metadata.resource_version, NodeFacts(name, node.metadata.uid, shared, host, ports)
 
     def _share(self, traits: Traits) -> Traits:
         """Store traits that are new in this generation, built from shared parts."""
-        if self._left < 0:
-            self._left = _GENERATION
-            for pool in (self._strings, self._hardware, self._keys, self._traits):
-                pool.age()
+        self._age()
         # Nodes share the traits of equal nodes decoded before.
         known = self._traits.before.get(traits, traits)
         return self._traits.share(
@@ -123,6 +131,24 @@ class NodeDecoder:
                 hardware=self._hardware.share(known.hardware),
             )
         )
+
+    def _cabling(self, annotation: str) -> tuple[tuple[Switch | None, ...], tuple[tuple[str, str] | None, ...]]:
+        """Switches of the rails, and NICs with their ports; nothing of an annotation that no agent writes."""
+        try:
+            rails = parse_rails(annotation)
+        except ValueError:
+            return (), ()
+        self._age()
+        return (
+            self._switches.share(tuple([rail and Switch(rail.switch, rail.id) for rail in rails])),
+            self._ports.share(tuple([rail and (rail.nic, rail.port) for rail in rails])),
+        )
+
+    def _age(self) -> None:
+        if self._left < 0:
+            self._left = _GENERATION
+            for pool in (self._strings, self._hardware, self._keys, self._traits, self._switches, self._ports):
+                pool.age()
 
     def track(self, keys: Iterable[str]) -> bool:
         """Keep these labels too, from the next Node on; whether any of them is new."""

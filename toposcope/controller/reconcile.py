@@ -16,7 +16,7 @@ from toposcope.controller.agent_pods import AgentPods
 from toposcope.controller.assess.assessment import Assessment, assess
 from toposcope.controller.assess.availability import unsynced
 from toposcope.controller.assess.selection import Overlaps, overlaps
-from toposcope.controller.events import EventRateLimit, LevelEvent, condition_events, level_events
+from toposcope.controller.events import EventRateLimit, LevelEvent, condition_events, level_events, rail_events
 from toposcope.controller.fence import NotLeaderError
 from toposcope.controller.publishers.cached_reader import CachedReader
 from toposcope.controller.publishers.dry_run import DRY_RUN, DryRun, DryRunClient, unified
@@ -328,7 +328,8 @@ class Reconciler:
         if status != topology.status:
             refusal = self._write(topology, status)
             self._record_events(topology, level_events(topology, status, draft.demanded), self._event_rate_limit)
-            self._record_events(topology, condition_events(topology, status), self._condition_rate_limit)
+            turned = condition_events(topology, status) + rail_events(topology, assessment.rails)
+            self._record_events(topology, turned, self._condition_rate_limit)
         if refusal:
             conditions = (*conditions[:-1], refused_summary(refusal))
         else:

@@ -10,6 +10,7 @@ from toposcope.api.conditions import IN_SYNC, LEVELS_AVAILABLE, PUBLISHED, READY
 from toposcope.controller.assess.assessment import Assessment
 from toposcope.controller.assess.diagnostics import Diagnostic
 from toposcope.controller.assess.health import MOST_FINDINGS, DegradedLevel, Health
+from toposcope.controller.assess.rails import rails_status
 from toposcope.controller.assess.selection import Overlaps, disjoint_condition
 from toposcope.controller.publishers.dry_run import DRY_RUN
 from toposcope.controller.requirements import Resolved, WorkloadsByLevel
@@ -148,6 +149,8 @@ def status_of(
         status["hints"] = [_hint(diagnostic) for diagnostic in assessment.diagnostics]
     if assessment.nodes:
         status["fabric"] = _fabric(assessment.health)
+    if assessment.rails.nodes:
+        status["rails"] = rails_status(assessment.rails)
     if demand.required:
         status["requiredBy"] = [{"domain": domain, "workloads": n} for domain, n in demand.required.items()]
     if demand.preferred:

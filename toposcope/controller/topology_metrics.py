@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 from toposcope.api.conditions import Condition
 from toposcope.controller.assess.assessment import Assessment
 from toposcope.controller.assess.health import Health
+from toposcope.controller.assess.rails import Rails
 from toposcope.integrations.framework.published import Published
 from toposcope.telemetry.families import Samples
 from toposcope.telemetry.prometheus import gauge
@@ -29,6 +30,7 @@ class Report:
     coverage: tuple[Coverage, ...]
     sizes: tuple[LevelSize, ...]
     health: Health
+    rails: Rails
     conditions: tuple[Condition, ...]
     published: tuple[Published, ...]
     required: Mapping[str, int]
@@ -51,6 +53,7 @@ def report(
         coverage=_once(assessment.coverage),
         sizes=_once(sizes),
         health=assessment.health,
+        rails=assessment.rails,
         conditions=tuple(conditions),
         published=tuple(published),
         required=required,
@@ -90,6 +93,12 @@ _PER_TOPOLOGY: Final[tuple[tuple[str, str, Callable[[Report], int]], ...]] = (
         "topology_small_domains",
         "NVLink domains with fewer GPUs than most of their siblings have.",
         lambda report: len(report.health.fabric.small),
+    ),
+    ("topology_rail_nodes", "Ready nodes that know the switch of a rail.", lambda report: report.rails.nodes),
+    (
+        "topology_miscabled_rails",
+        "Rails that end in another switch than those of their peers.",
+        lambda report: len(report.rails.miscabled),
     ),
 )
 _PER_COVERAGE: Final = (

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from toposcope.api.label_keys import HOSTNAME
+from toposcope.topology.rails import Switch
 
 _UUID_LENGTH: Final = 36
 _NO_FABRIC: Final = "00000000-0000-0000-0000-000000000000"
@@ -74,6 +75,8 @@ class Traits(NamedTuple):
     schedulable: bool
     gpus: int
     hardware: Hardware = NO_AGENT
+    switches: tuple[Switch | None, ...] = ()
+    """Of each rail: the leaf that it is cabled to, None where that is not known; empty where nobody looked."""
 
     @property
     def usable(self) -> bool:
@@ -90,12 +93,16 @@ class Traits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """One node; see `node_facts`. `host` is its hostname label if that is not its name, else empty."""
+    """One node; see `node_facts`. `host` is its hostname label if that is not its name, else empty.
+
+    `ports`: NIC and switch port of each rail in `traits.switches`; nodes in the same place of two racks share them.
+    """
 
     name: str
     uid: str
     traits: Traits
     host: str = ""
+    ports: tuple[tuple[str, str] | None, ...] = ()
 
     def label(self, key: str) -> str | None:
         """The value of a label that is kept; None if there is none."""

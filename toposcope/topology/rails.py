@@ -10,6 +10,13 @@ _LONGEST_TEXT: Final = 255
 """Characters of a name; LLDP's strings have so many bytes."""
 
 
+class Switch(NamedTuple):
+    """A leaf switch: its system name, which may be empty or not its own, and the id that is its own."""
+
+    name: str
+    id: str
+
+
 class Rail(NamedTuple):
     """One rail's NIC, and the switch and port at the other end of its cable."""
 

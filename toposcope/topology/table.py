@@ -103,7 +103,7 @@ class Table:
         self.weights = weights
         """Nodes of each group, at least one."""
         # Traits are tuples, so all of them are transposed at once.
-        keys, rows, ready, schedulable, _, _ = _transposed(groups) or ([], [], [], [], [], [])
+        keys, rows, ready, schedulable, *_ = _transposed(groups) or ([], [], [], [])
         self._rows: list[tuple[str, ...]] = rows
         self.usable = list(map(mul, weights, map(and_, ready, schedulable)))
         """How many nodes of each group a scheduler would place a pod on."""

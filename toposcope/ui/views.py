@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, cast
 import msgspec
 
 from toposcope.api.cluster_topology import Topology, read
-from toposcope.api.conditions import ADVISORY, HIERARCHY_CONSISTENT
+from toposcope.api.conditions import ADVISORY, HIERARCHY_CONSISTENT, NO_RAILS
 from toposcope.api.label_keys import GPU_PRODUCT, GPUS
 from toposcope.snapshot.levels import crossings_of, left_out_of, level_views
 from toposcope.snapshot.model import NodeView, Snapshot
@@ -170,6 +170,8 @@ def _summary(
 def _conditions(topology: Topology) -> Iterator[protocol.ConditionView]:
     for condition in topology.status.get("conditions") or ():
         kind, status = str(condition.get("type", "")), str(condition.get("status", ""))
+        if condition.get("reason") == NO_RAILS:
+            continue
         yield protocol.ConditionView(
             type=kind,
             status=cast("Literal['True', 'False', 'Unknown']", status if status in ("True", "False") else "Unknown"),

@@ -22,6 +22,7 @@ from toposcope.controller.assess import availability
 from toposcope.controller.assess.covered import covered_condition
 from toposcope.controller.assess.diagnostics import Diagnostic, diagnostics
 from toposcope.controller.assess.health import Health, fabric_condition, health
+from toposcope.controller.assess.rails import Rails, rails, rails_condition
 from toposcope.controller.assess.selection import selected
 from toposcope.controller.segments import UNCLAIMED, Segments, observe
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
@@ -65,6 +66,7 @@ class Assessment:
     bindable: tuple[Level, ...] | None = None
     """Those for Grove's binding, and for the KAI Topology made of it, with retained ones; None as above."""
     health: Health = field(default_factory=Health)
+    rails: Rails = field(default_factory=Rails)
     segments: Segments | None = None
     """How the nodes divide; None: they do not."""
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -102,6 +104,7 @@ def assess(
                 reporting,
                 Condition(HIERARCHY_CONSISTENT, "Unknown", "NoNodes", waiting.message),
                 Condition(FABRIC_HEALTHY, "Unknown", "NoNodes", waiting.message),
+                rails_condition(Rails()),
             ),
             missed=tuple(sorted(availability.reported_missed(topology.status))),
             selected=chosen,
@@ -116,6 +119,7 @@ def assess(
     mixed = {one.key: by_value[one.key] for one in crossed if one.key in by_value}
     verdict = availability.judge(topology, wanted, coverage, absences, now, preferred, kept)
     report = health(effective.levels, chosen)
+    cabled = rails(topology, chosen, absences, now)
     listed = segments.listed if segments else ()
     segment_keys = {level.key for segment in listed for level in segment.levels}
     gone = frozenset[Level]() if topology.retain else effective.expired
@@ -133,12 +137,14 @@ def assess(
             reporting,
             _consistent(crossed, ambiguous_paths(effective.levels, chosen), by_value),
             fabric_condition(report),
+            rails_condition(cabled),
         ),
         unavailable=verdict.unavailable,
         missed=verdict.missed,
         publishable=remaining if publishes else None,
         bindable=tuple(x for x in effective.levels if x not in gone - effective.retained) if publishes else None,
         health=report,
+        rails=cabled,
         selected=chosen,
         segments=segments,
         diagnostics=diagnostics(topology, chosen, effective.levels, catalogue, segment_keys, mixed),

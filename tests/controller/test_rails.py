@@ -1,0 +1,137 @@
+"""Rails that end in the wrong switch: found among simulated nodes, and nothing else."""
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.support.cluster import History, gpu_node, topology
+from tests.support.tables import each_row
+from toposcope.api.effective_levels import Absences
+from toposcope.controller.assess.rails import Miscabled, Rails, expected_switches
+from toposcope.controller.events import rail_events
+from toposcope.topology.node import NodeFacts
+from toposcope.topology.rails import Switch
+
+GRACE = 601.0
+
+
+class Fabric(msgspec.Struct, forbid_unknown_fields=True):
+    """Nodes, their cables, and what is said of them."""
+
+    case: str = ""
+    nodes: int = 64
+    rails: int = 8
+    unit: int = 32
+    racks: bool = False
+    cables: list[str] = []
+    down: list[int] = []
+    names: dict[str, str] = {}
+    wrong: list[str] = []
+    shared: list[str] = []
+    status: str = ""
+
+    def facts(self) -> list[NodeFacts]:
+        cabled: list[list[str | None]] = [
+            [f"u{i // self.unit}" + ("" if self.racks else f"r{rail}") for rail in range(self.rails)]
+            for i in range(self.nodes)
+        ]
+        for cable in self.cables:
+            nodes, rail, leaf = cable.split()
+            first, _, last = nodes.partition("-")
+            for i in range(int(first), int(last or first) + 1):
+                cabled[i][int(rail)] = None if leaf == "-" else leaf
+        return [self._node(i, leaves) for i, leaves in enumerate(cabled)]
+
+    def _node(self, i: int, leaves: list[str | None]) -> NodeFacts:
+        node = gpu_node(f"n{i}", ready=i not in self.down)
+        switches = tuple(
+            [None if leaf is None else Switch(self.names.get(leaf, leaf), f"id:{leaf}") for leaf in leaves]
+        )
+        ports = tuple([(f"mlx5_{rail}", f"Ethernet1/{i}") if leaf else None for rail, leaf in enumerate(leaves)])
+        return replace(node, traits=node.traits._replace(switches=switches), ports=ports)
+
+
+def told(found: Rails) -> list[str]:
+    """As in the table."""
+    return [f"{one.node[1:]} {one.nic[-1]} {one.switch} {one.expected}" for one in found.miscabled]
+
+
+@each_row("rails.yaml", Fabric, ids=lambda row: row.case)
+def test_what_is_said_of_a_fabric_that_lasts(row: Fabric) -> None:
+    history = History()
+    nodes = row.facts()
+    assert history.look(nodes).rails.miscabled == ()
+    found = history.look(nodes, after=GRACE).rails
+    assert sorted(told(found)) == sorted(row.wrong)
+    said = history.condition("RailsConsistent")
+    assert said["status"] == row.status or ("False" if row.wrong or row.shared else "True")
+    for text in row.shared:
+        assert text in said["message"]
+    for one in found.miscabled:
+        port = f"Ethernet1/{one.node[1:]}"
+        assert f"{one.nic} of {one.node} goes to {one.switch} port {port}, expected {one.expected}" in said["message"]
+    ready = history.condition("Ready")
+    assert "Rails" not in ready["message"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_planted_miscablings_are_found_and_nothing_else(seed: int) -> None:
+    rng = random.Random(seed)
+    planted = {
+        (node, rail): f"u{rng.randrange(4)}r{(rail + rng.randrange(1, 8)) % 8}"
+        for node in rng.sample(range(128), 12)
+        for rail in rng.sample(range(8), rng.randint(1, 3))
+    }
+    unknown = [f"{node} {rng.randrange(8)} -" for node in rng.sample(range(128), 20)]
+    fabric = Fabric(nodes=128, cables=[*unknown, *(f"{node} {rail} {leaf}" for (node, rail), leaf in planted.items())])
+    nodes = fabric.facts()
+    rng.shuffle(nodes)
+    history = History()
+    history.look(nodes)
+    expected = [f"{node} {rail} {leaf} u{node // 32}r{rail}" for (node, rail), leaf in planted.items()]
+    assert sorted(told(history.look(nodes, after=GRACE).rails)) == sorted(expected)
+
+
+def test_a_finding_needs_the_grace_period_without_a_break_and_survives_a_restart() -> None:
+    sound, wrong, gone = (Fabric(cables=cables).facts() for cables in ([], ["3 2 x"], ["3 2 -"]))
+    history = History(gracePeriod="10m")
+    for nodes in (wrong, wrong, gone, wrong, wrong):
+        assert history.look(nodes, after=300.0).rails.miscabled == ()
+        assert history.condition("RailsConsistent")["status"] == "True"
+    assert told(history.look(wrong, after=301.0).rails) == ["3 2 x u0r2"]
+    history.restart()
+    assert told(history.look(wrong).rails) == ["3 2 x u0r2"]
+    assert history.status["rails"] == {
+        "nodes": 64,
+        "miscabledRails": 1,
+        "miscabled": [{"node": "n3", "nic": "mlx5_2", "switch": "x", "port": "Ethernet1/3", "expected": "u0r2"}],
+    }
+    assert history.look(sound).rails.miscabled == ()
+    assert history.condition("RailsConsistent")["reason"] == "RailsMeetPeers"
+    history.look([])
+    assert history.condition("RailsConsistent")["reason"] == "NoRails"
+
+
+def test_an_event_on_the_node_is_due_once() -> None:
+    found = Rails(1, (Miscabled("n3", "uid-n3", "mlx5_2", "x", "", "u0r2"),))
+    (due,) = rail_events(topology(), found)
+    assert due.regarding == {"apiVersion": "v1", "kind": "Node", "name": "n3", "uid": "uid-n3"}
+    assert (due.warning, due.reason, due.note) == (True, "RailsMiscabled", "mlx5_2 of n3 goes to x, expected u0r2")
+    known: dict[str, Any] = {"node": "n3", "nic": "mlx5_2", "switch": "x", "port": "p", "expected": "u0r2"}
+    status = {"rails": {"nodes": 1, "miscabledRails": 1, "miscabled": [known]}}
+    assert rail_events(topology(status), found) == []
+
+
+def test_a_single_look_does_not_wait() -> None:
+    history = History()
+    history.absences = Absences(single_look=True)
+    assert told(history.look(Fabric(cables=["3 2 x"]).facts()).rails) == ["3 2 x u0r2"]
+
+
+def test_of_many_sets_that_differ_those_of_most_nodes_are_compared() -> None:
+    kinds: dict[tuple[str | None, ...], int] = {("leaf", f"x{i}", "z"): 1 for i in range(500)}
+    usual = ("leaf", "y", "z")
+    assert expected_switches(kinds | {usual: 1000}) == {kind: {1: "y"} for kind in kinds}

@@ -1,0 +1,212 @@
+"""Rails that end in another switch than those of their peers, and switches that share a name. Pure.
+
+The peers of a rail are the nodes that share most of its node's other rails' switches, the nearest first; what more than
+half of them have is expected. A neighbour that is not known shows nothing, and neither do one or two nodes.
+"""
+
+from collections import Counter
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+from toposcope.api.cluster_topology import Topology
+from toposcope.api.conditions import NO_RAILS, RAILS_CONSISTENT, Condition
+from toposcope.api.effective_levels import Absences
+from toposcope.topology.table import Table, totals
+from toposcope.topology.text import listing, plural
+
+MOST_FINDINGS: Final = 10
+"""How many miscabled rails, and shared names, a status and a message have, and so many Events are recorded."""
+MISCABLED: Final = "RailsMiscabled"
+"""The reason of the condition, and of Events on Nodes."""
+_MOST_IDS: Final = 3
+_PEERS: Final = 3
+_MOST_ALIKE: Final = 64
+"""Sets of switches with a switch in common that are compared, those of most nodes: a leaf has about as many ports."""
+_RAIL: Final = "rail "
+_NAME: Final = "switch name "
+
+Ids: TypeAlias = tuple[str | None, ...]
+"""The ids of the switches that the rails of a node end in; None where one is not known."""
+Finding = TypeVar("Finding", "Miscabled", "SharedName")
+
+
+class Miscabled(NamedTuple):
+    """One rail of a node, the switch and port it ends in, and the switch of its peers' rails: by name, else by id."""
+
+    node: str
+    uid: str
+    nic: str
+    switch: str
+    port: str
+    expected: str
+
+    @property
+    def key(self) -> str:
+        """What makes it the same finding; the port does not."""
+        return f"{self.node}/{self.nic} {self.switch}"
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        port = f" port {self.port}" if self.port else ""
+        return f"{self.nic} of {self.node} goes to {self.switch}{port}, expected {self.expected}"
+
+
+class SharedName(NamedTuple):
+    """A system name of several switches."""
+
+    name: str
+    ids: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """What makes it the same finding."""
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Rails:
+    """What the cables show, sorted by names."""
+
+    nodes: int = 0
+    """Ready nodes that know the switch of a rail."""
+    miscabled: tuple[Miscabled, ...] = ()
+    shared_names: tuple[SharedName, ...] = ()
+
+
+def rails(topology: Topology, nodes: Table, absences: Absences, now: float) -> Rails:
+    """The findings that have lasted for the topology's grace period at `now` (monotonic seconds).
+
+    Nodes that are not Ready don't count: what their agents wrote may be of former days.
+    """
+    # Mostly the decoder keeps equal tuples once, so that few are hashed by what is in them.
+    seen = [id(group.switches) if group.ready and any(group.switches) else 0 for group in nodes.groups]
+    weights = totals((number, weight) for number, weight in zip(seen, nodes.weights, strict=True) if number)
+    several = {number: group.switches for number, group in zip(seen, nodes.groups, strict=True) if number}
+    ids = {number: tuple([one and one.id for one in switches]) for number, switches in several.items()}
+    switches = sorted({one for switches in several.values() for one in switches if one})
+    ids_of: dict[str, list[str]] = {}
+    for name, switch in switches:
+        ids_of.setdefault(name, []).append(switch)
+    shared = {name: SharedName(name, tuple(same)) for name, same in ids_of.items() if name and len(same) > 1}
+    called = {one.id: f"{one.name} ({one.id})" if one.name in shared else one.name or one.id for one in switches}
+    wrong = expected_switches(totals((ids[number], weight) for number, weight in weights.items()))
+    groups = {i: ids[number] for i, number in enumerate(seen) if number and ids[number] in wrong}
+    found = sorted(
+        Miscabled(node.name, node.uid, port[0], called[switch], port[1], called[wrong[groups[group]][rail]])
+        for node, group in zip(nodes, nodes.group_of_node if groups else (), strict=False)
+        for rail, (switch, port) in enumerate(zip(groups.get(group, ()), node.ports, strict=False))
+        if switch and port and rail in wrong[groups[group]]
+    )
+    before = topology.status.get("rails") or {}
+    return Rails(
+        sum(weights.values()),
+        tuple(_lasting(topology, absences, now, _RAIL, {one.key: one for one in found}, reported(topology))),
+        tuple(
+            _lasting(topology, absences, now, _NAME, shared, {one["name"] for one in before.get("sharedNames") or ()})
+        ),
+    )
+
+
+def reported(topology: Topology) -> set[str]:
+    """The keys of the miscabled rails in the stored status."""
+    found = (topology.status.get("rails") or {}).get("miscabled") or ()
+    return {Miscabled(**{"uid": "", "port": "", **one}).key for one in found}
+
+
+def _lasting(
+    topology: Topology, absences: Absences, now: float, kind: str, found: Mapping[str, Finding], before: Container[str]
+) -> list[Finding]:
+    """Those found for as long as the grace period, or named by the status: a restarted controller has no memory."""
+    absences.keep_only(topology.uid, kind, found)
+    grace = 0.0 if absences.single_look else topology.grace
+    return [
+        one
+        for key, one in found.items()
+        if absences.longer_than(topology.uid, kind + key, gone=True, grace=grace, now=now) or key in before
+    ]
+
+
+def expected_switches(kinds: Mapping[Ids, int]) -> dict[Ids, dict[int, str]]:
+    """The rails that end in another switch than expected, by number, with the expected one.
+
+    `kinds`: how many nodes have which switches. Only nodes with equally many rails are compared.
+    """
+    cabled: dict[tuple[int, int, str], list[Ids]] = {}
+    for ids in sorted(kinds, key=lambda ids: (-kinds[ids], [switch or "" for switch in ids])):
+        for place in _places(ids):
+            cabled.setdefault(place, []).append(ids)
+    wrong = {}
+    for ids in kinds:
+        alike = Counter(other for place in _places(ids) for other in cabled[place][:_MOST_ALIKE])
+        disputed = {
+            rail
+            for other in alike
+            if other != ids
+            for rail, (ours, theirs) in enumerate(zip(ids, other, strict=True))
+            if ours and theirs and ours != theirs
+        }
+        found = {rail: switch for rail in disputed if (switch := _expected(ids, rail, alike, kinds)) != ids[rail]}
+        if any(found.values()):
+            wrong[ids] = {rail: switch for rail, switch in found.items() if switch}
+    return wrong
+
+
+def _places(ids: Ids) -> list[tuple[int, int, str]]:
+    return [(len(ids), rail, switch) for rail, switch in enumerate(ids) if switch]
+
+
+def _expected(ids: Ids, rail: int, alike: Mapping[Ids, int], kinds: Mapping[Ids, int]) -> str | None:
+    """The switch that most peers' rails end in; `alike`: how many rails of others end in the same switch as these."""
+    near = [(same - (other[rail] == ids[rail]), other) for other, same in alike.items() if other[rail]]
+    votes: Counter[str | None] = Counter()
+    for same, others in groupby(sorted(near, key=itemgetter(0), reverse=True), itemgetter(0)):
+        if 2 * same < len(ids):  # not most of the other rails
+            break
+        for _, other in others:
+            votes[other[rail]] += kinds[other]  # also its own: of two halves none is wrong
+        if votes.total() > _PEERS:
+            ((switch, most),) = votes.most_common(1)
+            return switch if most >= _PEERS and 2 * most > votes.total() else None
+    return None
+
+
+def rails_condition(found: Rails) -> Condition:
+    """The `RailsConsistent` condition."""
+    if not found.nodes:
+        text = "No Ready node knows the switches that its rails end in; docs/switches.md says how to have them found"
+        return Condition(RAILS_CONSISTENT, "Unknown", NO_RAILS, text)
+    parts = []
+    if found.miscabled:
+        count = len(found.miscabled)
+        what = plural(count, "1 rail ends in another switch than its peers", f"{count} rails end in other switches")
+        named = listing([one.sentence for one in found.miscabled], MOST_FINDINGS)
+        parts.append(
+            (MISCABLED, f"{what}: {named}; move the cables, or give nodes that belong elsewhere all of theirs")
+        )
+    if found.shared_names:
+        called = [f"{len(one.ids)} are called {one.name} ({listing(one.ids, _MOST_IDS)})" for one in found.shared_names]
+        text = f"switches share a name: {listing(called, MOST_FINDINGS)}; give each a hostname of its own"
+        parts.append(("SwitchNamesNotUnique", text))
+    if parts:
+        return Condition(RAILS_CONSISTENT, "False", parts[0][0], "; ".join(text for _, text in parts))
+    text = "Every rail whose switch is known ends in that of its peers' rails"
+    return Condition(RAILS_CONSISTENT, "True", "RailsMeetPeers", text)
+
+
+def rails_status(found: Rails) -> dict[str, Any]:
+    """The field `rails` of the status."""
+    status: dict[str, Any] = {"nodes": found.nodes, "miscabledRails": len(found.miscabled)}
+    if found.miscabled:
+        status["miscabled"] = [
+            {name: value for name, value in one._asdict().items() if name != "uid"}
+            for one in found.miscabled[:MOST_FINDINGS]
+        ]
+    if found.shared_names:
+        status["sharedNames"] = [
+            {"name": one.name, "switches": len(one.ids)} for one in found.shared_names[:MOST_FINDINGS]
+        ]
+    return status
