@@ -21,7 +21,6 @@ CONFIG_MAP: Final = "toposcope-config"
 """As in manifests/base/controller-deployment.yaml, which mounts it."""
 KEY: Final = "config.yaml"
 _CONTROLLERS: Final = "app.kubernetes.io/name=toposcope,app.kubernetes.io/component=controller"
-_FORBIDDEN: Final = 403
 
 
 def of_flags(arguments: argparse.Namespace) -> Catalogue | None:
@@ -43,7 +42,7 @@ def of_cluster(client: "ApiClient") -> Catalogue:
         found = _in_cluster(client)
         return _parsed(*found) if found else BUILT_IN
     except ApiError as error:
-        if error.status != _FORBIDDEN:
+        if not error.forbidden:
             raise
         text = f"configured levels are ignored: {error.message}; pass them with --config FILE"
         complain(f"warning: {text}")
@@ -88,7 +87,7 @@ def controller_namespaces(client: "ApiClient") -> Iterator[str]:
     try:
         deployments = everything(client, "/apis/apps/v1/deployments", selector=_CONTROLLERS, metadata_only=True)
     except ApiError as error:
-        if error.status == _FORBIDDEN or error.not_found:
+        if error.forbidden or error.not_found:
             return
         raise
     yield from sorted({deployment["metadata"]["namespace"] for deployment in deployments} - {HOME_NAMESPACE})

@@ -46,7 +46,6 @@ _OUTPUTS: Final = ("text", "wide", "json", "yaml", "name")
 Key = tuple[str, str, str]
 """Kind, namespace and name of an object."""
 
-_FORBIDDEN: Final = 403
 _WITH_RULES: Final = {kind.key: kind for kind in (DEPLOYMENT_GRAPH, CLIQUE_SET)}
 """Kinds that have rules about updates; others are not looked up."""
 
@@ -298,7 +297,7 @@ def _live_objects(
         try:
             there = _get(client, kind, document, name)
         except ApiError as error:
-            if error.status != _FORBIDDEN:
+            if not error.forbidden:
                 raise
             forbidden.add(kind.key)
             text = f"these credentials cannot read {kind.name}, so rules about updates are not checked"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Run = Callable[[argparse.ArgumentParser, argparse.Namespace], int]
 """What `toposcope.cli.main` calls of a command; returns the exit code."""
 
-_DIGITS: Final = 9
+_DIGITS: Final = 8
 _TIMEOUT: Final = 20.0
 """Seconds of silence: a page of 500 Nodes takes a busy API server a few."""
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600}
@@ -78,7 +78,7 @@ def add_source_arguments(parser: argparse.ArgumentParser, outputs: tuple[str, ..
     )
     source.add_argument(
         "--from-limit",
-        type=_mebibytes,
+        type=lambda text: whole("a number of MiB; give 1 or more")(text) << 20,
         default=LIMIT,
         metavar="MIB",
         help="the largest document in a file; 32 times that unpacked, and 4096 objects a MiB; default: 256",
@@ -95,10 +95,15 @@ def add_source_arguments(parser: argparse.ArgumentParser, outputs: tuple[str, ..
     parser.add_argument("--no-pager", action="store_true", help="do not page long output ($PAGER, on terminals only)")
 
 
-def _mebibytes(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text[:9]) > 0 and len(text) < _DIGITS):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of MiB; give 1 or more")
-    return int(text) << 20
+def whole(what: str, least: int = 1, most: int = 10**_DIGITS) -> Callable[[str], int]:
+    """Reads a whole number in a flag; `what` says what the text is not, and what to give."""
+
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS and least <= int(text) <= most):
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+        return int(text)
+
+    return read
 
 
 def add_cluster_arguments(parser: argparse._ActionsContainer) -> None:
@@ -119,7 +124,7 @@ def add_cluster_arguments(parser: argparse._ActionsContainer) -> None:
 def _seconds(text: str) -> float:
     """Seconds; 0 for no limit. A plain number is in seconds, as kubectl takes it."""
     number, unit = (text, "s") if text[-1:].isdigit() else (text[:-1], text[-1:])
-    if unit not in _UNITS or not (number.isascii() and number.isdigit() and len(number) < _DIGITS):
+    if unit not in _UNITS or not (number.isascii() and number.isdigit() and len(number) <= _DIGITS):
         raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 5s, 2m or 1h; 0 waits for ever")
     return int(number) * _UNITS[unit]
 

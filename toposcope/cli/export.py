@@ -19,6 +19,7 @@ from toposcope.cli.command import (
     add_topology,
     load_snapshot,
     run_command,
+    whole,
 )
 from toposcope.cli.output import first_few, form_and_file, json_text, write_output, yaml_text
 from toposcope.cli.streams import read_small
@@ -117,16 +118,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     special.add_argument(
         "--level", help="slurm: the level whose domains become blocks; default: the narrowest possible"
     )
-    special.add_argument("--block-size", type=_positive, metavar="N", help="slurm: nodes in the smallest block")
+    special.add_argument(
+        "--block-size",
+        type=whole("a number of nodes; give 1 or more"),
+        metavar="N",
+        help="slurm: nodes in the smallest block",
+    )
     special.add_argument("--node", help="nccl: the node to write")
     special.add_argument("--pcie-gen", type=int, choices=tuple(SPEEDS), help="nccl: PCIe generation of all x16 links")
     add_source_arguments(parser, ())
-
-
-def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes; give 1 or more")
-    return int(text)
 
 
 def _all_variants() -> dict[str, tuple[str, ...]]:

@@ -99,10 +99,6 @@ def _fact(number: int, found: NodeMatrix, gpus: int) -> str:
     return ", ".join(facts)
 
 
-def _kind(cell: str) -> str:
-    return "nv" if nv_links(cell) else _CLASSES.get(cell, "sys")
-
-
 def _grid(links: LinkMatrix, gpus: int) -> Iterator[str]:
     for column, name in enumerate(links.devices):
         x = _LEFT + _at(column, gpus, _CELL) + _CELL // 2
@@ -112,7 +108,7 @@ def _grid(links: LinkMatrix, gpus: int) -> Iterator[str]:
         yield f'<text class="ink side" x="{_LEFT - 10}" y="{y + 19}">{escape(name)}</text>'
         for column, cell in enumerate(cells):
             x = _LEFT + _at(column, gpus, _CELL)
-            kind = _kind(cell)
+            kind = "nv" if nv_links(cell) else _CLASSES.get(cell, "sys")
             yield (
                 f'<rect class="{kind}" x="{x + 1}" y="{y + 1}" width="{_CELL - 2}" height="{_ROW - 2}" rx="4"/>'
                 f'<text class="cell on-{kind}" x="{x + _CELL // 2}" y="{y + 19}">{escape(cell)}</text>'

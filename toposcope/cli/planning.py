@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Final
 from urllib.parse import quote
 
-from toposcope.cli.command import CommandError, api_client, load_snapshot, no_nodes
+from toposcope.cli.command import CommandError, api_client, load_snapshot, no_nodes, whole
 from toposcope.cli.output import counted
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import complain
@@ -16,12 +16,13 @@ from toposcope.planning import plan
 from toposcope.planning.budgets import BUDGET, Budgets, budget_of
 from toposcope.planning.gangs import Gang, named
 from toposcope.snapshot.filters import value_at
-from toposcope.snapshot.live import FORBIDDEN, forbidden
+from toposcope.snapshot.live import forbidden
 from toposcope.snapshot.model import Collector, NodeView, PodView
 from toposcope.snapshot.scope import select_scope
 from toposcope.topology.levels import Level
 
-_DIGITS: Final = 8
+number: Final = whole("a number; give 1 or more")
+"""Reads a number of nodes or GPUs in a flag."""
 
 
 class Plan(plan.Plan):
@@ -67,13 +68,6 @@ def working(what: str) -> Progress:
     return progress
 
 
-def number(text: str) -> int:
-    """A number of nodes or GPUs in a flag."""
-    if not (text.isascii() and text.isdigit() and len(text) < _DIGITS and int(text)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number; give 1 or more")
-    return int(text)
-
-
 def pair(text: str) -> tuple[str, str]:
     """`rack=rack-7` in a flag."""
     level, equals, value = text.partition("=")
@@ -111,7 +105,7 @@ def read_budgets(arguments: argparse.Namespace, pods: Iterable[PodView], collect
                     metadata = pod["metadata"]
                     collected.labelled(f"{namespace}/{metadata['name']}", metadata.get("labels") or {})
         except ApiError as error:
-            if error.status == FORBIDDEN:
+            if error.forbidden:
                 complain(f"warning: {forbidden(BUDGET.name, 'none is respected', error)}")
             elif not error.not_found:  # the embedded API server has none
                 raise

@@ -24,7 +24,6 @@ from toposcope.kube.requests import NODES
 
 WRITERS: Final = "app.kubernetes.io/name=toposcope,app.kubernetes.io/component in (agent,controller)"
 """Selects the programs and pods that could write again, whatever an overlay calls them. The page's only reads."""
-_FORBIDDEN: Final = 403
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ def _writers(client: ApiClient, root: str, plural: str) -> list[Any]:
         except ApiError as error:
             if error.not_found:
                 return []
-            if where or error.status != _FORBIDDEN:
+            if where or not error.forbidden:
                 raise
     raise AssertionError("the last attempt returns or raises")
 

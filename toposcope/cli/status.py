@@ -53,7 +53,6 @@ _NEXT: Final = {
 }
 _CONTROLLER: Final = shell("kubectl get pods -A -l app.kubernetes.io/component=controller")
 _LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces"
-_FORBIDDEN: Final = 403
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,7 @@ def _controller(arguments: argparse.Namespace, now: datetime) -> _Controller:
             paths = (f"{_LEASES}/{namespace}/leases/{LEASE}" for namespace in controller_namespaces(client))
             lease = next(filter(None, (find(client, path) for path in paths)), None)
     except ApiError as error:
-        if error.status != _FORBIDDEN:
+        if not error.forbidden:
             raise
         return _Controller(f"not known: these credentials cannot get the Lease {LEASE}")
     if lease is None:

@@ -17,6 +17,7 @@ from toposcope.cli.command import (
     load_snapshot,
     on_screen,
     reject_cluster_flags,
+    whole,
 )
 from toposcope.cli.terminal import Screen, complain
 from toposcope.kube.errors import KubeError
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from toposcope.ui.facts import Facts
 
 PORT: Final = 8470
-_MOST_NAMED: Final = 100
+_PORT: Final = whole("a port; give a number from 0 to 65535", 0, 65535)
 _CONFIG_SECONDS: Final = 60.0
 """Between two looks at the configuration in the cluster."""
 
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     serving.add_argument(
         "--listen", default="127.0.0.1", metavar="ADDRESS", help="an address of this machine; default: 127.0.0.1"
     )
-    serving.add_argument("--port", type=_port, default=PORT, help=f"0 takes a free one; default: {PORT}")
+    serving.add_argument("--port", type=_PORT, default=PORT, help=f"0 takes a free one; default: {PORT}")
     serving.add_argument(
         "--allow-host",
         action="append",
@@ -48,12 +49,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     serving.add_argument(
         "--metrics-port",
-        type=_port,
+        type=_PORT,
         metavar="PORT",
         help="serve metrics of scores and slots there; default: not at all",
     )
     serving.add_argument(
-        "--metrics-worst", type=_few, default=0, metavar="N", help="name the N worst gangs in metrics; default: 0"
+        "--metrics-worst",
+        type=whole("a number from 0 to 100", 0, 100),
+        default=0,
+        metavar="N",
+        help="name the N worst gangs in metrics; default: 0",
     )
     serving.add_argument("--open", action="store_true", help="open the page in a browser")
     serving.add_argument("--log-format", choices=FORMATS, default="text", help="default: text")
@@ -61,18 +66,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--export", type=Path, metavar="FILE", help="write the page into one file instead of serving it"
     )
     add_source_arguments(parser, ())
-
-
-def _port(text: str) -> int:
-    if text.isascii() and text.isdigit() and int(text) <= 65535:  # noqa: PLR2004 - the last port there is
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a port; give a number from 0 to 65535")
-
-
-def _few(text: str) -> int:
-    if text.isascii() and text.isdigit() and int(text) <= _MOST_NAMED:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {_MOST_NAMED}")
 
 
 @on_screen("ui")

@@ -110,7 +110,7 @@ class NodeDecoder:
             tuple([shared_value(labels[key], name, host) for key in keys])
             if host
             else tuple([OWN_NAME if (value := labels[key]) == name else value for key in keys]),
-            _ready(node.status.conditions or ()),
+            "True" in [one.status for one in node.status.conditions or () if one.type == "Ready"],
             not node.spec.unschedulable,
             offered,
             _hardware(labels, offered),
@@ -156,10 +156,6 @@ class NodeDecoder:
         grew = tracked != self._tracked
         self._tracked = tracked
         return grew
-
-
-def _ready(conditions: Iterable[_Condition]) -> bool:
-    return "True" in [condition.status for condition in conditions if condition.type == "Ready"]
 
 
 def _hardware(labels: dict[str, str], offered: int) -> Hardware:

@@ -36,7 +36,6 @@ _PATIENCE: Final = 2.0
 _ECHO: Final = 60.0
 """Seconds in which the watch should show what was written."""
 _UNPROCESSABLE: Final = 422
-_FORBIDDEN: Final = 403
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +123,7 @@ def condition(topology: Topology, levels: Sequence[Level], left: int, error: Api
     known = {level.domain for level in levels}
     if error:
         fix = "; install the component unique-values (docs/integrations/kube-scheduler.md)"
-        text = f"{error.message}{fix if error.status == _FORBIDDEN else ''}"
+        text = f"{error.message}{fix if error.forbidden else ''}"
         return Condition(UNIQUE_VALUES_WRITTEN, "False", "Rejected", text)
     if missing := [domain for domain in topology.unique if domain not in known]:
         text = f"spec.uniqueValues: no level {', '.join(missing)} is in effect; its labels stay as they are"

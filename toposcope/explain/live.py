@@ -10,7 +10,6 @@ from toposcope.kube.errors import ApiError
 from toposcope.kube.listing import everything
 from toposcope.snapshot.problems import Progress, silent
 
-_FORBIDDEN: Final = 403
 UNLISTED: Final = " may not be listed with these credentials"
 
 
@@ -40,7 +39,7 @@ def _load(client: ApiClient, kind: Kind, into: ObjectStore, progress: Progress, 
                 # Items of a list have neither.
                 into.put({**item, "apiVersion": api_version, "kind": kind.kind})
         except ApiError as error:
-            if error.status == _FORBIDDEN:
+            if error.forbidden:
                 into.unread[kind.key] = f"{kind.name}{UNLISTED}"
                 return
             if not error.not_found:

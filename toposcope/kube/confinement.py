@@ -20,7 +20,6 @@ _EVERY: Final = 3600.0
 _FACTOR: Final = (0.9, 1.1)
 _AGAIN: Final = 60.0
 """Seconds to the next attempt while the last was not refused, or not answered."""
-_FORBIDDEN: Final = 403
 
 News = tuple[str, str, str]
 """Type, reason and note of an Event."""
@@ -94,7 +93,7 @@ class Confinement:
         try:
             self._client.call(request._replace(query={**request.query, "dryRun": "All"}))
         except ApiError as error:
-            if error.status != _FORBIDDEN:
+            if not error.forbidden:
                 raise
             return True
         return False

@@ -21,7 +21,6 @@ _UNKNOWN_FIELD: Final = re.compile(r'unknown field "([^"]+)"')
 _RBAC: Final = re.compile(r'is forbidden: User ".*" cannot (\w+) resource ')
 _NO_DRY_RUN: Final = "does not support dry run"
 _WEBHOOK: Final = "admission webhook "
-_FORBIDDEN: Final = 403
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _remarks(error: ApiError) -> Iterator[Remark]:
-    if error.status == _FORBIDDEN and (match := _RBAC.search(error.message)):
+    if error.forbidden and (match := _RBAC.search(error.message)):
         text = f"these credentials may not {match[1]} it, so the API server was not asked; ask an admin for the verbs "
         yield Remark("", f"{text}get, create and patch ({error.message})", refused=False)
     elif _NO_DRY_RUN in error.message:

@@ -45,9 +45,14 @@ class ApiError(KubeError):
         self.causes = causes
 
     @property
+    def forbidden(self) -> bool:
+        """These credentials lack the right."""
+        return self.status == 403  # noqa: PLR2004 - HTTP's own number reads better than a name for it
+
+    @property
     def not_found(self) -> bool:
         """The object, or the whole resource, does not exist."""
-        return self.status == 404  # noqa: PLR2004 - HTTP's own number reads better than a name for it
+        return self.status == 404  # noqa: PLR2004 - as above
 
     @property
     def conflict(self) -> bool:

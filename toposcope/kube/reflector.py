@@ -71,11 +71,6 @@ class EtcdRestores:
             follower.relist("restored")
 
 
-def went_back(known: str, now: str) -> bool:
-    """Whether a server whose newest version is `now` has lost the version `known`; False if they are not numbers."""
-    return known.isdecimal() and now.isdecimal() and int(now) < int(known)
-
-
 log = logging.getLogger(__name__)
 
 WATCH_SECONDS: Final = 300
@@ -290,7 +285,7 @@ class Reflector(Generic[T]):
         if self._doubtful:
             page = self._page({"limit": "1"}, METADATA_LIST)
             now = str(page.metadata.get("resourceVersion", ""))
-            if went_back(self._version, now):
+            if self._version.isdecimal() and now.isdecimal() and int(now) < int(self._version):
                 log.warning(
                     "etcd was restored to an older state: %s is at version %s and was at %s; listing everything again",
                     self._path,

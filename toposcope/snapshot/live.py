@@ -51,7 +51,6 @@ GROVE_KINDS: Final = (BINDINGS, OLDER_TOPOLOGIES)
 _UNFINISHED: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 NOTHING_ASKED: Final[Mapping[str, str]] = {}
 _PAGE: Final = 500
-FORBIDDEN: Final = 403
 
 _T = TypeVar("_T")
 
@@ -142,7 +141,7 @@ class _Reader:
         try:
             return self._list("nodes", NODES, query, lambda raw: self._decode.node(_reader(raw)))
         except ApiError as error:
-            if error.status != FORBIDDEN:
+            if not error.forbidden:
                 raise
             raise ForbiddenError(forbidden("nodes", "there is nothing to show", error), topologies) from error
 
@@ -153,7 +152,7 @@ class _Reader:
         try:
             pods = self._list("pods", PODS, query, lambda raw: self._decode.pod(_reader(raw)))
         except ApiError as error:
-            if error.status != FORBIDDEN:
+            if not error.forbidden:
                 raise
             self.warnings.append(forbidden("pods", "free GPUs are unknown", error, " in all namespaces"))
             return None
@@ -166,7 +165,7 @@ class _Reader:
         except ApiError as error:
             if error.not_found:
                 return ()
-            if error.status != FORBIDDEN:
+            if not error.forbidden:
                 raise
             resource = f"clustertopologies.{API_VERSION.partition('/')[0]}"
             self.warnings.append(forbidden(resource, "levels come from node labels alone", error))
@@ -229,7 +228,7 @@ class _Reader:
                 self.served[kind.name] = True
                 break
             except ApiError as error:
-                if error.status == FORBIDDEN:
+                if error.forbidden:
                     self.served.pop(kind.name, None)
                     refused[kind.name] = error
                     break
@@ -244,7 +243,7 @@ class _Reader:
         try:
             maps = self._list("ConfigMaps", CONFIG_MAPS, OPERATOR, lambda raw: configuration(_reader(raw)))
         except ApiError as error:
-            if error.status != FORBIDDEN and not error.not_found:
+            if not error.forbidden and not error.not_found:
                 raise
             return None
         return only(maps)

@@ -27,11 +27,8 @@ class _Json(logging.Formatter):
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         # File names from sysfs may hold bytes that are no UTF-8, which Python keeps as lone surrogates.
-        return escaped(compact({key: _utf8(value) for key, value in line.items()}))
-
-
-def _utf8(text: str) -> str:
-    return text.encode(errors="backslashreplace").decode()
+        utf8 = {key: text.encode(errors="backslashreplace").decode() for key, text in line.items()}
+        return escaped(compact(utf8))
 
 
 def set_up(log_format: str, *, verbose: bool = False) -> None:

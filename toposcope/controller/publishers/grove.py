@@ -36,7 +36,6 @@ from toposcope.topology.levels import Level, level_problems
 
 _SOON: Final = 5.0
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_FORBIDDEN: Final = 403
 _UPGRADE: Final = "upgrade Grove to v0.1.0-alpha.9 or later, or set spec.publish.grove to Never"
 
 Document = Mapping[str, Any]
@@ -189,7 +188,7 @@ class GrovePublisher:
         try:
             crd = find(self._client, f"{_CRDS}/{name}") or {}
         except ApiError as error:
-            if error.status == _FORBIDDEN:  # only the message is less precise without it
+            if error.forbidden:  # only the message is less precise without it
                 return ""
             raise
         conditions = (crd.get("status") or {}).get("conditions") or ()
