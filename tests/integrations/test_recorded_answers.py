@@ -120,6 +120,7 @@ def test_check_says_what_kueue_did(state: Object) -> None:
 
 
 def test_the_records_hold_every_answer() -> None:
+    """Without one that KAI was never asked: a PyTorchJob of that name existed."""
     webhooks = {"dynamo": DYNAMO["cases"], "create": GROVE["create"], "update": GROVE["update"]}
     accepted = {kind: (sum(case["accepted"] for case in cases), len(cases)) for kind, cases in webhooks.items()}
     assert accepted == {"dynamo": (5, 24), "create": (7, 25), "update": (6, 13)}

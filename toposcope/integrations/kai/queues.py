@@ -4,7 +4,7 @@ Source: KAI 0.17.0 (plugins/proportion/capacity_policy, cache/cluster_info/queue
 binds every gang, a quota those that are not preemptible. -1 is unlimited; what a queue does not say is 0.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +13,7 @@ from toposcope.integrations.framework.features import Kind
 from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.framework.pods import amounts_of
 from toposcope.integrations.framework.system import ClusterFacts
-from toposcope.integrations.kai.api import QUEUE
+from toposcope.integrations.kai.api import NODE_POOL, PREFIX, QUEUE
 
 KIND: Final = Kind("scheduling.run.ai", "Queue", "queues", ("v2",), namespaced=False)
 DEFAULT: Final = "default-queue"
@@ -36,16 +36,21 @@ class Excess:
     wanted: int
 
 
-def queue_of(places: Iterable[Field]) -> str:
-    """The queue that the first of these metadata with a label names."""
-    names = ((place / "labels" / QUEUE).text() for place in places)
-    return next(filter(None, names), DEFAULT)
+def queue_of(places: Sequence[Field]) -> str:
+    """The queue that these metadata name, a workload's own and then its templates': by label, or by project."""
+    project = _label(places, "project")
+    of_project = "-".join(filter(None, (project, project and _label(places[1:], NODE_POOL))))
+    return _label(places, QUEUE) or of_project or DEFAULT
+
+
+def _label(places: Iterable[Field], key: str) -> str:
+    """The first of them that has a label."""
+    return next(filter(None, ((place / "labels" / key).text() for place in places)), "")
 
 
 def is_preemptible(labels: Iterable[Field], priority: str | None, kind: str) -> bool:
     """Whether KAI may evict it, so that no quota binds it; True where that is not known."""
-    said = (place / "labels" / "kai.scheduler/preemptibility" for place in labels)
-    if text := next(filter(None, (field.text() for field in said)), ""):
+    if text := _label(labels, PREFIX + "preemptibility"):
         return text.lower() != "non-preemptible"
     return _PREEMPTIBLE.get(priority or ("inference" if kind == "Deployment" else "train"), True)
 

@@ -252,10 +252,17 @@ class _Tree:
         spec = self._root / "spec"
         cluster = next((spec / name for name in ("rayClusterSpec", "rayClusterConfig") if spec / name), spec)
         groups = dict(zip(self._structure.sets[1:], (cluster / "workerGroupSpecs").items(), strict=True))
-        least = (groups[pod_set] / "minReplicas").number(0) if pod_set in groups else 0
-        if not least or not pod_set.count:
+        if pod_set not in groups:
             return pod_set.count
-        return min(pod_set.count, least * (groups[pod_set] / "numOfHosts").number(1, least=1))
+        group, least = groups[pod_set], (groups[pod_set] / "minReplicas").number(0)
+        if least > (replicas := (group / "replicas").number(0)):
+            (group / "minReplicas").error(
+                "kai/min-member",
+                f"{least} is more than its {replicas} replicas: KAI 0.17 makes no PodGroup, and no pod of the "
+                f"{self._kind[1]} is ever scheduled",
+                f"set replicas to {least} or more",
+            )
+        return min(pod_set.count, least * (group / "numOfHosts").number(1, least=1)) if least else pod_set.count
 
     def _leader_worker_set(self, above: Constraint) -> tuple[Group, ...]:
         """The leader, and the workers or their segments."""
