@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,24 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.manifests.rights import FOREIGN, OTHER, OWN, attempts, kubeconfig_with, make_node, wait_for
+from tests.manifests.rights import (
+    FOREIGN,
+    OTHER,
+    OWN,
+    PLACES,
+    attempts,
+    kubeconfig_with,
+    make_node,
+    unbound_token,
+    wait_for,
+)
 from tests.manifests.support import built, run_kubectl, serve, write_overlay
 from tests.support.api import ApiUnderTest, pod_token, wait_until
 from tests.support.paths import MANIFESTS
 from tests.support.publishing import install
 from toposcope.agent.publish import Publisher
 from toposcope.api.label_keys import GPUS
+from toposcope.cli.main import main
 from toposcope.controller.confinement import foreign_writes
 from toposcope.integrations.grove.api import OLDER_TOPOLOGIES
 from toposcope.integrations.watched import PUBLISHED
@@ -65,6 +77,17 @@ def test_the_policies_follow_an_overlay(
     wait_for(api, AGENT_MAY, agent)
     wait_for(api, AGENT_MAY_NOT, agent)
     wait_for(api, CONTROLLER_MAY_NOT, controller)
+
+
+def test_the_prune_job_stops_programs_whatever_an_overlay_calls_them(
+    api: ApiUnderTest, kubectl: str, tmp_path: Path
+) -> None:
+    both = [os.path.relpath(MANIFESTS / name, tmp_path / "overlay") for name in ("base", "prune")]
+    Overlay(api, kubectl, tmp_path, resources=both, namePrefix="acme-")
+    token = unbound_token(api, "acme-toposcope-prune")
+    wait_for(api, attempts("prune", "may")[-1:], token)
+    assert main(["uninstall", "--yes", "--kubeconfig", str(kubeconfig_with(api, token, tmp_path))]) == 0
+    assert api.get(PLACES["AGENTS"])["items"] == api.get(PLACES["CONTROLLERS"])["items"] == []
 
 
 def test_both_programs_notice_that_nothing_confines_them(

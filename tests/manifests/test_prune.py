@@ -50,6 +50,8 @@ def token(installed_once: ApiUnderTest, kubectl: str) -> str:
     assert api.apply(rights.OWN, counted, MANAGER)[0] == 200
     for path in PUBLISHED:
         api.create(path, published(path, "theirs"))
+    spec = api.get(f"{AGENTS}/toposcope-agent")["spec"]
+    api.create(AGENTS, {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "other"}, "spec": spec})
     token = rights.unbound_token(api, "toposcope-prune")
     theirs = f"{next(iter(PUBLISHED))}/theirs?dryRun=All"
     published_only = rights.Attempt("only what was published", "DELETE", theirs, says=ONLY_PUBLISHED)
@@ -83,7 +85,8 @@ def test_the_program_removes_everything_with_no_more_than_its_token(
     output = capsys.readouterr().out
     order = ("stopped daemonset", "stopped deployment", "deleted clustertopologybinding", "deleted cluster", "cleaned")
     assert [output.index(word) for word in order] == sorted(output.index(word) for word in order), output
-    assert api.get(AGENTS)["items"] == api.get(CONTROLLERS)["items"] == api.get(TOPOLOGIES)["items"] == []
+    assert [item["metadata"]["name"] for item in api.get(AGENTS)["items"]] == ["other"]
+    assert api.get(CONTROLLERS)["items"] == api.get(TOPOLOGIES)["items"] == []
     for path in PUBLISHED:
         assert [item["metadata"]["name"] for item in api.get(path)["items"]] == ["theirs"]
     left = api.get(rights.OWN)["metadata"]

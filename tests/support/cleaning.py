@@ -18,7 +18,8 @@ _COLLECTIONS = {
     "leases/default": "/apis/coordination.k8s.io/v1/namespaces/default/leases",
     "minions": NODES,
 }
-_AT_ONCE = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
+# By default a deleted Job waits for a garbage collector, which is not here.
+_AT_ONCE = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0, "propagationPolicy": "Background"}
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 # Our own among what the server itself brings along, which has names of these forms.
