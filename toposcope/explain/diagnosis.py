@@ -10,6 +10,7 @@ from toposcope.explain.node_steps import check_availability, check_labels, check
 from toposcope.explain.observed_placement import ObservedPlacement, observed_placements
 from toposcope.explain.topology_steps import (
     FEATURE_RULES,
+    blocked_by_topology,
     check_hierarchy,
     check_levels,
     check_rules,
@@ -85,6 +86,7 @@ def check_drift(context: Context) -> Step:
             agreeing.append(f"{resource.handle} has the levels of the ClusterTopology")
         else:
             open_questions.append(f"there is no ClusterTopology {workload.topology} to compare {resource.handle} with")
+    open_questions += filter(None, [blocked_by_topology(context)])
     if open_questions:
         return unknown(open_questions[0])
     return passed("; ".join(dict.fromkeys(agreeing)) or "it asks for no topology")

@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ import pytest
 
 from tests.simulator.apiserver.widgets import WIDGETS, widget, widget_crd
 from tests.support.api import NODES, TABLE, ApiUnderTest, node, wait_until
+from toposcope.kube.client import ApiClient
+from toposcope.kube.requests import event
 from toposcope.simulator.apiserver import EmbeddedApiServer
 
 Kubectl = Callable[..., str]
@@ -82,7 +86,21 @@ def test_namespaced_objects(kubectl: Kubectl) -> None:
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}}
     assert kubectl("create", "-f", "-", stdin=config) == "configmap/c created\n"
     assert "leader" in kubectl("get", "lease,configmap", "-o", "name")
-    assert "no events" not in kubectl("get", "events")
+
+
+def test_describe_tells_the_events_about_an_object(
+    api: ApiUnderTest, clients: Callable[[], ApiClient], kubectl: Kubectl
+) -> None:
+    api.ensure_crd(widget_crd())
+    for name in ("w1", "w2"):
+        made = api.create(WIDGETS, widget(name))
+        about = {"apiVersion": "example.com/v1", "kind": "Widget", "name": name, "uid": made["metadata"]["uid"]}
+        note = f"{name} lost its rack"
+        clients().call(event(about, "Warning", "RackLost", note, "controller", "c-0", datetime.now(UTC)))
+    described = kubectl("describe", "wg", "w1")
+    assert re.search(r"Warning +RackLost +\S+ +gpu.topology/controller.* w1 lost its rack\n", described)
+    assert "w2" not in described
+    assert "w2 lost its rack" in kubectl("get", "events")
 
 
 def test_what_typed_clients_create(api: ApiUnderTest, kubectl: Kubectl) -> None:

@@ -175,6 +175,7 @@ class Api:
         metadata |= {"name": route.name, "uid": self._new_uid(), "creationTimestamp": self._now()}
         if resource.namespaced:
             metadata["namespace"] = route.namespace
+        obj |= {alias: obj[name] for name, alias in resource.also.items() if name in obj}
         if resource.custom or resource is CRDS:
             metadata["generation"] = 1
         return self._save(request, route, obj)

@@ -80,6 +80,9 @@ class Resource:
     # What an object of this kind has at least.
     zero: Mapping[str, Any] = field(default_factory=dict)
     selectable: tuple[str, ...] = ()
+    # What another group calls a field of these objects, which it serves from the same storage.
+    also: Mapping[str, str] = field(default_factory=dict)
+    stored_as: str = ""
 
     @cached_property
     def group_version(self) -> str:
@@ -89,7 +92,7 @@ class Resource:
     @cached_property
     def storage(self) -> str:
         """Name of the collection that holds the objects, the same for all versions: `leases.coordination.k8s.io`."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
+        return self.stored_as or (f"{self.plural}.{self.group}" if self.group else self.plural)
 
     @cached_property
     def type_prefix(self) -> bytes:
