@@ -100,6 +100,17 @@ def test_the_commands_run_in_order_and_leave_nothing(real_api: ApiUnderTest, tmp
     assert_nothing_left(real_api, kubectl)
 
 
+def test_make_uninstall_runs_both_steps_and_plans_one() -> None:
+    make = shutil.which("make")
+    if make is None:
+        pytest.skip("make is not on PATH")
+    command = [make, "--dry-run", "uninstall", f"VENV={sys.prefix}", f"--old-file={sys.prefix}/run"]
+    both = subprocess.run([*command, "ARGS=--yes"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "toposcope.cli.main uninstall --yes\n" in both
+    assert [line for line in both.splitlines() if "kubectl" in line] == [*commands("After kustomize")]
+    assert "kubectl" not in subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
 def hasty(folder: Path, kubectl: str) -> Path:
     """A folder with a kubectl that does not wait for what it deletes."""
     programs = folder / "bin"
