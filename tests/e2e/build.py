@@ -51,7 +51,7 @@ rm -rf "$root/root/.cache" "$root"/tmp/* "$root/etc/resolv.conf"
 
 def programs() -> Path:
     """The folder with kubelet, kube-controller-manager and kube-scheduler; raises `BuildError`."""
-    folder = cache_of_module("node", apiserver.MODULE)
+    folder = cache_of_module("node", apiserver.KUBERNETES)
 
     def make(made: Path) -> None:
         go = usable_go()

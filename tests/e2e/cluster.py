@@ -20,6 +20,7 @@ from tests.e2e import build
 from tests.manifests.support import write_overlay
 from tests.support.api import CRDS, ApiUnderTest, wait_until
 from tests.support.paths import MANIFESTS
+from tools.apiserver.build import kubernetes_version
 from tools.apiserver.server import RealApiServer, find_binaries
 
 NAMESPACE: Final = "toposcope-system"
@@ -153,7 +154,8 @@ class Node:
         return {
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "kind": "KubeletConfiguration",
-            "failCgroupV1": False,
+            # Since 1.31, and since 1.35 without it there is no kubelet on cgroups of version 1.
+            **({} if kubernetes_version().startswith("v1.30.") else {"failCgroupV1": False}),
             "cgroupDriver": "cgroupfs",
             "cgroupRoot": f"/{self._cgroup}",
             "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",

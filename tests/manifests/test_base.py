@@ -121,14 +121,13 @@ def test_controllers_run_apart_and_a_drain_takes_one_at_a_time(base: Manifests) 
     spec = base.get("Deployment", "toposcope-controller")["spec"]
     selector = spec["selector"]
     pod = spec["template"]["spec"]
-    apart = pod["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
-    weights = {term["podAffinityTerm"]["topologyKey"]: term["weight"] for term in apart}
-    assert weights == {"kubernetes.io/hostname": 100, "topology.kubernetes.io/zone": 50}
-    for term in apart:
-        assert term["podAffinityTerm"]["labelSelector"] == selector
-        # Never a reason not to run, and not held against the pods that a rollout ends.
-        assert term["podAffinityTerm"]["matchLabelKeys"] == ["pod-template-hash"]
-    assert "topologySpreadConstraints" not in pod  # a Node without one of their labels would count for none
+    (spread,) = pod["topologySpreadConstraints"]  # one alone: a Node without the label of another would count for none
+    (apart,) = pod["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    keys = {"topologyKey": "kubernetes.io/hostname", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
+    # Not held against the pods that a rollout ends.
+    same = {"labelSelector": selector, "matchLabelKeys": ["pod-template-hash"]}
+    assert spread == keys | same
+    assert apart["podAffinityTerm"] == {"topologyKey": "topology.kubernetes.io/zone"} | same
     budget = base.get("PodDisruptionBudget", "toposcope-controller")["spec"]
     assert budget == {"minAvailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow", "selector": selector}
 

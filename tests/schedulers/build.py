@@ -15,11 +15,11 @@ _WEBHOOKS: Final = "webhooks.yaml"
 
 def kube_scheduler() -> Path:
     """The program, built once; raises `BuildError`."""
-    folder = cache_of_module("kube-scheduler", apiserver.MODULE)
+    folder = cache_of_module("kube-scheduler", apiserver.NEWEST)
 
     def make(made: Path) -> None:
         command = [usable_go(), "build", "-trimpath", "-ldflags", "-s -w", "-o", str(made / "kube-scheduler")]
-        run_go([*command, "k8s.io/kubernetes/cmd/kube-scheduler"], apiserver.MODULE)
+        run_go([*command, "k8s.io/kubernetes/cmd/kube-scheduler"], apiserver.NEWEST)
 
     return made_once(folder, lambda kept: (kept / "kube-scheduler").is_file(), make) / "kube-scheduler"
 

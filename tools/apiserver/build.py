@@ -1,5 +1,7 @@
 """Build kube-apiserver and etcd at the versions that tests/apiserver/go.mod pins, once, into a cache folder.
 
+TOPOSCOPE_KUBERNETES=oldest takes Kubernetes of tests/apiserver/oldest/go.mod: the oldest that Toposcope runs on.
+
     python -m tools.apiserver.build
 
 needs Go 1.26 and the Go module proxy; takes a few minutes the first time and nothing afterwards.
@@ -16,7 +18,9 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-MODULE = Path(__file__).parents[2] / "tests" / "apiserver"
+NEWEST = Path(__file__).parents[2] / "tests" / "apiserver"
+KUBERNETES = NEWEST / "oldest" if os.environ.get("TOPOSCOPE_KUBERNETES") == "oldest" else NEWEST
+"""The module that pins the programs of Kubernetes; etcd is the same beside each."""
 _PROGRAMS = {"etcd": "go.etcd.io/etcd/server/v3", "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver"}
 # k8s.io/kubernetes 1.36 is built and tested with this one; the next may refuse its dependencies.
 _GO = "1.26"
@@ -28,7 +32,7 @@ class BuildError(Exception):
 
 def cache_folder() -> Path:
     """Where the programs of the pinned versions are kept."""
-    return cache_of_module("apiserver", MODULE)
+    return cache_of_module("apiserver", KUBERNETES)
 
 
 def cache_of_module(name: str, module: Path) -> Path:
@@ -105,20 +109,22 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
 
 
-def _kubernetes_version() -> str:
-    match = re.search(r"k8s\.io/kubernetes (v\S+)", (MODULE / "go.mod").read_text(encoding="utf-8"))
+def kubernetes_version() -> str:
+    """The version of Kubernetes that is tested with, as `v1.36.3`; raises `BuildError`."""
+    match = re.search(r"k8s\.io/kubernetes (v\S+)", (KUBERNETES / "go.mod").read_text(encoding="utf-8"))
     if match is None:
-        raise BuildError(f"{MODULE / 'go.mod'} does not require k8s.io/kubernetes")
+        raise BuildError(f"{KUBERNETES / 'go.mod'} does not require k8s.io/kubernetes")
     return match[1]
 
 
 def compile_program(go: str, package: str, target: Path) -> None:
-    """Build a program of Kubernetes that knows its version; raises `BuildError`."""
-    version = _kubernetes_version()
+    """Build a program of Kubernetes that knows its version, or etcd; raises `BuildError`."""
+    version = kubernetes_version()
     major, minor, _ = version.removeprefix("v").split(".", 2)
     values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
     flags = " ".join(f"-X k8s.io/component-base/version.{name}={value}" for name, value in values.items())
-    run_go([go, "build", "-trimpath", "-o", str(target), "-ldflags", f"-s -w {flags}", package], MODULE)
+    module = KUBERNETES if package.startswith("k8s.io/") else NEWEST
+    run_go([go, "build", "-trimpath", "-o", str(target), "-ldflags", f"-s -w {flags}", package], module)
 
 
 if __name__ == "__main__":
