@@ -1,5 +1,6 @@
-"""Requests and what a server answers to them: creates, replaces, patches, applies (KEP-555), deletes."""
+"""Requests and what a server answers to them: writes, applies (KEP-555), deletes, lists, watches."""
 
+import json
 from typing import Any
 
 import msgspec
@@ -27,6 +28,11 @@ class Step(msgspec.Struct, forbid_unknown_fields=True):
     says: str = ""
     lacks: list[str] = []
     owners: dict[str, list[str]] = {}
+    saves: dict[str, str] = {}
+    names: str | None = None
+    meanwhile: list["Step"] = []
+    events: list[str] = []
+    ends: bool = False
 
     def body(self) -> Any:
         if self.node is not None:
@@ -43,18 +49,49 @@ CONVERSATIONS = msgspec.convert(load((FIXTURES / "conversations.yaml").read_byte
 def test_conversation(api: ApiUnderTest, name: str) -> None:
     if "widgets" in str(CONVERSATIONS[name]):
         api.ensure_crd(widget_crd())
-    for step in CONVERSATIONS[name]:
+    converse(api, CONVERSATIONS[name], {})
+
+
+def converse(api: ApiUnderTest, steps: list[Step], saved: dict[str, Any]) -> None:
+    for step in (filled(step, saved) for step in steps):
         method, *managers, path = step.ask.split()
         path = path.replace("nodes", NODES, 1).replace("widgets", WIDGETS, 1) if path[0] != "/" else path
-        path += f"?fieldManager={managers[0]}&force={str(method == 'FORCE').lower()}" if managers else ""
-        verb = "PATCH" if method in _KINDS else method
-        kind = step.kind or _KINDS.get(method, "application/json")
-        code, answer = api.request(verb, path, step.body(), content_type=kind, accept=step.accept)
-        assert code == (step.code or (201 if verb == "POST" else 200)), answer
+        answer: Any
+        if method == "WATCH":
+            answer = watched(api, path, step, saved)
+        else:
+            path += f"?fieldManager={managers[0]}&force={str(method == 'FORCE').lower()}" if managers else ""
+            verb = "PATCH" if method in _KINDS else method
+            kind = step.kind or _KINDS.get(method, "application/json")
+            code, answer = api.request(verb, path, step.body(), content_type=kind, accept=step.accept)
+            assert code == (step.code or (201 if verb == "POST" else 200)), answer
+            assert {key: owners(answer, key) for key in step.owners} == step.owners
+        if step.says:
+            about = answer[0]["object"] if method == "WATCH" else answer
+            assert step.says in (about if isinstance(about, str) else about["message"])
         assert {place: found(answer, place) for place in step.gives} == step.gives
-        assert step.says in (answer if isinstance(answer, str) else answer.get("message", ""))
         assert [place for place in step.lacks if found(answer, place) is not None] == []
-        assert {key: owners(answer, key) for key in step.owners} == step.owners
+        assert step.names is None or " ".join(item["metadata"]["name"] for item in answer["items"]) == step.names
+        saved |= {word: found(answer, place) for word, place in step.saves.items()}
+
+
+def watched(api: ApiUnderTest, path: str, step: Step, saved: dict[str, Any]) -> list[Any]:
+    """The next events of a watch, while other requests are made."""
+    path, _, query = path.partition("?")
+    with api.watch(path, f"{query}&timeoutSeconds={1 if step.ends and not step.events else 20}") as events:
+        converse(api, step.meanwhile, saved)
+        seen = [next(events) for _ in step.events]
+        assert not step.ends or [*events] == []
+    assert [f"{one['type']} {one['object']['metadata'].get('name', '')}".strip() for one in seen] == step.events
+    return seen
+
+
+def filled(step: Step, saved: dict[str, Any]) -> Step:
+    """The step with what was saved in the place of each `$word`; those of what happens meanwhile wait."""
+    text = json.dumps(msgspec.to_builtins(msgspec.structs.replace(step, meanwhile=[])))
+    for word, value in saved.items():
+        text = text.replace(f"${word}", str(value))
+    return msgspec.structs.replace(msgspec.json.decode(text, type=Step), meanwhile=step.meanwhile)
 
 
 def found(answer: Any, place: str) -> Any:
