@@ -7,7 +7,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help audit demo ui ui-test pictures test test-all schedulers e2e lint format bench chaos model lock rules chart reference docs fuzz uninstall clean
+.PHONY: help audit demo ui ui-test pictures test test-all schedulers e2e lint format bench chaos model mutants lock rules chart reference docs fuzz uninstall clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -74,6 +74,9 @@ chaos: $(VENV)/dev ## Break a cluster at random for 10 minutes and judge it from
 model: $(VENV)/dev ## Check in TLA+ models of Lease, labels, levels and replacement what must never go wrong
 	$(BIN)/python -m tools.model
 
+mutants: $(VENV)/dev ## Change the code one small thing at a time; some test has to fail (ARGS="--since main~1", or patterns of files)
+	$(BIN)/python -m tools.mutants $(ARGS)
+
 fuzz: $(VENV)/dev ## Make up bad input of every kind for some minutes (ARGS="--seconds 60 --seed 7", or the names of subjects)
 	$(BIN)/python -m tools.fuzz $(ARGS)
 
@@ -122,7 +125,7 @@ ifeq ($(strip $(ARGS)),--yes)
 endif
 
 clean: ## Remove the virtual environment and all caches
-	rm -rf $(VENV) .venv-docs tools/docgen/node_modules .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist build $(PAGE)/node_modules toposcope/ui/static
+	rm -rf $(VENV) .venv-docs tools/docgen/node_modules .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist build mutants $(PAGE)/node_modules toposcope/ui/static
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Toposcope needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'

@@ -31,6 +31,7 @@ NASTY = ["-A", "--kubeconfig=/x", "$(id)", "a;b", "'", "a b", "", "`id`", "\u202
         ("straße", "straße"),
         ("x" * 300, "x" * 197 + "..."),
     ],
+    ids=ascii,
 )
 def test_foreign_text_stays_on_one_line_of_plain_characters(text: str, shown: str) -> None:
     assert printable(text) == shown
@@ -64,7 +65,9 @@ def test_an_escaped_pair_is_one_character() -> None:
     assert parse('"\\ud83d\\uDE00"') == "\U0001f600"
 
 
-@pytest.mark.parametrize("text", ["", "{", b"\xff", b'"\xed\xa0\x80"', '"\\ud800"', '{"\\uDC00": 1}', '["\\ud800\\n"]'])
+@pytest.mark.parametrize(
+    "text", ["", "{", b"\xff", b'"\xed\xa0\x80"', '"\\ud800"', '{"\\uDC00": 1}', '["\\ud800\\n"]'], ids=ascii
+)
 def test_what_is_no_text_or_no_json_is_refused(text: str | bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - what json and the codec say is theirs
         parse(text)

@@ -38,7 +38,7 @@ PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     },
     "reliability.md": {
         name: partial(figures.part, "reliability", name)
-        for name in ("invariants", "faults", "processes", "input", "large input")
+        for name in ("invariants", "faults", "processes", "mutants", "input", "large input")
     },
 }
 """Page to its generated parts; the part without a name is the whole page."""
