@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
-from pathlib import Path
 from typing import Final
 
 from mutmut.configuration import config
@@ -23,6 +22,8 @@ from tools.mutants.mutant import COPY, ROOT, Mutant, UntestedError, current
 
 _ALIVE: Final = {0, 5, 33}
 """mutmut's exit codes where tests pass, and where none of the tests calls the function."""
+# What is started in the background would ignore the interrupt that ends it in time, and has it save what it found.
+_MUTMUT: Final = "import signal; signal.signal(2, signal.default_int_handler); from mutmut.__main__ import cli; cli()"
 _STRICT: Final = re.compile(r",( strict=\w+)?\s*\)")
 
 
@@ -76,7 +77,7 @@ def run(chosen: Iterable[Mutant], seconds: float | None) -> None:
     (COPY / "mutmut-stats.json").unlink(missing_ok=True)
     # Each mutant has a process of its own, and in it the embedded API server starts in no time.
     environment = os.environ | {"KUBEBUILDER_ASSETS": os.devnull}
-    command = [str(Path(sys.executable).with_name("mutmut")), "run", *(mutant.name for mutant in chosen)]
+    command = [sys.executable, "-c", _MUTMUT, "run", *(mutant.name for mutant in chosen)]
     log = COPY / "log"
     with (
         log.open("wb") as output,
