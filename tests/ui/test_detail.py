@@ -21,7 +21,7 @@ WHOLE = Decoder(lambda _name, _not_ok: True)
 MATRIX = {
     "version": 1,
     "gpus": [{"index": 0, "uuid": "GPU-0", "numa": 0, "nics": ["mlx5_1", "gone"]}, {"index": 1, "numa": 1}],
-    "nics": [{"name": "mlx5_0", "numa": 0}, {"name": "mlx5_1"}],
+    "nics": [{"name": "mlx5_0", "numa": 0, "switch": "leaf-1", "port": "Ethernet1/3"}, {"name": "mlx5_1"}],
     "cpus": {"0": "0-7"},
     "matrix": ["X", "NV18 X", "PIX SYS X", "PXB NODE PHB X"],
     "reasons": ["GPU 1: 17 of 18 NVLinks active"],
@@ -66,8 +66,18 @@ def test_devices_and_their_links() -> None:
         (1, "", ["GPU1"]),
         (None, "", ["NIC1"]),
     ]
+    assert [device.neighbour for device in found.devices] == ["", "", "leaf-1 Ethernet1/3", ""]
     assert found.nvlink_domains == [["GPU0", "GPU1"]]
     assert (found.reasons, found.disputes, found.problem) == (MATRIX["reasons"], MATRIX["disputes"], "")
+
+
+def test_the_rails_of_the_node_that_a_topology_calls_miscabled() -> None:
+    node = _node()
+    wrong = {"nic": "mlx5_0", "switch": "leaf-1", "port": "Ethernet1/3", "expected": "leaf-2"}
+    status = {"rails": {"miscabled": [wrong | {"node": node.name}, wrong | {"node": "another"}]}}
+    topology = cluster_topology() | {"status": status}
+    found = detail(FullNode(node, ""), views_of(snapshot((node,), (), topology)), (), None)
+    assert found.miscabled == [f"mlx5_0 of {node.name} goes to leaf-1 port Ethernet1/3, expected leaf-2"]
 
 
 @pytest.mark.parametrize(

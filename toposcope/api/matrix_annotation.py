@@ -40,6 +40,8 @@ class _Nic(msgspec.Struct, frozen=True, gc=False):
     name: str
     pci: str = ""
     numa: int | None = None
+    switch: str = ""
+    port: str = ""
 
 
 class _Annotation(msgspec.Struct, frozen=True, gc=False):
@@ -72,6 +74,14 @@ class Device:
     cpus: str | None
     rails: tuple[str, ...] = ()
     """Of a GPU: the names of the NICs nearest to it."""
+    switch: str = ""
+    """Of a NIC: the switch that it is cabled to, and its port there; empty where they are not known."""
+    port: str = ""
+
+    @property
+    def neighbour(self) -> str:
+        """Switch and port in one line."""
+        return f"{self.switch} {self.port}".strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +112,7 @@ def parse(annotation: str) -> NodeMatrix:
         for gpu in annotated.gpus
     ]
     nics = [
-        Device(f"NIC{number}", nic.name, nic.pci, nic.numa, annotated.cpus.get(str(nic.numa)))
+        Device(f"NIC{number}", nic.name, nic.pci, nic.numa, annotated.cpus.get(str(nic.numa)), (), nic.switch, nic.port)
         for number, nic in enumerate(annotated.nics)
     ]
     devices = (*gpus, *nics)

@@ -88,7 +88,7 @@ def document(node: NodeView, matrix: NodeMatrix) -> dict[str, Any]:
     return {
         "node": node.name,
         "devices": [
-            {"label": device.label, "name": device.name, "pci": device.pci, "numa": device.numa, "cpus": device.cpus}
+            {name: getattr(device, name) for name in ("label", "name", "pci", "numa", "cpus", "switch", "port")}
             for device in matrix.devices
         ],
         "matrix": [list(row) for row in matrix.links.cells] if matrix.links else None,
@@ -112,7 +112,9 @@ def _page(screen: Screen, matrix: NodeMatrix, *, wide: bool) -> Iterator[str]:
         named = [device for device in matrix.devices if wide or device.label.startswith("NIC")]
         if named:
             yield ""
-            yield from (screen.paint(f"  {device.label}: {device.name} ({device.pci})", "dim") for device in named)
+            for device in named:
+                cable = f" to {device.neighbour}" if device.switch else ""
+                yield screen.paint(f"  {device.label}: {device.name} ({device.pci}){cable}", "dim")
     for complaint in (*matrix.reasons, *matrix.disputes):
         yield screen.paint(f"! {complaint}", "yellow")
 

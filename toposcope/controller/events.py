@@ -84,7 +84,7 @@ def condition_events(topology: Topology, status: Mapping[str, Any]) -> list[Leve
 
 def rail_events(topology: Topology, found: Rails) -> list[LevelEvent]:
     """An Event on the Node of each miscabled rail that the status names first now."""
-    before = reported(topology)
+    before = {one.key for one in reported(topology.status)}
     return [
         LevelEvent(
             {"apiVersion": "v1", "kind": "Node", "name": one.node, "uid": one.uid}, True, MISCABLED, one.sentence

@@ -5,6 +5,7 @@ from typing import Final, Literal, cast
 
 from toposcope.api import label_keys
 from toposcope.api.matrix_annotation import LEGEND, Device, MatrixError, NodeMatrix, parse
+from toposcope.controller.assess.rails import reported
 from toposcope.kube.pod_resources import is_gpu, is_gpu_part
 from toposcope.snapshot.filters import lacking, marks
 from toposcope.snapshot.model import NodeView, PodView
@@ -60,6 +61,7 @@ def detail(full: FullNode, views: Sequence[View], pods: Sequence[PodView] | None
         nvlink_domains=[[links.devices[i] for i in domain] for domain in nvlink_domains(links)] if links else [],
         reasons=list(parsed.reasons) if parsed else [],
         disputes=list(parsed.disputes) if parsed else [],
+        miscabled=list(dict.fromkeys(_miscabled(node, mine))),
         problem=problem,
     )
 
@@ -108,6 +110,11 @@ def _lacking(node: NodeView, view: View) -> Iterator[protocol.Lacking]:
             yield protocol.Lacking(view.id, level.domain, why)
 
 
+def _miscabled(node: NodeView, views: Sequence[View]) -> Iterator[str]:
+    for topology in filter(None, (view.scope.topology for view in views)):
+        yield from (one.sentence for one in reported(topology.status) if one.node == node.name)
+
+
 def _devices(devices: Sequence[Device]) -> list[protocol.Device]:
     nics = {device.name: device.label for device in devices if _is_nic(device)}
     return [
@@ -118,6 +125,7 @@ def _devices(devices: Sequence[Device]) -> list[protocol.Device]:
             pci=device.pci,
             numa=device.numa,
             rails=[nics[name] for name in device.rails if name in nics],
+            neighbour=device.neighbour,
         )
         for device in devices
     ]

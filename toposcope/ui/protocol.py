@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import msgspec
 
-VERSION: Final = 3
+VERSION: Final = 4
 """A page that was built for another version asks the user to reload it."""
 
 ABSENT: Final = -1
@@ -222,6 +222,8 @@ class Device(_Struct):
     numa: int | None
     rails: list[str]
     """Of a GPU: the labels of the NICs nearest to it."""
+    neighbour: str
+    """Of a NIC: the switch and port that it is cabled to; empty: not known."""
 
 
 class Numa(_Struct):
@@ -297,6 +299,8 @@ class Node(_Struct):
     """GPU labels that NVLink connects within the node, the largest domain first."""
     reasons: list[str]
     disputes: list[str]
+    miscabled: list[str]
+    """Its rails that end in another switch than their peers', one sentence each."""
     problem: str
     """Why there is no matrix, with what to do; empty when there is one."""
 

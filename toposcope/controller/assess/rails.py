@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import NO_RAILS, RAILS_CONSISTENT, Condition
 from toposcope.api.effective_levels import Absences
+from toposcope.integrations.framework.document import Field
 from toposcope.topology.table import Table, totals
 from toposcope.topology.text import listing, plural
 
@@ -101,20 +102,19 @@ def rails(topology: Topology, nodes: Table, absences: Absences, now: float) -> R
         for rail, (switch, port) in enumerate(zip(groups.get(group, ()), node.ports, strict=False))
         if switch and port and rail in wrong[groups[group]]
     )
-    before = topology.status.get("rails") or {}
+    named = {one.key for one in reported(topology.status)}
+    before = {one["name"] for one in (topology.status.get("rails") or {}).get("sharedNames") or ()}
     return Rails(
         sum(weights.values()),
-        tuple(_lasting(topology, absences, now, _RAIL, {one.key: one for one in found}, reported(topology))),
-        tuple(
-            _lasting(topology, absences, now, _NAME, shared, {one["name"] for one in before.get("sharedNames") or ()})
-        ),
+        tuple(_lasting(topology, absences, now, _RAIL, {one.key: one for one in found}, named)),
+        tuple(_lasting(topology, absences, now, _NAME, shared, before)),
     )
 
 
-def reported(topology: Topology) -> set[str]:
-    """The keys of the miscabled rails in the stored status."""
-    found = (topology.status.get("rails") or {}).get("miscabled") or ()
-    return {Miscabled(**{"uid": "", "port": "", **one}).key for one in found}
+def reported(status: Mapping[str, Any]) -> list[Miscabled]:
+    """The miscabled rails in a stored status; a field that is missing is empty."""
+    entries = (Field(status) / "rails" / "miscabled").items()
+    return [Miscabled(*[(entry / name).text() or "" for name in Miscabled._fields]) for entry in entries]
 
 
 def _lasting(

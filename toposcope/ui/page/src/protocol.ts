@@ -1,6 +1,6 @@
 // What the server sends, as defined in `toposcope/ui/protocol.py`. Any string in here may be hostile: it is shown as text only.
 
-export const VERSION = 3;
+export const VERSION = 4;
 /** In `Column.codes`: the node has no value. */
 export const ABSENT = -1;
 /** In `Column.codes`: the value is the node's own name. */
@@ -132,6 +132,7 @@ export interface Device {
   pci: string;
   numa: number | null;
   rails: string[];
+  neighbour: string;
 }
 
 export interface CellClass {
@@ -165,6 +166,7 @@ export interface NodeDetail {
   nvlinkDomains: string[][];
   reasons: string[];
   disputes: string[];
+  miscabled: string[];
   problem: string;
 }
 

@@ -4,6 +4,7 @@ import type { NodeDetail } from "../protocol.ts";
 
 export function Facts({ node }: { node: NodeDetail }) {
   const gpus = node.devices.filter((device) => device.kind === "gpu");
+  const cabled = node.devices.filter((device) => device.neighbour);
   const others = Object.entries(node.labels).filter(([key]) => !key.startsWith("gpu.topology/"));
   return (
     <div class="facts">
@@ -68,6 +69,12 @@ export function Facts({ node }: { node: NodeDetail }) {
               </tbody>
             </table>
           </div>
+        </section>
+      )}
+      {cabled.length > 0 && (
+        <section>
+          <h3>NICs and their switches</h3>
+          <Pairs pairs={cabled.map((nic) => [`${nic.label} (${nic.name})`, nic.neighbour])} />
         </section>
       )}
       <section class="wide">

@@ -100,8 +100,8 @@ function Marks({ node }: { node: NodeDetail }) {
 
 function Trouble({ node, now }: { node: NodeDetail; now: number }) {
   const seconds = since(node.since?.at ?? null, now);
-  if (!node.reasons.length && !node.lacking.length && node.state !== "degraded" && node.state !== "unknown")
-    return null;
+  const others = node.lacking.length + node.miscabled.length;
+  if (!node.reasons.length && !others && node.state !== "degraded" && node.state !== "unknown") return null;
   return (
     <div class="trouble">
       {(node.state === "degraded" || node.state === "unknown" || node.reasons.length > 0) && (
@@ -118,6 +118,9 @@ function Trouble({ node, now }: { node: NodeDetail; now: number }) {
       <ul>
         {node.reasons.map((reason) => (
           <li key={reason}>{reason}</li>
+        ))}
+        {node.miscabled.map((sentence) => (
+          <li key={sentence}>Wrong cable: {sentence}</li>
         ))}
         {node.lacking.map(({ view, level, why }) => (
           <li key={`${view} ${level}`}>
