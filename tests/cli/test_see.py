@@ -13,6 +13,7 @@ from tests.support.api import NODES, ApiUnderTest
 from tests.support.paths import ROOT
 from tests.support.saved import Object, cluster_topology, demo_nodes, pod
 from tests.support.tables import each_case
+from toposcope.api.label_keys import MATRIX
 from toposcope.simulator.apiserver import EmbeddedApiServer
 from toposcope.simulator.manifests import cluster_topology_crd
 
@@ -37,6 +38,17 @@ def test_the_matrix_of_a_node(demo: str, toposcope: Command) -> None:
     assert out.startswith(page("matrix.txt"))
     assert "  NIC0: mlx5_0 (0000:" in out
     assert "! GPU 1: 17 of 18 NVLinks active" in toposcope(f"matrix h200-3 --from {demo}", code=1).out
+
+
+def test_the_matrix_says_where_cables_end(tmp_path: Path, toposcope: Command) -> None:
+    (node,) = demo_nodes(of={"l40s-1"})
+    annotation = json.loads(node["metadata"]["annotations"][MATRIX])
+    annotation["nics"][0] |= {"switch": "leaf-1", "port": "Ethernet1/3"}
+    node["metadata"]["annotations"][MATRIX] = json.dumps(annotation)
+    cluster = write_cluster(tmp_path / "cluster.json", node)
+    found = toposcope(f"matrix l40s-1 --from {cluster} -o json").json["devices"]
+    assert [(one["switch"], one["port"]) for one in found if one["switch"]] == [("leaf-1", "Ethernet1/3")]
+    assert ") to leaf-1 Ethernet1/3\n" in toposcope(f"matrix l40s-1 --from {cluster}").out
 
 
 def test_the_picture_holds_every_cell(demo: str, tmp_path: Path, toposcope: Command) -> None:
@@ -101,6 +113,7 @@ STATUS: Object = {
     ],
     "conditions": [
         {"type": "FabricHealthy", "status": "False", "reason": "NodesDegraded", "message": "3 nodes are degraded"},
+        {"type": "RailsConsistent", "status": "Unknown", "reason": "NoRails", "message": "no trouble"},
         {"type": "Ready", "status": "False", "reason": "NotAll", "message": "see the others"},
     ],
 }  # fmt: skip

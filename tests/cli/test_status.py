@@ -25,6 +25,7 @@ def reported(conditions: list[tuple[str, str]]) -> dict[str, Any]:
         {"type": kind, "status": status, "reason": "SomeReason", "message": "many words, " * 60}
         for kind, status in (("Ready", "False"), *conditions)
     ]
+    all_of_them.append({"type": "RailsConsistent", "status": "Unknown", "reason": "NoRails", "message": "no trouble"})
     return {**cluster_topology(), "status": {"conditions": all_of_them, "published": [entry] * 9}}
 
 

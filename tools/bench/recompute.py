@@ -47,6 +47,8 @@ def recompute_figures(*, quick: bool) -> Iterator[Figure]:
     yield _recompute(
         hosts, Target(10, limit=1.4), runs=10 if quick else 30, what=" whose hostname label is not their name"
     )
+    cabled = small_facts(10_000, rails=8)
+    yield _recompute(cabled, Target(10), runs=10 if quick else 30, what=" of 8 rails")
     if quick:
         return
     facts = small_facts(100_000)
@@ -74,10 +76,10 @@ def _recompute(facts: Sequence[NodeFacts], target: Target, runs: int, what: str 
     )
 
 
-def small_facts(nodes: int, host: str = "{}") -> list[NodeFacts]:
+def small_facts(nodes: int, host: str = "{}", rails: int = 0) -> list[NodeFacts]:
     """The nodes of a large cluster; `host` makes a hostname label of a node's name."""
     decode = NodeDecoder(TRACKED)
-    return [decode(msgspec.json.encode(small_object(node, host)))[2] for node in large_cluster(nodes)]
+    return [decode(msgspec.json.encode(small_object(node, host)))[2] for node in large_cluster(nodes, rails=rails)]
 
 
 def small_object(node: dict[str, Any], host: str = "{}") -> dict[str, Any]:

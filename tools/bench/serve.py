@@ -104,7 +104,7 @@ def main() -> None:
     with EmbeddedApiServer(tls=tls(folder)) as server:
         server.load(CRDS)
         server.load(node_object(f"node-{i}", {HOSTNAME: f"node-{i}"}, 8, uid=str(identity(i))) for i in range(machines))
-        server.load(large_cluster(nodes))
+        server.load(large_cluster(nodes, rails=8 if "rails" in sys.argv[4:] else 0))
         if "pods" in sys.argv[4:]:
             server.load(pod for number, node in enumerate(large_cluster(nodes)) for pod in pod_objects(node, number))
         server.load([{"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "cluster"}, "spec": _SPEC}])

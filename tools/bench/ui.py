@@ -47,7 +47,7 @@ def ui_figures(*, quick: bool) -> Iterator[Figure]:
     for nodes in _SIZES[:1] if quick else _SIZES:
         if not has_room(nodes, _IN_SERVER):
             continue
-        with cluster(nodes, pods=True) as (folder, server):
+        with cluster(nodes, "pods") as (folder, server):
             drained = until_done("drain", folder, server.environment)
             with program("ui", server.environment, folder) as running:
                 yield from _of(nodes, server, running, drained)

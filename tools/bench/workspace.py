@@ -107,18 +107,17 @@ def scratch() -> Iterator[Path]:
 
 
 @contextmanager
-def api_server(folder: Path, *, machines: int = 0, nodes: int = 0, pods: bool = False) -> Iterator[ApiServer]:
-    """A server in a process of its own, and in a folder the credentials for it."""
+def api_server(folder: Path, *what: str, machines: int = 0, nodes: int = 0) -> Iterator[ApiServer]:
+    """A server in a process of its own, and in a folder the credentials for it; `what`: as in `cluster`."""
     account(folder)
-    arguments = (str(folder), str(machines), str(nodes), *["pods"] * pods)
-    with program("serve", os.environ, folder, *arguments) as running:
+    with program("serve", os.environ, folder, str(folder), str(machines), str(nodes), *what) as running:
         yield ApiServer(folder, running)
 
 
 @contextmanager
-def cluster(nodes: int, *, pods: bool = False) -> Iterator[tuple[Path, ApiServer]]:
-    """A folder, and a server with that many nodes, with or without pods on them."""
-    with scratch() as folder, api_server(folder, nodes=nodes, pods=pods) as server:
+def cluster(nodes: int, *what: str) -> Iterator[tuple[Path, ApiServer]]:
+    """A folder, and a server with that many nodes, with `pods` on them, or eight `rails` each, or neither."""
+    with scratch() as folder, api_server(folder, *what, nodes=nodes) as server:
         yield folder, server
 
 

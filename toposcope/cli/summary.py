@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from toposcope.api.cluster_topology import Topology
+from toposcope.api.conditions import NO_RAILS
 from toposcope.cli.output import counted
 from toposcope.cli.terminal import Screen
 from toposcope.integrations.framework.document import Field
@@ -64,5 +65,5 @@ def page(screen: Screen, topology: Topology) -> Iterator[str]:
         lack = lack or ("" if level["available"] else "! not available")
         yield text + (f"  {screen.paint(lack, 'yellow')}" if lack else "")
     for c in found["conditions"]:
-        if c["status"] != "True" and c["type"] != _READY:
+        if c["status"] != "True" and c["type"] != _READY and c["reason"] != NO_RAILS:
             yield screen.paint(f"! {c['type']}={c['status']} ({c['reason']}): {c['message']}", "yellow")

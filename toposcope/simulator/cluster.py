@@ -11,6 +11,7 @@ from toposcope.api import label_keys
 from toposcope.simulator.machine import Fabric, Machine, Platform, identity, with_identity
 from toposcope.simulator.node_object import node_object
 from toposcope.simulator.profile import load_profile
+from toposcope.topology.text import compact
 
 REGION_KEY: Final = "topology.kubernetes.io/region"
 ZONE_KEY: Final = "topology.kubernetes.io/zone"
@@ -31,6 +32,7 @@ _CHASSIS: Final = 10**12
 _BLOCK_RACKS: Final = 16
 _ZONE_BLOCKS: Final = 32
 _HGX_NODES: Final = 4
+_UNIT: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +97,10 @@ def _labels(machine: Machine, block: str, rack: str) -> dict[str, str]:
     }
 
 
-def large_cluster(count: int, seed: int = 0) -> Iterator[dict[str, Any]]:
+def large_cluster(count: int, seed: int = 0, rails: int = 0) -> Iterator[dict[str, Any]]:
     """`count` Node objects of some 26 kB, agent labels included; equal arguments give equal nodes.
+
+    With `rails` every 32 nodes are a unit with so many leaf switches, one for each rail.
 
     The parts that are alike on every node are shared between the objects: do not change them in place.
     """
@@ -134,6 +138,14 @@ def large_cluster(count: int, seed: int = 0) -> Iterator[dict[str, Any]]:
             }
             if nvl72:
                 labels |= {label_keys.CHASSIS: str(_CHASSIS + rack), label_keys.TRAY: str(position)}
-            yield node_object(name, labels, 4 if nvl72 else 8, uid=str(identity(seed, "node", made)))
+            node = node_object(name, labels, 4 if nvl72 else 8, uid=str(identity(seed, "node", made)))
+            node["metadata"]["annotations"] |= _cabling(*divmod(made, _UNIT), rails) if rails else {}
+            yield node
             made += 1
         rack += 1
+
+
+def _cabling(unit: int, port: int, rails: int) -> dict[str, str]:
+    leaves = [f"leaf-{unit:04}-{rail}" for rail in range(rails)]
+    ends = [{"switch": leaf, "id": f"guid:{identity(leaf).hex[:16]}", "port": f"Ethernet1/{port}"} for leaf in leaves]
+    return {label_keys.RAILS: compact([{"nic": f"mlx5_{rail}", **end} for rail, end in enumerate(ends)])}

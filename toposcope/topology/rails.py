@@ -45,10 +45,14 @@ def parse_rails(annotation: str) -> tuple[Rail | None, ...]:
 def _rail(entry: object) -> Rail:
     if not isinstance(entry, dict):
         raise ValueError("a rail is neither an object nor null")  # noqa: TRY004 - the document is wrong, not a caller
-    texts = [entry.get(field, "") for field in Rail._fields]
-    if not all(isinstance(text, str) and len(text) <= _LONGEST_TEXT and text.isprintable() for text in texts):
-        raise ValueError(f"a rail's fields are printable strings of up to {_LONGEST_TEXT} characters")
-    rail = Rail(*texts)
+    get = entry.get
+    rail = Rail(get("nic", ""), get("switch", ""), get("id", ""), get("port", ""))
+    try:
+        whole = "".join(rail)
+    except TypeError as error:
+        raise ValueError("a rail's fields are strings") from error
+    if not whole.isprintable() or max(map(len, rail)) > _LONGEST_TEXT:
+        raise ValueError(f"a rail's fields are printable, of up to {_LONGEST_TEXT} characters")
     if not (rail.nic and rail.id):
         raise ValueError("a rail lacks its NIC or the switch's id")
     return rail

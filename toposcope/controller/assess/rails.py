@@ -7,7 +7,7 @@ half of them have is expected. A neighbour that is not known shows nothing, and 
 from collections import Counter
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -46,8 +46,8 @@ class Miscabled(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What makes it the same finding; the port does not."""
-        return f"{self.node}/{self.nic} {self.switch}"
+        """What makes it the same finding: from one wrong switch into another one is no news."""
+        return f"{self.node}/{self.nic}"
 
     @property
     def sentence(self) -> str:
@@ -88,16 +88,17 @@ def rails(topology: Topology, nodes: Table, absences: Absences, now: float) -> R
     weights = totals((number, weight) for number, weight in zip(seen, nodes.weights, strict=True) if number)
     several = {number: group.switches for number, group in zip(seen, nodes.groups, strict=True) if number}
     ids = {number: tuple([one and one.id for one in switches]) for number, switches in several.items()}
-    switches = sorted({one for switches in several.values() for one in switches if one})
-    ids_of: dict[str, list[str]] = {}
-    for name, switch in switches:
-        ids_of.setdefault(name, []).append(switch)
-    shared = {name: SharedName(name, tuple(same)) for name, same in ids_of.items() if name and len(same) > 1}
-    called = {one.id: f"{one.name} ({one.id})" if one.name in shared else one.name or one.id for one in switches}
+    names = {one.id: one.name for switches in several.values() for one in switches if one}
+    shared = _shared(names)
+
+    def called(switch: str) -> str:
+        name = names[switch]
+        return f"{name} ({switch})" if name in shared else name or switch
+
     wrong = expected_switches(totals((ids[number], weight) for number, weight in weights.items()))
     groups = {i: ids[number] for i, number in enumerate(seen) if number and ids[number] in wrong}
     found = sorted(
-        Miscabled(node.name, node.uid, port[0], called[switch], port[1], called[wrong[groups[group]][rail]])
+        Miscabled(node.name, node.uid, port[0], called(switch), port[1], called(wrong[groups[group]][rail]))
         for node, group in zip(nodes, nodes.group_of_node if groups else (), strict=False)
         for rail, (switch, port) in enumerate(zip(groups.get(group, ()), node.ports, strict=False))
         if switch and port and rail in wrong[groups[group]]
@@ -109,6 +110,16 @@ def rails(topology: Topology, nodes: Table, absences: Absences, now: float) -> R
         tuple(_lasting(topology, absences, now, _RAIL, {one.key: one for one in found}, named)),
         tuple(_lasting(topology, absences, now, _NAME, shared, before)),
     )
+
+
+def _shared(names: Mapping[str, str]) -> dict[str, SharedName]:
+    """The names, by the switch's id, that several switches have, in their order."""
+    counts = Counter(names.values())
+    ids: dict[str, list[str]] = {name: [] for name, count in sorted(counts.items()) if count > 1 and name}
+    for switch, name in sorted(names.items()) if ids else ():
+        if name in ids:
+            ids[name].append(switch)
+    return {name: SharedName(name, tuple(same)) for name, same in ids.items()}
 
 
 def reported(status: Mapping[str, Any]) -> list[Miscabled]:
@@ -135,12 +146,15 @@ def expected_switches(kinds: Mapping[Ids, int]) -> dict[Ids, dict[int, str]]:
 
     `kinds`: how many nodes have which switches. Only nodes with equally many rails are compared.
     """
+    # Mostly no switch is in two sets: then there is nothing to compare.
+    repeated = {switch for switch, times in Counter(chain.from_iterable(map(set, kinds))).items() if times > 1} - {None}
+    compared = [ids for ids in kinds if not repeated.isdisjoint(ids)] if repeated else []
     cabled: dict[tuple[int, int, str], list[Ids]] = {}
-    for ids in sorted(kinds, key=lambda ids: (-kinds[ids], [switch or "" for switch in ids])):
+    for ids in sorted(compared, key=lambda ids: (-kinds[ids], [switch or "" for switch in ids])):
         for place in _places(ids):
             cabled.setdefault(place, []).append(ids)
     wrong = {}
-    for ids in kinds:
+    for ids in compared:
         alike = Counter(other for place in _places(ids) for other in cabled[place][:_MOST_ALIKE])
         disputed = {
             rail
