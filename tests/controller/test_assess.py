@@ -11,7 +11,7 @@ from tests.support.tables import each_case, each_row
 from toposcope.api.conditions import Condition
 from toposcope.api.controller_config import read_config
 from toposcope.api.effective_levels import Absences
-from toposcope.api.label_keys import GPUS
+from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME, NVLINK_DOMAIN
 from toposcope.controller.assess.assessment import Assessment
 from toposcope.topology.catalogue import BUILT_IN
 from toposcope.topology.node import NodeFacts, node_facts
@@ -194,21 +194,20 @@ def test_one_look_says_what_is_gone_and_takes_nothing_from_what_is_published(*, 
     assert found.effective.path == (FULL if seen else NO_RACK)
 
 
-def test_a_level_that_no_node_has_had_yet_is_told_from_a_cluster_without_nodes() -> None:
-    history = History(required=["rack"], gracePeriod="5m")
-    history.look(nodes(rack=None))
-    assert (available(history)["status"], available(history)["reason"]) == ("Unknown", "LevelsNotSeen")
-    assert available(history)["message"] == (
-        "No selected node has carried level 'rack' yet; a level that none carries within gracePeriod (5m) counts as "
-        "unavailable"
-    )
-
-
 NODES = {
     "labelled": nodes(),
     "unlabelled": nodes(rack=None),
     "unusable": [gpu_node(f"n{i}", ready=bool(i % 2), schedulable=not i % 2) for i in range(4)],
     "none": [],
+}
+UNKNOWN = {
+    "none": ("NoNodes", "No node is selected; an empty cluster says nothing about its levels"),
+    "unlabelled": (
+        "LevelsNotSeen",
+        "No selected node has carried level 'rack' yet; a level that none carries within gracePeriod (1m) counts as "
+        "unavailable",
+    ),
+    "unusable": ("NoUsableNodes", "Waiting for a Ready, schedulable node with level 'rack'"),
 }
 
 
@@ -231,9 +230,9 @@ def test_availability_of_a_required_level_over_time(row: Course) -> None:
                 levels = history.look(NODES[name], after=float(seconds)).publishable
                 path = levels and " > ".join(level.domain for level in levels)
                 assert path == {"rack": FULL, "-": NO_RACK, "nothing": None}[published], step
-                assert available(history)["status"] == status, step
-                assert name != "none" or available(history)["reason"] == "NoNodes"
-                assert status != "Unknown" or name == "none" or "'rack'" in available(history)["message"]
+                seen = available(history)
+                assert seen["status"] == status, step
+                assert status != "Unknown" or (seen["reason"], seen["message"]) == UNKNOWN[name], step
 
 
 INFERRED: dict[str, Any] = {}
@@ -305,10 +304,11 @@ def test_nodes_that_lack_a_level_count_and_are_counted_apart() -> None:
     assert history.look(nodes()).left_out == (0, 0)
 
 
-def test_a_node_without_gpus_is_ignored() -> None:
-    plain = node_facts("web", "u", ("kubernetes.io/hostname",), ("web",), ready=True, schedulable=True, gpus=0)
+@pytest.mark.parametrize(("key", "reporting"), [(HOSTNAME, "True"), (GPU_PRESENT, "False"), (NVLINK_DOMAIN, "False")])
+def test_a_node_without_gpus_is_ignored_unless_a_label_says_that_it_has_some(key: str, reporting: str) -> None:
+    plain = node_facts("web", "u", (key,), ("true",), ready=True, schedulable=True, gpus=0)
     found = History().look([*nodes(2), plain])
-    assert condition(found, "AgentsReporting").status == "True"
+    assert condition(found, "AgentsReporting").status == reporting
     assert condition(found, "LevelsCovered").status == "True"
 
 

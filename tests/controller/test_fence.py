@@ -25,9 +25,10 @@ def test_a_fence_is_open_in_the_term_that_was_entered() -> None:
     assert (fence.enter(), fence.is_open()) == (0, False)
     turns.begin()
     assert not fence.is_open(), "not entered yet"
+    assert not Fence(turns).is_open()
     assert (fence.enter(), fence.is_open()) == (1, True)
     turns.end()
-    assert not fence.is_open()
+    assert (fence.is_open(), Fence(turns).enter()) == (False, 0)
     turns.begin()
     assert not fence.is_open(), "what was decided in the last term may be wrong by now"
     assert (fence.enter(), fence.is_open()) == (2, True)
