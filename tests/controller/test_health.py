@@ -83,6 +83,7 @@ WEAK = gpu_node("r1-t17", {"rack": "r1", NVLINK_DOMAIN: fabric(1), GPUS: "3"}, c
         ([*rack(1, 17), WEAK, *rack(2), *rack(3)], "NodesDegraded", {1: 71}),
         ([*HALVES, *rack(1), *rack(2), *rack(3, 17)], "DomainsSmall", {3: 68}),
         ([*rack(1, block="b1"), *rack(2, block="b2"), *rack(3, 10, block="b3")], "DomainsSmall", {3: 40}),
+        ([*rack(1, 17), *rack(2, 16), *rack(3), *rack(4), *rack(5)], "DomainsSmall", {2: 64, 1: 68}),
         (rack(1, 10), "AllHealthy", {}),
         ([tray(1, 0, block="elsewhere"), *rack(1)[1:], *rack(2), *rack(3, 16)], "DomainsSmall", {3: 64}),
     ],
@@ -91,6 +92,7 @@ WEAK = gpu_node("r1-t17", {"rack": "r1", NVLINK_DOMAIN: fabric(1), GPUS: "3"}, c
         "a-tray-that-lost-a-gpu-makes-its-domain-small",
         "siblings-are-those-of-the-same-block",
         "without-siblings-nearby-all-are-compared",
+        "the-smallest-come-first",
         "alone",
         "levels-that-do-not-nest-still-have-siblings",
     ],
@@ -100,11 +102,15 @@ def test_domains_are_compared_with_their_siblings(nodes: list[NodeFacts], reason
     assert found.health.fabric.small == tuple(Small(fabric(domain), gpus, 72) for domain, gpus in small.items())
     assert found.health.fabric.splits == ()
     assert healthy(found).reason == reason
+    assert f"{len(small)} NVLink domains are smaller" in healthy(found).message or len(small) < 2
 
 
 def test_two_fabrics_in_one_chassis_are_a_split() -> None:
     nodes = [*rack(1, 9), *(tray(1, place, domain=fabric(7)) for place in range(9, 18))]
-    assert look(nodes).health.fabric.splits == (Split("chassis", "c1", 2, 18),)
+    nodes += [*rack(2, 9), *(tray(2, place, domain=fabric(8)) for place in range(9, 18))]
+    found = look(nodes)
+    assert found.health.fabric.splits == (Split("chassis", "c1", 2, 18), Split("chassis", "c2", 2, 18))
+    assert "2 NVLink domains are split: chassis c1 (18 nodes in 2 domains), chassis c2" in healthy(found).message
 
 
 def test_the_order_of_nodes_changes_no_status() -> None:
@@ -124,7 +130,9 @@ def test_the_order_of_nodes_changes_no_status() -> None:
 def test_unknown_nodes_are_counted_and_come_last() -> None:
     found = look([*rack(1), gpu_node("n1", state="unknown")])
     assert (healthy(found).reason, status(found)["fabric"]["unknownNodes"]) == ("NodesUnknown", 1)
-    assert "kubectl get nodes -l gpu.topology/state=unknown" in healthy(found).message
+    said = "the hardware of {} not answer; list: kubectl get nodes -l gpu.topology/state=unknown"
+    assert healthy(found).message == said.format("1 node does")
+    assert healthy(look([gpu_node(f"n{i}", state="unknown") for i in range(2)])).message == said.format("2 nodes do")
 
 
 def test_no_nodes_are_unknown() -> None:
@@ -143,12 +151,14 @@ def test_a_degraded_node_leaves_the_topology_ready() -> None:
 
 def test_degraded_nodes_are_counted_by_domain_and_lone_ones_have_no_name() -> None:
     bad = [gpu_node(f"n{i}", {"rack": f"r{i % 2}", "block": "b"}, state="degraded") for i in range(5)]
+    bad.append(gpu_node("n5", {"rack": "lone", "block": "b"}, state="degraded"))
     found = look([*bad, *(gpu_node(f"ok{i}", {"rack": f"r{i}", "block": "b"}) for i in range(4))])
+    assert "6 nodes are degraded: n0, n1, n2, n3, n4, n5; see the annotation" in healthy(found).message
     levels = {level.level.domain: level for level in found.health.levels}
     assert [(d.name, d.degraded) for d in levels["rack"].worst] == [("r0", 3), ("r1", 2)]
-    assert (levels["host"].domains, levels["host"].nodes, levels["host"].worst) == (5, 5, ())
+    assert (levels["host"].domains, levels["host"].nodes, levels["host"].worst) == (6, 6, ())
     by_domain = {level["domain"]: level for level in status(found)["levels"]}
-    assert by_domain["rack"]["degradedDomains"] == 2
+    assert by_domain["rack"]["degradedDomains"] == 3
     assert by_domain["rack"]["degraded"] == [{"name": "r0", "nodes": 3}, {"name": "r1", "nodes": 2}]
     assert "degraded" not in by_domain["host"]
 

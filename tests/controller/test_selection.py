@@ -46,4 +46,8 @@ def test_the_condition_names_the_largest_shares_first_and_not_all_of_them() -> N
     assert shared.message.startswith(
         "Of 12 nodes, 9 with 'c', 2 with 'a', 2 with 'b', 1 with 'x0', 1 with 'x1' and some with 2 more are shared"
     )
-    assert disjoint_condition({}, nodes=12).status == "True"
+    none = disjoint_condition({}, nodes=12)
+    assert (none.status, none.reason) == ("True", "NoSharedNodes")
+    one = disjoint_condition({"b": 1}, nodes=1)
+    assert one.message.startswith("Of 1 node, 1 with 'b' are shared with another ClusterTopology; each is published")
+    assert one.type == "SelectorsDisjoint"
