@@ -14,7 +14,7 @@ import yaml
 
 from tests.cli.conftest import Command, page, write_cluster
 from tests.support.saved import Object, cluster_topology, demo_nodes, pod
-from tests.support.tables import each_row, named_objects
+from tests.support.tables import at, each_row, named_objects
 
 Saved = Callable[[str], str]
 
@@ -122,12 +122,6 @@ class Said(msgspec.Struct, forbid_unknown_fields=True):
     """What the JSON or YAML has at a path such as `domains[0].gpus`."""
     written: dict[str, list[str]] = {}
     """What files in TMP then say."""
-
-
-def at(document: Any, path: str) -> Any:
-    for key, name in re.findall(r"\[([^\]]+)\]|([^.\[]+)", path):
-        document = document[name or (int(key) if isinstance(document, list) else key)]
-    return document
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,12 @@
 """What the controller concludes from nodes, over time and on thin evidence."""
 
-import re
 from typing import Any
 
 import msgspec
 import pytest
 
 from tests.support.cluster import BLOCK, RACK, ZONE, History, gpu_node
-from tests.support.tables import each_case, each_row
+from tests.support.tables import each_case, each_row, says
 from toposcope.api.conditions import Condition
 from toposcope.api.controller_config import read_config
 from toposcope.api.effective_levels import Absences
@@ -62,11 +61,6 @@ class Assessed(msgspec.Struct, forbid_unknown_fields=True):
     """Status, reason, and what the message says."""
     hints: dict[str, dict[str, Any] | None] = {}
     """Fields by reason and key; None for a hint that there must not be."""
-
-
-def says(text: str, words: str) -> bool:
-    """Whether a text consists of these words, of which `*` stands for any."""
-    return re.fullmatch(".*".join(map(re.escape, words.split("*"))), text) is not None
 
 
 @each_row("assessed.yaml", Assessed, ids=lambda row: row.case)

@@ -1,6 +1,7 @@
 """Tables of cases in tests/fixtures/: YAML, a row per case; a field that no row has fails as the test is collected."""
 
 import functools
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -51,3 +52,17 @@ def each_case(file: str) -> Callable[[Test], Test]:
         return pytest.mark.parametrize(names, [[case[name] for name in names] for case in table], ids=ids)(test)
 
     return parametrized
+
+
+def at(document: Any, path: str) -> Any:
+    """What a document has at a place such as `levels[0].domain`; None where it has nothing. A list knows names too."""
+    for key, name in re.findall(r"\[([^\]]+)\]|([^.\[]+)", path):
+        if isinstance(document, list) and not key.lstrip("-").isdigit():
+            document = {item["name"]: item for item in document}
+        document = document[int(key)] if isinstance(document, list) else document.get(key or name)
+    return document
+
+
+def says(text: str, words: str) -> bool:
+    """Whether a text consists of these words, of which `*` stands for any."""
+    return re.fullmatch(".*".join(map(re.escape, words.split("*"))), text, re.DOTALL) is not None
