@@ -194,13 +194,13 @@ NODES = {
     "unusable": [gpu_node(f"n{i}", ready=bool(i % 2), schedulable=not i % 2) for i in range(4)],
     "none": [],
 }
+UNSEEN = (
+    "No selected node has carried level 'rack' yet; a level that none carries within gracePeriod (1m) counts as "
+    "unavailable"
+)
 UNKNOWN = {
     "none": ("NoNodes", "No node is selected; an empty cluster says nothing about its levels"),
-    "unlabelled": (
-        "LevelsNotSeen",
-        "No selected node has carried level 'rack' yet; a level that none carries within gracePeriod (1m) counts as "
-        "unavailable",
-    ),
+    "unlabelled": ("LevelsNotSeen", UNSEEN),
     "unusable": ("NoUsableNodes", "Waiting for a Ready, schedulable node with level 'rack'"),
 }
 
