@@ -1,5 +1,6 @@
 """The commands that look at a cluster, on saved files; what they print stands here as users see it."""
 
+import json
 import socket
 import subprocess
 import sys
@@ -38,6 +39,17 @@ def test_the_matrix_of_a_node(demo: str, toposcope: Command) -> None:
     assert out.startswith(page("matrix.txt"))
     assert "  NIC0: mlx5_0 (0000:" in out
     assert "! GPU 1: 17 of 18 NVLinks active" in toposcope(f"matrix h200-3 --from {demo}", code=1).out
+
+
+def test_a_node_with_a_wrong_cable_is_listed_with_it(tmp_path: Path, toposcope: Command) -> None:
+    rail = {"node": "l40s-1", "nic": "mlx5_0", "switch": "leaf-2", "port": "", "expected": "leaf-1"}
+    topology = cluster_topology({"rails": {"nodes": 2, "miscabledRails": 1, "miscabled": [rail, None]}})
+    cluster = write_cluster(tmp_path / "cluster.json", *demo_nodes(), topology)
+    lines = toposcope(f"nodes --state miscabled --from {cluster}").out.splitlines()
+    assert [line.split()[0] for line in lines] == ["NAME", "l40s-1", "!"]
+    assert lines[-1] == "! l40s-1: mlx5_0 of l40s-1 goes to leaf-2, expected leaf-1"
+    (node,) = toposcope(f"nodes l40s-1 -o json --from {cluster}").json["nodes"]
+    assert (node["states"], len(node["miscabled"])) == (["ok", "ready", "miscabled"], 1)
 
 
 def test_the_matrix_says_where_cables_end(tmp_path: Path, toposcope: Command) -> None:

@@ -15,7 +15,7 @@ from toposcope import __version__
 from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import NVLINK_DOMAIN
 from toposcope.controller.assess.assessment import assess
-from toposcope.controller.assess.rails import Miscabled, Rails
+from toposcope.controller.assess.rails import Rails
 from toposcope.controller.loop import Trigger
 from toposcope.controller.metrics import ControllerMetrics, RequestMetrics, WatchMetrics
 from toposcope.controller.status import conditions_of
@@ -25,6 +25,7 @@ from toposcope.kube.client import Request
 from toposcope.kube.requests import apply, get
 from toposcope.topology.hierarchy import level_sizes
 from toposcope.topology.node import NodeFacts
+from toposcope.topology.rails import Miscabled
 
 IN_SYNC = Published("grove.io/v1alpha1", "ClusterTopologyBinding", "cluster")
 CONFLICT = Published("kai.scheduler/v1alpha1", "Topology", "cluster", "Conflict", "somebody else's")

@@ -10,10 +10,10 @@ import pytest
 from tests.support.cluster import History, gpu_node, topology
 from tests.support.tables import each_row
 from toposcope.api.effective_levels import Absences
-from toposcope.controller.assess.rails import Miscabled, Rails, expected_switches
+from toposcope.controller.assess.rails import Rails, expected_switches
 from toposcope.controller.events import rail_events
 from toposcope.topology.node import NodeFacts
-from toposcope.topology.rails import Switch
+from toposcope.topology.rails import Miscabled, Switch
 
 GRACE = 601.0
 

@@ -32,6 +32,7 @@ from toposcope.snapshot.filters import (
     states,
     unknown_domains,
     value_at,
+    wrong_cables,
 )
 from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.snapshot.scope import Scope, select_scope
@@ -138,6 +139,7 @@ def document(snapshot: Snapshot, scope: Scope, node: NodeView) -> dict[str, Any]
         },
         "taints": [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in node.taints],
         "reasons": list(reasons(node.matrix)),
+        "miscabled": wrong_cables(scope, node),
     }
 
 
@@ -170,7 +172,7 @@ def _table(
     spare = () if wide else (5, 4, *range(6, len(header) - 1))
     yield from columns(screen, header, rows, right=(1, 2), spare=spare)
     for node in nodes:
-        remarks = [*reasons(node.matrix)]
+        remarks = [*reasons(node.matrix), *wrong_cables(scope, node)]
         if node.without_agent:
             remarks.append(f"no label {label_keys.GPUS}; {IS_IT_RUNNING}")
         elif scope.topology and not scope.topology.selects(node):

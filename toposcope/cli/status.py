@@ -48,7 +48,7 @@ _NEXT: Final = {
     AGENTS_REPORTING: "toposcope nodes --state no-agent",
     FABRIC_HEALTHY: "toposcope nodes --state degraded",
     HIERARCHY_CONSISTENT: "toposcope levels {}",
-    RAILS_CONSISTENT: "kubectl get gtopo {} -o jsonpath='{{.status.rails}}'",
+    RAILS_CONSISTENT: "toposcope nodes --state miscabled",
     LEVELS_AVAILABLE: "toposcope levels {}",
 }
 _CONTROLLER: Final = shell("kubectl get pods -A -l app.kubernetes.io/component=controller")

@@ -22,9 +22,10 @@ from toposcope.api.conditions import (
     unavailable_message,
 )
 from toposcope.controller.assess.availability import reported_missed
-from toposcope.controller.assess.rails import MISCABLED, MOST_FINDINGS, Rails, reported
+from toposcope.controller.assess.rails import MISCABLED, MOST_FINDINGS, Rails
 from toposcope.controller.requirements import Resolved, WorkloadsByLevel
 from toposcope.integrations.framework.level_requests import WorkloadRef
+from toposcope.topology.rails import reported
 
 BURST: Final = 200.0
 """Events at once: one transition is reported on so many workloads."""

@@ -16,6 +16,7 @@ from toposcope.snapshot.model import NodeView
 from toposcope.snapshot.scope import Scope
 from toposcope.topology.hardware import State
 from toposcope.topology.hierarchy import level_value
+from toposcope.topology.rails import reported
 
 _PART: Final = re.compile(r"[^,(]+(?:\([^)]*\))?")
 _KEY: Final = r"(?P<key>[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?)"
@@ -114,6 +115,8 @@ class Condition(StrEnum):
     READY = "ready"
     LEFT_OUT = "left-out"
     """It lacks a level of the topology."""
+    MISCABLED = "miscabled"
+    """The topology's status names a rail of it."""
 
 
 CONDITIONS: tuple[str, ...] = tuple(state.value for state in (*Condition, *Mark))
@@ -157,7 +160,15 @@ def states(scope: Scope, node: NodeView) -> tuple[str, ...]:
         found.append(Condition.READY)
     if not awaited(scope, node) and lacking(scope, node):
         found.append(Condition.LEFT_OUT)
+    if wrong_cables(scope, node):
+        found.append(Condition.MISCABLED)
     return tuple(found)
+
+
+def wrong_cables(scope: Scope, node: NodeView) -> list[str]:
+    """A sentence for each rail of the node that the topology's status calls miscabled."""
+    found = reported(scope.topology.status) if scope.topology else ()
+    return [one.sentence for one in found if one.node == node.name]
 
 
 def awaited(scope: Scope, node: NodeView) -> bool:

@@ -1,6 +1,7 @@
-"""Rails as a node has written them down: which switch the nearest NICs of its GPUs are cabled to."""
+"""Rails as a node has written them down, and as a status calls them miscabled: the switches that NICs are cabled to."""
 
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from toposcope.topology.text import parse
 
@@ -56,3 +57,36 @@ def _rail(entry: object) -> Rail:
     if not (rail.nic and rail.id):
         raise ValueError("a rail lacks its NIC or the switch's id")
     return rail
+
+
+class Miscabled(NamedTuple):
+    """One rail of a node, the switch and port it ends in, and the switch of its peers' rails: by name, else by id."""
+
+    node: str
+    uid: str
+    nic: str
+    switch: str
+    port: str
+    expected: str
+
+    @property
+    def key(self) -> str:
+        """What makes it the same finding: from one wrong switch into another one is no news."""
+        return f"{self.node}/{self.nic}"
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        port = f" port {self.port}" if self.port else ""
+        return f"{self.nic} of {self.node} goes to {self.switch}{port}, expected {self.expected}"
+
+
+def reported(status: Mapping[str, Any]) -> list[Miscabled]:
+    """The miscabled rails in a stored status, which may be anybody's; a field that is missing is empty."""
+    rails = status.get("rails")
+    entries = rails.get("miscabled") if isinstance(rails, dict) else None
+    return [
+        Miscabled(*[str(entry.get(field, "")) for field in Miscabled._fields])
+        for entry in (entries if isinstance(entries, list) else ())
+        if isinstance(entry, dict)
+    ]

@@ -5,9 +5,8 @@ from typing import Final, Literal, cast
 
 from toposcope.api import label_keys
 from toposcope.api.matrix_annotation import LEGEND, Device, MatrixError, NodeMatrix, parse
-from toposcope.controller.assess.rails import reported
 from toposcope.kube.pod_resources import is_gpu, is_gpu_part
-from toposcope.snapshot.filters import lacking, marks
+from toposcope.snapshot.filters import lacking, marks, wrong_cables
 from toposcope.snapshot.model import NodeView, PodView
 from toposcope.topology.hardware import State
 from toposcope.topology.label_values import count_of
@@ -61,7 +60,7 @@ def detail(full: FullNode, views: Sequence[View], pods: Sequence[PodView] | None
         nvlink_domains=[[links.devices[i] for i in domain] for domain in nvlink_domains(links)] if links else [],
         reasons=list(parsed.reasons) if parsed else [],
         disputes=list(parsed.disputes) if parsed else [],
-        miscabled=list(dict.fromkeys(_miscabled(node, mine))),
+        miscabled=list(dict.fromkeys(cable for view in mine for cable in wrong_cables(view.scope, node))),
         problem=problem,
     )
 
@@ -108,11 +107,6 @@ def _lacking(node: NodeView, view: View) -> Iterator[protocol.Lacking]:
             value = node.label(level.key)
             why = f"it has no label {level.key}" if value is None else f"its label {level.key} says {value!r}"
             yield protocol.Lacking(view.id, level.domain, why)
-
-
-def _miscabled(node: NodeView, views: Sequence[View]) -> Iterator[str]:
-    for topology in filter(None, (view.scope.topology for view in views)):
-        yield from (one.sentence for one in reported(topology.status) if one.node == node.name)
 
 
 def _devices(devices: Sequence[Device]) -> list[protocol.Device]:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import NO_RAILS, RAILS_CONSISTENT, Condition
 from toposcope.api.effective_levels import Absences
-from toposcope.integrations.framework.document import Field
+from toposcope.topology.rails import Miscabled, reported
 from toposcope.topology.table import Table, totals
 from toposcope.topology.text import listing, plural
 
@@ -31,29 +31,7 @@ _NAME: Final = "switch name "
 
 Ids: TypeAlias = tuple[str | None, ...]
 """The ids of the switches that the rails of a node end in; None where one is not known."""
-Finding = TypeVar("Finding", "Miscabled", "SharedName")
-
-
-class Miscabled(NamedTuple):
-    """One rail of a node, the switch and port it ends in, and the switch of its peers' rails: by name, else by id."""
-
-    node: str
-    uid: str
-    nic: str
-    switch: str
-    port: str
-    expected: str
-
-    @property
-    def key(self) -> str:
-        """What makes it the same finding: from one wrong switch into another one is no news."""
-        return f"{self.node}/{self.nic}"
-
-    @property
-    def sentence(self) -> str:
-        """For people."""
-        port = f" port {self.port}" if self.port else ""
-        return f"{self.nic} of {self.node} goes to {self.switch}{port}, expected {self.expected}"
+Finding = TypeVar("Finding", Miscabled, "SharedName")
 
 
 class SharedName(NamedTuple):
@@ -120,12 +98,6 @@ def _shared(names: Mapping[str, str]) -> dict[str, SharedName]:
         if name in ids:
             ids[name].append(switch)
     return {name: SharedName(name, tuple(same)) for name, same in ids.items()}
-
-
-def reported(status: Mapping[str, Any]) -> list[Miscabled]:
-    """The miscabled rails in a stored status; a field that is missing is empty."""
-    entries = (Field(status) / "rails" / "miscabled").items()
-    return [Miscabled(*[(entry / name).text() or "" for name in Miscabled._fields]) for entry in entries]
 
 
 def _lasting(
