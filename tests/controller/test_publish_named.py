@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.api import ApiUnderTest
-from tests.support.cluster import BLOCK, RACK, topology
+from tests.support.cluster import BLOCK, topology
 from tests.support.publishing import (
     BINDINGS,
     FOUR,
@@ -15,23 +15,20 @@ from tests.support.publishing import (
     Time,
     WatchedClient,
     backoff_on,
-    finalizer,
     found,
     install,
-    kai_topology,
     levels,
     node_labels,
     patch,
 )
 from tests.support.upstream_crds import upstream_crd
-from tools.apiserver.grove_operator import GroveExitError, start_grove
+from tools.apiserver.grove_operator import start_grove
 from toposcope.api.cluster_topology import Topology
 from toposcope.controller.publishers.dry_run import DryRun
 from toposcope.controller.publishers.grove import GrovePublisher
 from toposcope.controller.publishers.kai import KaiPublisher
 from toposcope.controller.run import make_publishers
 from toposcope.integrations.framework.published import Published
-from toposcope.integrations.grove.kai_reference import NAMED
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError, UnreachableError
 
@@ -103,158 +100,6 @@ def both(site: Site) -> Site:
     install(site.api, GROVE_CRD)
     assert site.turn() == []
     return site
-
-
-def test_ours_is_named_when_grove_comes_and_is_never_away(site: Site) -> None:
-    install(site.api, KAI_CRD)
-    assert site.turn() == []
-    before = site.api.get(OURS)
-    install(site.api, GROVE_CRD)
-    assert site.turn() == []
-    start_grove(site.api)
-    assert site.turn() == []
-    assert site.entries() == [ENTRY]
-    assert site.api.get(BINDING)["metadata"]["annotations"] == {NAMED: "cluster"}
-    assert site.api.get(OURS) == before
-    assert site.writes == ["PATCH topologies", "PATCH clustertopologybindings"]
-    (status,) = site.api.get(BINDING)["status"]["schedulerTopologyStatuses"]
-    assert status["inSync"]
-
-
-def test_new_levels_reach_both_and_grove_s_view_of_it_is_reported(site: Site) -> None:
-    both(site)
-    site.kai = KaiPublisher(site._client, site.time)  # with the usual patience
-    (waiting,) = site.turn(TOPOLOGY, *THREE)
-    assert (waiting.kind, waiting.reason, waiting.again_in) == ("Topology", "Waiting", 30)
-    start_grove(site.api)
-    binding, _ = site.turn(TOPOLOGY, *THREE)
-    assert (binding.kind, binding.reason, binding.again_in) == ("ClusterTopologyBinding", "Waiting", 1)
-    assert binding.message == (
-        "Grove says of KAI's Topology cluster: KAI Topology levels differ from ClusterTopologyBinding levels"
-    )
-    site.time.seconds = 30
-    site.turn(TOPOLOGY, *THREE)
-    assert (node_labels(site.api, OURS), site.entries()) == (THREE, [ENTRY])
-    start_grove(site.api)
-    assert site.turn(TOPOLOGY, *THREE) == []
-    # What Grove has result of a state before is no news.
-    patch(site.api, BINDING, {"spec": {"levels": [{"domain": "rack", "key": RACK}]}})
-    start_grove(site.api)
-    assert site.turn(TOPOLOGY, *THREE) == []
-    assert not site.api.get(BINDING)["status"]["schedulerTopologyStatuses"][0]["inSync"]
-    assert site.turn(TOPOLOGY, *THREE) == []
-
-
-@pytest.mark.parametrize("by_hand", ["removed", "emptied", "renamed"])
-def test_an_entry_of_ours_that_somebody_takes_away_is_put_back(site: Site, by_hand: str) -> None:
-    both(site)
-    other = {**ENTRY, "topologyReference": "other"}
-    now: Any = {"removed": None, "emptied": [], "renamed": [other]}[by_hand]
-    patch(site.api, BINDING, {"spec": {"schedulerTopologyBindings": now}})
-    if by_hand != "renamed":
-        with pytest.raises(GroveExitError, match="is not owned by"):
-            start_grove(site.api)
-    assert site.turn() == []
-    assert (site.entries(), site.owner()) == ([ENTRY], "ClusterTopology")
-    start_grove(site.api)
-
-
-def test_one_that_somebody_deletes_is_made_again_and_stays_named(site: Site) -> None:
-    both(site)
-    assert site.api.request("DELETE", OURS)[0] == 200
-    start_grove(site.api)  # which compares, and makes none
-    (drift,) = site.turn()
-    assert drift.message == 'Grove says of KAI\'s Topology cluster: KAI Topology "cluster" not found'
-    start_grove(site.api)
-    assert site.turn() == []
-    assert (site.entries(), site.owner()) == ([ENTRY], "ClusterTopology")
-
-
-def test_an_entry_for_another_scheduler_stays_through_all_of_it(site: Site) -> None:
-    both(site)
-    theirs = {"schedulerName": "another", "topologyReference": "theirs"}
-    patch(site.api, BINDING, {"spec": {"schedulerTopologyBindings": [theirs, ENTRY]}})
-    for wanted, keys, entries in (
-        (TOPOLOGY, THREE, [theirs, ENTRY]),
-        (WITHOUT_KAI, THREE, [theirs]),
-        (WITHOUT_KAI, FOUR, [theirs]),
-    ):
-        assert site.turn(wanted, *keys) == []
-        start_grove(site.api)
-        assert site.turn(wanted, *keys) == []
-        assert site.entries() == entries
-    assert site.owner() == "ClusterTopologyBinding"
-
-
-def test_an_entry_of_an_admin_is_none_of_our_business(site: Site) -> None:
-    """Named before it is made, as one has to: it must not be taken away in between."""
-    install(site.api, KAI_CRD, GROVE_CRD)
-    assert site.turn(WITHOUT_KAI) == []
-    start_grove(site.api)
-    patch(site.api, BINDING, {"spec": {"schedulerTopologyBindings": [ENTRY]}})
-    assert site.api.request("DELETE", OURS)[0] == 200
-    start_grove(site.api)
-    assert site.turn(WITHOUT_KAI, *THREE) == []
-    start_grove(site.api)
-    drift = site.grove.publish(WITHOUT_KAI, levels(*THREE))
-    assert drift.in_sync
-    assert drift.message == 'Grove says of KAI\'s Topology cluster: KAI Topology "cluster" not found'
-    theirs = site.api.create(KAI, kai_topology(*THREE))
-    start_grove(site.api)
-    assert site.turn(WITHOUT_KAI, *THREE) == []
-    assert (site.entries(), site.api.get(OURS)) == ([ENTRY], theirs)
-
-
-def test_the_one_that_grove_made_stays_grove_s(site: Site) -> None:
-    install(site.api, KAI_CRD, GROVE_CRD)
-    for _ in range(2):
-        site.turn()
-        start_grove(site.api)
-    assert site.turn() == []
-    assert (site.entries(), site.owner()) == (None, "ClusterTopologyBinding")
-    assert site.writes == ["PATCH clustertopologybindings"]
-
-
-def test_never_takes_ours_away_first_and_the_entry_after_it(site: Site) -> None:
-    both(site)
-    site.writes.clear()
-    assert site.turn(WITHOUT_KAI) == []
-    assert site.writes == ["DELETE topologies", "PATCH clustertopologybindings"]
-    assert NAMED not in site.api.get(BINDING)["metadata"].get("annotations", {})
-    start_grove(site.api)
-    assert (site.entries(), site.owner()) == ([], "ClusterTopologyBinding")
-    assert site.turn() == []
-    assert site.writes == ["DELETE topologies", "PATCH clustertopologybindings"]
-
-
-def test_never_waits_for_who_holds_ours_and_the_entry_with_it(site: Site) -> None:
-    both(site)
-    with finalizer(site.api, OURS, "example.com/keep"):
-        assert {outcome.reason for outcome in site.turn(WITHOUT_KAI)} == {"Waiting"}
-        assert site.entries() == [ENTRY]
-        start_grove(site.api)
-    site.turn(WITHOUT_KAI)
-    assert site.turn(WITHOUT_KAI) == []
-    assert site.entries() == []
-
-
-def test_without_kai_s_kind_the_entry_is_what_lets_grove_start(site: Site) -> None:
-    both(site)
-    site.api.remove_crd("topologies.kai.scheduler")
-    assert site.grove.publish(WITHOUT_KAI, levels(*FOUR)).in_sync
-    assert site.entries() == [ENTRY]
-    start_grove(site.api)
-
-
-def test_somebody_else_s_that_takes_the_place_of_ours_needs_the_entry_too(site: Site) -> None:
-    both(site)
-    assert site.api.request("DELETE", OURS)[0] == 200
-    theirs = site.api.create(KAI, kai_topology(RACK))
-    (result,) = site.turn()
-    assert (result.kind, result.reason) == ("Topology", "Conflict")
-    site.turn(WITHOUT_KAI)
-    start_grove(site.api)
-    assert (site.entries(), site.api.get(OURS)) == ([ENTRY], theirs)
 
 
 def test_dry_runs_show_the_entry_and_write_nothing(site: Site) -> None:
@@ -341,18 +186,6 @@ def test_ours_is_not_made_anew_while_grove_does_not_take_the_entry_back(site: Si
     assert (binding.reason, kai.reason) == ("Rejected", "Waiting")
     assert kai.message == "stays as it is until Grove's ClusterTopologyBinding names it"
     assert node_labels(site.api, OURS) == FOUR
-
-
-def test_the_unreleased_shape_names_ours_by_its_own_field(site: Site) -> None:
-    install(site.api, KAI_CRD)
-    site.turn()
-    install(site.api, "grove-clustertopologies-unreleased")
-    older = "/apis/grove.io/v1alpha1/clustertopologies/cluster"
-    assert site.turn() == []
-    assert site.api.get(older)["spec"]["schedulerTopologyReferences"] == [ENTRY]
-    assert site.turn(WITHOUT_KAI) == []
-    assert site.api.get(older)["spec"]["schedulerTopologyReferences"] == []
-    assert found(site.api, OURS) is None
 
 
 LIFE: Final[tuple[tuple[Topology, tuple[str, ...], str, list[dict[str, str]] | None], ...]] = (

@@ -283,4 +283,7 @@ def test_two_crds_that_want_one_short_name_are_named(api: ApiUnderTest, kai: Sit
     )
     api.remove_crd("clustertopologies.grove.io")
     # The name is free at once; discovery, which the publisher asks, follows some moments later.
-    wait_until(lambda: kai.turn(Step(by="grove"))[0].in_sync, "the binding is written once its kind is served")
+    wait_until(
+        lambda: [one.in_sync for one in kai.turn(Step(by="grove"))] == [True],
+        "the binding is written once its kind is served",
+    )

@@ -59,7 +59,7 @@ def at(document: Any, path: str) -> Any:
     for key, name in re.findall(r"\[([^\]]+)\]|([^.\[]+)", path):
         if isinstance(document, list) and not key.lstrip("-").isdigit():
             document = {item["name"]: item for item in document}
-        document = document[int(key)] if isinstance(document, list) else document.get(key or name)
+        document = document[int(key)] if isinstance(document, list) else (document or {}).get(key or name)
     return document
 
 
