@@ -282,8 +282,9 @@ def test_two_crds_that_want_one_short_name_are_named(api: ApiUnderTest, kai: Sit
         'has its short name ("ct" is already in use); delete the CRD clustertopologies.grove.io with its objects'
     )
     api.remove_crd("clustertopologies.grove.io")
+
+    def taken() -> bool:
+        return [result.in_sync for result in kai.turn(Step(by="grove"))] == [True]
+
     # The name is free at once; discovery, which the publisher asks, follows some moments later.
-    wait_until(
-        lambda: [one.in_sync for one in kai.turn(Step(by="grove"))] == [True],
-        "the binding is written once its kind is served",
-    )
+    wait_until(taken, "the binding is written once its kind is served")
