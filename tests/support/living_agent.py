@@ -50,6 +50,7 @@ class Cluster:
         self.baseline: str | None = None
         self.labels: dict[str, str] = {}
         """What the Node carries."""
+        self.annotations: dict[str, str] = {}
         self._carried: Description | None = None
         self._tampered = False
         self.opponent: Callable[[], None] | None = None
@@ -78,6 +79,7 @@ class Cluster:
         self._carried = description
         kept = {key: value for key, value in self.labels.items() if key in description.labels.unknown}
         self.labels = {**kept, **description.labels.known}
+        self.annotations = {**self.annotations, **description.annotations}
         self.writes.append(description)
         if self.opponent:
             self.tamper()

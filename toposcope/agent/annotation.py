@@ -2,7 +2,7 @@
 
     {"version":1,
      "gpus":[{"index":0,"uuid":"GPU-...","pci":"0000:1b:00.0","numa":0,"nics":["mlx5_0"]}],
-     "nics":[{"name":"mlx5_0","pci":"0000:18:00.0","numa":0}],
+     "nics":[{"name":"mlx5_0","pci":"0000:18:00.0","numa":0,"switch":"leaf-01","port":"Ethernet1/3"}],
      "cpus":{"0":"0-55,112-167"},
      "matrix":["X","NV18 X","PXB NODE X"],
      "reasons":["GPU 3: 17 of 18 NVLinks active"]}
@@ -10,13 +10,16 @@
 `matrix` holds the lower triangle, a row a device (GPUs, then NICs): the matrix is symmetric, and half of it keeps a
 node of 16 GPUs and 18 NICs under 8 KiB. A GPU's `nics` are those nearest to it, no further than PXB. A device's `uuid`
 and `numa` are left out when unknown. `cpus` are the CPUs of each NUMA node that has a device, in the kernel's list
-format. `disputes` lists the paths that NVML and sysfs name differently.
+format. `disputes` lists the paths that NVML and sysfs name differently. A NIC's `switch` (its name, else its id) and
+`port` are those that it is cabled to, if that is known.
 """
 
 from collections.abc import Iterator, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from toposcope.topology.hardware import NodeTopology
+from toposcope.topology.neighbours import Neighbour, Neighbours
 from toposcope.topology.text import compact
 
 VERSION: Final = 1
@@ -27,11 +30,11 @@ _REASONS: Final = ((16, 200), (16, 100), (8, 100))
 """How many reasons are kept, and how long they may be: the next pair when the one before does not fit."""
 
 
-def annotation_for(topology: NodeTopology) -> str:
+def annotation_for(topology: NodeTopology, neighbours: Neighbours = MappingProxyType({})) -> str:
     """The annotation's value: at most `LIMIT` bytes of ASCII, whatever the names and reasons hold.
 
-    What does not fit is dropped in this order: disputes, long reasons, then (on no known machine) the matrix, the NICs
-    and the GPUs. The reasons for a degraded state are what an admin looks for here.
+    What does not fit is dropped in this order: disputes, switches, long reasons, then (on no known machine) the matrix,
+    the NICs and the GPUs. The reasons for a degraded state are what an admin looks for here.
     """
     document: dict[str, Any] = {
         "version": VERSION,
@@ -39,7 +42,10 @@ def annotation_for(topology: NodeTopology) -> str:
             _device(index=gpu.index, uuid=gpu.uuid, pci=gpu.pci, numa=gpu.numa, nics=_names(gpu.rails) or None)
             for gpu in topology.gpus
         ],
-        "nics": [_device(name=nic.name, pci=nic.pci, numa=nic.numa) for nic in topology.nics],
+        "nics": [
+            _device(name=nic.name, pci=nic.pci, numa=nic.numa, **_cabled(neighbours.get(nic.name)))
+            for nic in topology.nics
+        ],
         "cpus": _cpus(topology),
         "matrix": [" ".join(row[: i + 1]) for i, row in enumerate(topology.matrix.cells)],
         "disputes": [
@@ -61,6 +67,10 @@ def _smaller(document: dict[str, Any], reasons: Sequence[str]) -> Iterator[dict[
     """The document, with less and less in it."""
     yield document
     document.pop("disputes", None)
+    yield document
+    for nic in document["nics"]:
+        nic.pop("switch", None)
+        nic.pop("port", None)
     yield document
     for count, length in _REASONS[1:]:
         document["reasons"] = _cut(reasons, count, length)
@@ -90,6 +100,10 @@ def _names(names: Sequence[str]) -> list[str]:
 def _cpus(topology: NodeTopology) -> dict[str, str]:
     used = {gpu.numa for gpu in topology.gpus} | {nic.numa for nic in topology.nics}
     return {str(node.id): node.cpus for node in topology.numa if node.id in used and node.cpus}
+
+
+def _cabled(neighbour: Neighbour | None) -> dict[str, str]:
+    return {"switch": neighbour.switch or neighbour.id, "port": neighbour.port} if neighbour else {}
 
 
 def _device(**facts: Any) -> dict[str, Any]:

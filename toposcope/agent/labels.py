@@ -36,6 +36,8 @@ ALL = frozenset(
         label_keys.CHASSIS,
         label_keys.TRAY,
         label_keys.SLOT,
+        label_keys.LEAF,
+        label_keys.LEAF_GROUP,
         label_keys.STATE,
     }
 )

@@ -12,6 +12,7 @@ from toposcope.agent.metrics import AgentMetrics, Outcome
 from toposcope.agent.nvml.supervisor import ProbeError, ProbeProcess
 from toposcope.agent.options import Options
 from toposcope.agent.publish import NodeEvent, Publisher
+from toposcope.agent.rails import RailMemory
 from toposcope.agent.raw import RawNode
 from toposcope.kube.confinement import Confinement
 from toposcope.kube.errors import ApiError, KubeError
@@ -84,6 +85,7 @@ class Agent:
         self._last_sentence = ""
         self._last_error = ""
         self._restart = RestartPolicy()
+        self._rails = RailMemory(monotonic)
         self._last_described: tuple[RawNode, str | None, Description] | None = None
 
     def sync(self) -> bool:
@@ -148,6 +150,8 @@ class Agent:
             raw = self._probe.probe()
             self._restart.observe(raw, self._monotonic())
             description = self._described(raw, baseline)
+            anew = self._options.accept_degraded
+            description = self._rails.join(description, self._publisher.annotations, anew=anew)
         except ProbeError as error:
             description = unknown(error.reason, str(error))
         took = self._monotonic() - began

@@ -1,4 +1,4 @@
-"""Notices within moments that others changed the Node's labels: a watch of this one Node, in a thread of its own.
+"""Notices within moments what others changed on the Node, its labels or neighbours: a watch in a thread of its own.
 
 It only says so; the loop reads the Node and writes. Without a watch the loop finds out when it reads the Node next.
 """
@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from toposcope.agent.metrics import AgentMetrics
 from toposcope.agent.publish import OwnedKeys, owned_keys
+from toposcope.api.label_keys import SWITCHES
 from toposcope.kube.client import METADATA, UNREADABLE, ApiClient, Request
 from toposcope.kube.errors import ApiError, KubeError, UnreachableError
 from toposcope.kube.requests import NODES
@@ -34,7 +35,9 @@ _EVENT: Final = {"type": str, "object": dict}
 
 
 class NodeWatch:
-    """Calls `changed` when the keys of ours on the Node change and `differs` says that they are not as they should be.
+    """Calls `changed` when keys of ours on the Node change and `differs` says that they are not as they should be.
+
+    Also when the NICs have other neighbours.
 
     `wait` sleeps so many seconds; if it returns true the watch ends.
     """
@@ -61,6 +64,7 @@ class NodeWatch:
         self._monotonic = monotonic
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         self._seen: OwnedKeys | None = None
+        self._switches: str | None = None
         self._failures = 0
 
     def start(self) -> None:
@@ -125,5 +129,7 @@ class NodeWatch:
         if wrong or node["metadata"]["name"] != self._name:
             raise UnreachableError(f"not an event of this Node: {wrong or 'it is about another'}")
         before, self._seen = self._seen, owned_keys(node["metadata"])
-        if self._seen != before and self._differs(self._seen):
+        known, self._switches = self._switches, (node["metadata"].get("annotations") or {}).get(SWITCHES)
+        recabled = before is not None and self._switches != known
+        if recabled or (self._seen != before and self._differs(self._seen)):
             self._changed()

@@ -15,7 +15,7 @@ from toposcope.agent.labels import ALL
 from toposcope.agent.nvidia_labels import MANAGER as NVIDIA_MANAGER
 from toposcope.agent.nvidia_labels import owners
 from toposcope.api import label_keys
-from toposcope.api.label_keys import MATRIX, PREFIX, REFERENCE
+from toposcope.api.label_keys import MATRIX, PREFIX, RAILS, REFERENCE
 from toposcope.kube.client import MERGE, METADATA, ApiClient, Request
 from toposcope.kube.confinement import NOBODY
 from toposcope.kube.errors import ApiError
@@ -58,7 +58,7 @@ def node_events(before: Mapping[str, str], after: Mapping[str, str], reasons: Se
 
 MANAGER: Final = "toposcope-agent"
 REPORTER: Final = "agent"
-_ANNOTATIONS: Final = frozenset({MATRIX, REFERENCE})
+_ANNOTATIONS: Final = frozenset({MATRIX, RAILS, REFERENCE})
 _UNPROCESSABLE: Final = 422
 _NAMES_TRIED: Final = 4
 
@@ -101,6 +101,11 @@ class Publisher:
         """The annotation with the best that the node has shown, as last read or written."""
         self.metadata: Mapping[str, Any] = {}
         """The Node's metadata, as last read or written."""
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """The Node's annotations, as last read or written."""
+        return self.metadata.get("annotations") or {}
 
     def refresh(self) -> None:
         """Read the Node, so that the next publish also reverts what others changed. Raises KubeError."""

@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from toposcope.agent.raw import RawNic, RawNuma, RawPci, RawPort
+from toposcope.topology.text import natural
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +22,6 @@ _LARGEST: Final = 1 << 16
 _DELETED: Final = " (deleted)"
 """What the kernel adds to the name of something that has gone."""
 _ROOT: Final = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}", re.ASCII)
-_NUMBERS: Final = re.compile(r"([0-9]{1,9})", re.ASCII)
 
 
 class Files:
@@ -135,7 +135,7 @@ class Sysfs:
                 continue
             guid = self._files.text(f"{folder}/node_guid")
             nics.append(RawNic(name, self._function(device), guid, self._ports(f"{folder}/ports")))
-        return tuple(sorted(nics, key=lambda nic: _natural(nic.name)))
+        return tuple(sorted(nics, key=lambda nic: natural(nic.name)))
 
     def _ports(self, folder: str) -> tuple[RawPort, ...]:
         return tuple(
@@ -172,13 +172,3 @@ class Sysfs:
             local_cpus=self._files.text(f"{real}/local_cpulist"),
             driver=driver and os.path.basename(driver),
         )
-
-
-def _natural(name: str) -> tuple[list[str | int], str]:
-    """Sorts as nvidia-smi's NIC legend does: numbers as numbers, letters whatever their case.
-
-    NVIDIA does not document it. Published legends run mlx5_9, mlx5_10, mlx5_bond_0; ibp134s0, rocep32s0f0;
-    rocep1s0f1, roceP2p1s0f0.
-    """
-    # Words and numbers alternate, a word first: no number is ever compared with a word.
-    return [int(part) if part.isdecimal() else part for part in _NUMBERS.split(name.casefold())], name

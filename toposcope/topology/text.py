@@ -22,6 +22,18 @@ _UNSAFE: Final = "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2
 """Controls, what ends lines, what changes the direction of text (one name then looks like another), half characters."""
 _QUOTED: Final = ("Expected text, got a number", "Expected text, got true or false")
 
+_NUMBERS: Final = re.compile(r"([0-9]{1,9})", re.ASCII)
+
+
+def natural(name: str) -> tuple[list[str | int], str]:
+    """Sorts as nvidia-smi's NIC legend does: numbers as numbers, letters whatever their case.
+
+    NVIDIA does not document it. Published legends run mlx5_9, mlx5_10, mlx5_bond_0; ibp134s0, rocep32s0f0;
+    rocep1s0f1, roceP2p1s0f0.
+    """
+    # Words and numbers alternate, a word first: no number is ever compared with a word.
+    return [int(part) if part.isdecimal() else part for part in _NUMBERS.split(name.casefold())], name
+
 
 def plural(count: int, one: str, several: str = "") -> str:
     """Singular or plural: `node`, `nodes`."""

@@ -1,0 +1,89 @@
+"""Joins the neighbours of the NICs with the link matrix, and remembers them for as long as they may be lost."""
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from toposcope.agent.annotation import annotation_for
+from toposcope.agent.describe import Description
+from toposcope.api.label_keys import MATRIX, RAILS, SWITCHES
+from toposcope.topology.hardware import NodeTopology
+from toposcope.topology.leaves import leaf_labels, rail_nics, rails_text
+from toposcope.topology.neighbours import Neighbour, parse_neighbours
+from toposcope.topology.rails import Rail, parse_rails
+from toposcope.topology.text import natural
+
+GRACE_SECONDS: Final = 600.0
+"""How long a neighbour may be lost: maintenance of a switch changes no label, and then it is unknown."""
+STEADY_SECONDS: Final = 60.0
+"""How long another switch must be there until it counts."""
+
+
+class RailMemory:
+    """What this agent knows of its rails. It begins with what the Node carries, as if that was seen until now."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._written: set[str | None] = set()
+        self._rails: set[str] = set()
+        """NICs, also those that have gone: the others alone would look like another group."""
+        self._least = 0
+        self._known: dict[str, Rail] = {}
+        self._lost: dict[str, float] = {}
+        self._others: dict[str, tuple[str, float]] = {}
+        self._matrix: tuple[NodeTopology, str, str] | None = None
+
+    def join(self, description: Description, carried: Mapping[str, str], *, anew: bool = False) -> Description:
+        """The description with rails, their labels and the NICs' neighbours, given the Node's annotations.
+
+        `anew` forgets what was: the rails of today are all that there should be.
+        """
+        topology, switches = description.topology, carried.get(SWITCHES)
+        if topology is None or (switches is None and RAILS not in carried):
+            return description
+        if anew or carried.get(RAILS) not in self._written:  # at the start, or somebody removed it
+            self._begin("" if anew else carried.get(RAILS, ""))
+        neighbours: dict[str, Neighbour | None] = {}
+        with contextlib.suppress(ValueError):  # as good as none
+            neighbours = parse_neighbours(switches or "{}")
+        cabled = {nic for nic, found in neighbours.items() if found} | self._rails
+        self._rails |= {*rail_nics(topology, cabled)}
+        for nic in self._rails:
+            self._see(nic, neighbours.get(nic))
+        rails = [self._known.get(nic) for nic in sorted(self._rails, key=natural)]
+        if len(rails) < self._least:  # nobody knows any more which of them has gone
+            rails = [None] * self._least
+        if switches is None and not any(rails):
+            return description
+        text = rails_text(rails)
+        self._written = {carried.get(RAILS), text}
+        if self._matrix is None or self._matrix[:2] != (topology, switches):
+            self._matrix = topology, switches or "", annotation_for(topology, neighbours)
+        known = {**description.labels.known, **leaf_labels(rails)}
+        annotations = {**description.annotations, MATRIX: self._matrix[2], RAILS: text}
+        return description._replace(labels=description.labels._replace(known=known), annotations=annotations)
+
+    def _begin(self, carried: str) -> None:
+        rails: tuple[Rail | None, ...] = ()
+        with contextlib.suppress(ValueError):
+            rails = parse_rails(carried)
+        self._known = {rail.nic: rail for rail in rails if rail}
+        self._rails, self._least = {*self._known}, len(rails)
+        self._lost, self._others = {}, {}
+
+    def _see(self, nic: str, found: Neighbour | None) -> None:
+        """Take what a rail's port sees now: lost is unknown after a while, another switch counts once it is steady."""
+        now, held = self._monotonic(), self._known.get(nic)
+        if found is None:
+            self._others.pop(nic, None)
+            if now - self._lost.setdefault(nic, now) >= GRACE_SECONDS:
+                self._known.pop(nic, None)
+            return
+        self._lost.pop(nic, None)
+        if held and held.id != found.id:
+            other, since = self._others.get(nic, ("", now))
+            self._others[nic] = found.id, since if other == found.id else now
+            if other != found.id or now - since < STEADY_SECONDS:
+                return
+        self._others.pop(nic, None)
+        self._known[nic] = Rail(nic, found.switch, found.id, found.port)

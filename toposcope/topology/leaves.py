@@ -1,0 +1,67 @@
+"""Leaves: which NICs of a node are its rails, and which leaf switch or group of leaves they make."""
+
+import hashlib
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from toposcope.api.label_keys import LEAF, LEAF_GROUP
+from toposcope.topology.hardware import NodeTopology
+from toposcope.topology.label_values import MAX_VALUE, label_safe
+from toposcope.topology.pci import PIX, PXB, card
+from toposcope.topology.rails import MOST_RAILS, Rail
+from toposcope.topology.text import compact, natural
+
+_ID_DIGITS: Final = 6
+_GROUP_DIGITS: Final = 8
+_END: Final = (MAX_VALUE - _GROUP_DIGITS - len("..-")) // 2
+"""Characters of the first and the last leaf in the name of their group."""
+_MAKERS: Final = "technologies"
+"""In what an InfiniBand switch calls itself until somebody names it: `Quantum Mellanox Technologies`."""
+
+
+def rails_text(rails: Sequence[Rail | None]) -> str:
+    """The value of the annotation `gpu.topology/rails`."""
+    return compact([rail and rail._asdict() for rail in rails[:MOST_RAILS]])
+
+
+def rail_nics(topology: NodeTopology, cabled: Collection[str]) -> list[str]:
+    """The NICs that are rails, in the order of the matrix: those nearest to GPUs; all, where none is near to any.
+
+    Where InfiniBand is near, Ethernet beside it is for storage or management. A port that is down stays a rail, or the
+    others would look like another group; but not the second port of a card unless it is up or in `cabled`.
+    """
+    gpus, near = len(topology.gpus), set()
+    for row in topology.matrix.cells[:gpus]:
+        levels = [(level, at) for at, level in enumerate(row[gpus:]) if level in (PIX, PXB)]
+        near |= {at for level, at in levels if level == min(levels)[0]}  # PIX comes before PXB
+    nics = [topology.nics[at] for at in sorted(near)] or list(topology.nics)
+    nics = [nic for nic in nics if any(port.link_layer == "InfiniBand" for port in nic.ports)] or nics
+    used = {nic.name: not nic.down or nic.name in cabled for nic in nics}
+    cards = {card(nic.pci) for nic in nics if used[nic.name]}
+    firsts = {card(nic.pci): nic.name for nic in reversed(nics)}
+    return [
+        nic.name for nic in nics if used[nic.name] or (card(nic.pci) not in cards and nic.name == firsts[card(nic.pci)])
+    ]
+
+
+def leaf_labels(rails: Sequence[Rail | None]) -> dict[str, str]:
+    """The label of the switch that all rails meet in, or of their group; none while the switch of one is unknown."""
+    known = [rail for rail in rails if rail]
+    if not known or len(known) < len(rails):
+        return {}
+    values = sorted({_value(rail) for rail in known}, key=natural)
+    if len(values) == 1:
+        return {LEAF: values[0]}
+    digest = hashlib.sha256("\n".join(values).encode()).hexdigest()[:_GROUP_DIGITS]
+    return {LEAF_GROUP: f"{values[0][:_END]}..{values[-1][:_END].rstrip('-_.')}-{digest}"}
+
+
+def _value(rail: Rail) -> str:
+    """A switch as a label value: its name where that looks like its own, else with some digits of its id.
+
+    Names of one maker's switches differ in a number, if anybody named them; the domain behind a host's name does not
+    count.
+    """
+    name = label_safe(rail.switch) or "switch"
+    own = any(character.isdigit() for character in name.partition(".")[0]) and _MAKERS not in name.casefold()
+    return name if own else f"{name[:_END]}-{hashlib.sha256(rail.id.encode()).hexdigest()[:_ID_DIGITS]}"
