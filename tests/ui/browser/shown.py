@@ -21,6 +21,7 @@ from toposcope.ui.stream import Stream
 
 RACK = "cloud.google.com/gce-topology-subblock"
 FAULTY = "h200-3"
+SCRIPTS = Path(__file__).with_name("scripts")
 NODES = (
     "gb200-01",
     "gb200-02",
@@ -28,6 +29,11 @@ NODES = (
     *(f"l40s-{i}" for i in (1, 2, 3, 4)),
     *(f"h200-{i}" for i in (1, 2, 3, 4, 5, 6)),
 )
+
+
+def script(name: str) -> str:
+    """A function that runs in the page."""
+    return (SCRIPTS / f"{name}.js").read_text(encoding="utf-8")
 
 
 def condition(kind: str, status: str, reason: str, message: str) -> Object:

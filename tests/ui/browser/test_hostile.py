@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.support.saved import demo_nodes
 from tests.ui.browser.hostile import BREAKOUT, hostile
-from tests.ui.browser.shown import Shown, shown
+from tests.ui.browser.shown import SCRIPTS, Shown, script, shown
 from toposcope.api.matrix_annotation import LEGEND, parse
 from toposcope.cli.matrix_svg import matrix_svg
 from toposcope.ui import protocol
@@ -31,31 +31,6 @@ UNSEEN = {
 }
 """Texts that the page receives and shows nowhere, each with the reason."""
 
-_JUDGE = """
-addEventListener('securitypolicyviolation', (event) =>
-  judge(`refused ${event.violatedDirective}: ${event.blockedURI}`));
-window.hacked = () => judge('a script ran');
-window.written = '';
-const write = CanvasRenderingContext2D.prototype.fillText;
-CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
-  window.written += text;
-  return write.call(this, text, ...where);
-};
-"""
-_FOREIGN = """() => {
-  const own = new Set(`html head body meta title link script style noscript div span header main aside nav section
-    article search label select option input textarea button form fieldset legend canvas svg g path rect circle text
-    tspan h1 h2 h3 h4 p ul ol li dl dt dd pre table caption thead tbody tr th td details summary strong small b i time
-    output kbd dialog`.split(/\\s+/));
-  return [...document.querySelectorAll('*')].filter((element) =>
-    !own.has(element.localName) ||
-    [...element.attributes].some(({ name, value }) => /^on/.test(name) || (name === 'style' && /url|\\[/.test(value)) ||
-      (/^(href|src|srcdoc|action|formaction)$/.test(name) && element.parentElement !== document.head)) ||
-    (element.localName === 'script' && /hacked/.test(element.textContent) && element.type !== 'application/json')
-  ).map((element) => element.outerHTML.slice(0, 200));
-}"""
-"""Elements and attributes that the page does not make itself."""
-
 
 class Judged:
     """A page, what its browser refused or ran, and which fields it has shown."""
@@ -65,7 +40,7 @@ class Judged:
         self.verdicts: list[str] = []
         self.seen: set[str] = set()
         page.expose_function("judge", lambda verdict: self.verdicts.append(verdict))  # noqa: PLW0108 - Playwright marks it
-        page.add_init_script(_JUDGE)
+        page.add_init_script(path=SCRIPTS / "judge.js")
         page.on("dialog", lambda dialog: self.verdicts.append(dialog.message))
         page.on("request", lambda request: self._asked(request.url))
 
@@ -77,7 +52,7 @@ class Judged:
         """Note what is shown now."""
         text = self.page.content() + self.page.evaluate("window.written")
         self.seen |= set(re.findall(r"\[([A-Z]\w+\.\w+(?: key)?)\]", text))
-        self.verdicts += self.page.evaluate(_FOREIGN)
+        self.verdicts += self.page.evaluate(script("foreign"))
 
 
 @pytest.fixture

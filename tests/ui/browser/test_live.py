@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import CDPSession, Page, expect
 
-from tests.ui.browser.shown import RACK, Shown, demo_objects, labels, named, shown
+from tests.ui.browser.shown import RACK, Shown, demo_objects, labels, named, script, shown
 from tests.ui.browser.test_map import domain, node
 
 
@@ -37,15 +37,7 @@ def test_a_node_that_goes_wrong_is_seen_and_listed(page: Page, live: Shown) -> N
 def test_what_changed_is_marked_for_a_moment(page: Page, live: Shown) -> None:
     page.clock.install()
     page.goto(f"{live.address}#in=zone-1/block-2/rack-4")
-    marked = """() => {
-      const canvas = document.querySelector('.map canvas');
-      const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
-      const accent = getComputedStyle(document.documentElement).getPropertyValue('--accent').trim();
-      const wanted = [1, 3, 5].map(at => parseInt(accent.slice(at, at + 2), 16));
-      let found = 0;
-      for (let i = 0; i < data.length; i += 4) if (wanted.every((part, at) => data[i + at] === part)) found++;
-      return found > 100;
-    }"""
+    marked = script("marked")
     expect(node(page, "h200-6")).to_be_attached()
     assert not page.evaluate(marked)
     objects = demo_objects()

@@ -8,24 +8,8 @@ from playwright.sync_api import Page, expect
 
 from tests.support.saved import Object, cluster_topology
 from tests.support.tables import each_case
-from tests.ui.browser.shown import RACK, Shown, condition, demo_objects, labels, named, shown
+from tests.ui.browser.shown import RACK, Shown, condition, demo_objects, labels, named, script, shown
 from tests.ui.browser.test_map import colours_of, node, tone
-
-_BROKEN = """() => {
-  const broken = [], walker = document.createTreeWalker(document.getElementById('page'), NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const { data, parentElement } = walker.currentNode;
-    if (!parentElement.checkVisibility({ visibilityProperty: true }) || parentElement.closest('.sr-only')) continue;
-    for (const word of data.matchAll(/[\\p{L}\\p{N},.]{2,18}/gu)) {
-      const range = document.createRange();
-      range.setStart(walker.currentNode, word.index);
-      range.setEnd(walker.currentNode, word.index + word[0].length);
-      if (new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size > 1) broken.push(word[0]);
-    }
-  }
-  return broken;
-}"""
-"""Words that a line break divides, none of which is too long for its place."""
 
 
 def troubled() -> list[Object]:
@@ -54,7 +38,7 @@ def test_no_word_is_broken(page: Page, trouble: Shown, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 844})
     page.goto(trouble.address)
     expect(page.get_by_role("table").filter(has_text="Domains")).to_contain_text("2 nodes lack it")
-    assert page.evaluate(_BROKEN) == []
+    assert page.evaluate(script("broken_words")) == []
 
 
 def test_a_telephone_shows_conditions_in_brief_and_the_map_with_who_is_left_out(page: Page, trouble: Shown) -> None:
@@ -97,23 +81,12 @@ def test_counts_are_those_of_the_topology_and_who_is_left_out_is_counted_apart(p
         expect(page.get_by_role("tabpanel").get_by_role("listitem").filter(has_text=sentence)).to_be_visible()
 
 
-_PRINTED = """button => {
-  const canvas = document.querySelector('.map canvas'), frame = canvas.getBoundingClientRect();
-  const box = button.getBoundingClientRect();
-  dispatchEvent(new Event('beforeprint'));
-  const [x, y] = [box.x + box.width / 2 - frame.x, box.y + box.height / 2 - frame.y];
-  const pixel = [...canvas.getContext('2d').getImageData(x, y, 1, 1).data].slice(0, 3);
-  return '#' + pixel.map((part) => part.toString(16).padStart(2, '0')).join('');
-}"""
-"""The colour of a node on the map when the browser has told of the paper: what is drawn later is not on it."""
-
-
 def test_paper_is_light_and_has_all_of_it(page: Page, trouble: Shown) -> None:
     page.emulate_media(color_scheme="dark")
     page.goto(f"{trouble.address}#in=zone-1/block-2/rack-3")
     expect(node(page, "h200-1")).to_be_attached()
     dark = tone(page, "--health-ok")
-    assert dark != node(page, "h200-1").evaluate(_PRINTED) == tone(page, "--health-ok")
+    assert dark != node(page, "h200-1").evaluate(script("printed_colour")) == tone(page, "--health-ok")
     page.emulate_media(color_scheme="dark", media="print")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(244, 246, 248)"
     panel = page.get_by_role("tabpanel")

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.support.saved import cluster_topology, demo_nodes
-from tests.ui.browser.shown import FAULTY, RACK, Shown, shown
+from tests.ui.browser.shown import FAULTY, RACK, Shown, script, shown
 
 
 def domain(page: Page, name: str) -> Locator:
@@ -37,20 +37,7 @@ def click_on(page: Page, of: Locator) -> None:
 
 def colours_of(of: Locator) -> list[str]:
     """The colours that the canvas has under a button, the most frequent first."""
-    found: list[str] = of.evaluate(
-        """button => {
-          const canvas = document.querySelector('.map canvas'), frame = canvas.getBoundingClientRect();
-          const box = button.getBoundingClientRect(), scale = canvas.width / frame.width;
-          const data = canvas.getContext('2d').getImageData((box.x - frame.x) * scale, (box.y - frame.y) * scale,
-            box.width * scale, box.height * scale).data;
-          const counts = new Map();
-          for (let i = 0; i < data.length; i += 4) {
-            const colour = '#' + [0, 1, 2].map(c => data[i + c].toString(16).padStart(2, '0')).join('');
-            counts.set(colour, (counts.get(colour) ?? 0) + 1);
-          }
-          return [...counts].sort((a, b) => b[1] - a[1]).map(([colour]) => colour);
-        }"""
-    )
+    found: list[str] = of.evaluate(script("colours"))
     return found
 
 
