@@ -2,13 +2,12 @@
 
 import pytest
 
-from tests.explain.waiting import created_by_grove, named, owned, pod_clique_set
+from tests.explain.waiting import named, owned, pod_clique_set
 from tests.support.tables import each_case
-from toposcope.explain.object_store import POD, FileCollector, ObjectStore, kinds_called, owner_of
+from toposcope.explain.object_store import ObjectStore, kinds_called, owner_of
 from toposcope.explain.ownership import ObjectNotFoundError, ownership_of, subject_of
 from toposcope.integrations.framework.features import Object, Ref
 from toposcope.integrations.grove.features import CLIQUE_SET
-from toposcope.integrations.kai.features import POD_GROUP
 from toposcope.snapshot.model import NOTHING, Owner, PodView, Snapshot
 
 
@@ -37,11 +36,6 @@ def test_kinds_have_the_names_that_kubectl_takes(word: str, kind: str | None) ->
     assert (found.kind if found else None) == kind
 
 
-def test_an_object_is_found_in_its_namespace() -> None:
-    assert subject_of(store(pod_clique_set()), snapshot(), CLIQUE_SET, "llm", None) == SET
-    assert subject_of(ObjectStore(), snapshot(view("p")), POD, "p", "ml") == Ref("", "Pod", "ml", "p")
-
-
 def test_ambiguous_names_need_a_namespace() -> None:
     other = pod_clique_set()
     other["metadata"] = {"name": "llm", "namespace": "test"}
@@ -56,38 +50,6 @@ def test_errors_for_missing_objects(name: str, namespace: str | None, words: str
     with pytest.raises(ObjectNotFoundError) as caught:
         subject_of(store(pod_clique_set()), snapshot(), CLIQUE_SET, name, namespace)
     assert str(caught.value) == words
-
-
-def test_a_forbidden_kind_is_unknown_not_absent() -> None:
-    found = ObjectStore(unread={CLIQUE_SET.key: "podcliquesets.grove.io may not be listed with these credentials"})
-    with pytest.raises(ObjectNotFoundError, match="cannot read podcliqueset/llm: podcliquesets"):
-        subject_of(found, snapshot(), CLIQUE_SET, "llm", "ml")
-
-
-def test_kinds_without_objects_in_the_files_are_unknown() -> None:
-    collector = FileCollector(None)
-    collector.put(pod_clique_set())
-    found = collector.store()
-    assert not found.why_unknown(CLIQUE_SET)
-    assert found.why_unknown(POD_GROUP) == "the files have no PodGroup (kubectl get podgroups.scheduling.run.ai -A)"
-
-
-def test_a_pod_leads_to_its_topmost_owner_and_that_to_all_pods() -> None:
-    root, clique, gang, *_ = created_by_grove(pod_clique_set())
-    owner = Owner("grove.io/v1alpha1", "PodClique", "llm-0-worker")
-    pods = view("a", owner), view("b", owner), view("stranger")
-    found = ownership_of(store(root, clique, gang), snapshot(*pods), Ref("", "Pod", "ml", "a"))
-    assert [ref.kind for ref in found.chain] == ["Pod", "PodClique", "PodCliqueSet"]
-    assert [ref.kind for ref in found.members] == ["PodCliqueSet", "PodClique", "PodGang"]
-    assert [pod.name for pod in found.pods] == ["a", "b"]
-    assert found.unread_owner is None
-
-
-def test_pods_belong_to_the_pod_group_in_their_annotation() -> None:
-    group = named("scheduling.run.ai/v2alpha2", "PodGroup", "pg")
-    subject = Ref("scheduling.run.ai", "PodGroup", "ml", "pg")
-    found = ownership_of(store(group), snapshot(view("a", pod_group_name="pg"), view("b", pod_group_name="q")), subject)
-    assert [pod.name for pod in found.pods] == ["a"]
 
 
 def test_an_unread_owner_is_named() -> None:
