@@ -1,0 +1,1 @@
+"""`toposcope switches`: hears to which switch and port each NIC of this machine is cabled, and says so on its Node."""

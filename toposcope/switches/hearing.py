@@ -1,0 +1,43 @@
+"""Who was heard on each interface, for as long as it wants to be remembered."""
+
+from typing import Final
+
+from toposcope.switches.lldp import Lldpdu
+from toposcope.topology.neighbours import Neighbour
+
+_MOST: Final = 4
+"""Senders remembered on one interface; beside the switch a NIC's firmware may speak."""
+
+
+class Hearing:
+    """LLDP's remote systems by interface; times are those of one monotonic clock, in seconds."""
+
+    def __init__(self) -> None:
+        self._heard: dict[str, dict[bytes, tuple[float, Lldpdu]]] = {}
+
+    def take(self, netdev: str, lldpdu: Lldpdu, now: float) -> None:
+        """Remember what was said until its time to live ends; a time to live of 0 ends at once."""
+        senders = self._alive(netdev, now)
+        if lldpdu.msap in senders or len(senders) < _MOST:
+            senders[lldpdu.msap] = (now + lldpdu.ttl, lldpdu)
+        self._heard[netdev] = senders
+
+    def forget(self, netdev: str) -> None:
+        """Forget an interface, whose link is down: whoever is at the other end next says so again."""
+        self._heard.pop(netdev, None)
+
+    def neighbour(self, netdev: str, now: float) -> Neighbour | None:
+        """The switch on an interface: of several the one heard first; a sender that says that it forwards wins.
+
+        One that says that it does not is a host.
+        """
+        alive = [lldpdu for _, lldpdu in self._alive(netdev, now).values()]
+        for forwards in (True, None):
+            for lldpdu in alive:
+                if lldpdu.forwards is forwards:
+                    return Neighbour(lldpdu.switch, lldpdu.id, lldpdu.port, "lldp")
+        return None
+
+    def _alive(self, netdev: str, now: float) -> dict[bytes, tuple[float, Lldpdu]]:
+        senders = self._heard.get(netdev, {})
+        return {msap: (until, lldpdu) for msap, (until, lldpdu) in senders.items() if until > now}

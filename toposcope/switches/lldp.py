@@ -1,0 +1,118 @@
+"""LLDP: what one frame says about the port that sent it (IEEE 802.1AB-2016, clauses 8 and 9.2.7.7).
+
+No library: scapy, the one that is kept, is 10 MB of all protocols. Frames come from whoever is at the other end of a
+cable, so nothing here trusts a length, an order or a text.
+"""
+
+import hashlib
+import ipaddress
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from toposcope.errors import ToposcopeError
+from toposcope.topology.neighbours import plain
+
+ETHERTYPE: Final = 0x88CC
+GROUPS: Final = tuple(bytes.fromhex(f"0180c20000{last}") for last in ("0e", "03", "00"))
+"""Nearest bridge, nearest bridge that is no two-port relay, nearest customer bridge (802.1AB, table 7-1)."""
+_HEADER: Final = 14
+_END, _CHASSIS, _PORT, _TTL, _PORT_DESCRIPTION, _NAME, _CAPABILITIES = 0, 1, 2, 3, 4, 5, 7
+_ONCE: Final = frozenset({_CHASSIS, _PORT, _TTL, _PORT_DESCRIPTION, _NAME, _CAPABILITIES})
+_LONGEST_ID: Final = 256
+"""Subtype and at most 255 octets (8.5.2.3)."""
+_MAC, _ADDRESS = {_CHASSIS: 4, _PORT: 3}, {_CHASSIS: 5, _PORT: 4}
+_MAC_OCTETS: Final = 6
+_FAMILIES: Final = {1: 4, 2: 16}
+"""Address family (IANA) to its octets: IPv4, IPv6."""
+_DIGITS: Final = 40
+_CAPABILITY_OCTETS: Final = 4
+_FORWARDING: Final = 0b0001_0100
+"""Capabilities Bridge and Router (table 8-4), of those that are enabled."""
+
+
+class LldpError(ToposcopeError):
+    """A frame that is no valid LLDPDU; the receiver drops it (9.2.7.7.1)."""
+
+
+class Lldpdu(NamedTuple):
+    """One LLDPDU. Texts are printable ASCII of at most 63 characters."""
+
+    msap: bytes
+    """Chassis id and port id, word for word: what identifies the sender."""
+    ttl: int
+    """Seconds; 0: the sender says goodbye."""
+    switch: str = ""
+    id: str = ""
+    port: str = ""
+    forwards: bool | None = None
+    """Whether it is a bridge or router: a host or a NIC's firmware may speak too. None if it does not say."""
+
+
+def decode(frame: bytes) -> Lldpdu:
+    """What an Ethernet frame says. Raises LldpError."""
+    if len(frame) < _HEADER or frame[:6] not in GROUPS or frame[12:_HEADER] != ETHERTYPE.to_bytes(2, "big"):
+        raise LldpError("not an LLDP frame")
+    found: dict[int, bytes] = {}
+    for place, (kind, value) in enumerate(_tlvs(frame[_HEADER:]), start=1):
+        if (place <= _TTL) != (kind in (_CHASSIS, _PORT, _TTL)) or (place <= _TTL and kind != place):
+            raise LldpError("the first three TLVs must be chassis id, port id and TTL, each once")
+        if kind in _ONCE and kind in found:
+            raise LldpError(f"TLV {kind} occurs twice")
+        found[kind] = value
+    if _TTL not in found or len(found[_TTL]) < 2:  # noqa: PLR2004 - octets
+        raise LldpError("the TTL is missing")
+    for kind in (_CHASSIS, _PORT):
+        if not 2 <= len(found[kind]) <= _LONGEST_ID:  # noqa: PLR2004 - subtype and one octet
+            raise LldpError(f"TLV {kind} has no id")
+    msap = b"".join(len(found[kind]).to_bytes(2, "big") + found[kind] for kind in (_CHASSIS, _PORT))
+    ttl = int.from_bytes(found[_TTL][:2], "big")
+    if not ttl:
+        return Lldpdu(msap, 0)
+    port = _identity(_PORT, found[_PORT])
+    if found[_PORT][0] == _MAC[_PORT]:  # a switch whose port has a name beside its address
+        port = _text(found.get(_PORT_DESCRIPTION, b"")) or port
+    return Lldpdu(
+        msap=msap,
+        ttl=ttl,
+        switch=_text(found.get(_NAME, b"")),
+        id=_identity(_CHASSIS, found[_CHASSIS]),
+        port=port.removeprefix("name:"),
+        forwards=_forwards(found.get(_CAPABILITIES, b"")),
+    )
+
+
+def _tlvs(octets: bytes) -> Iterator[tuple[int, bytes]]:
+    """Type and value of each TLV, up to the end TLV or the end of the frame. Raises LldpError if one is cut."""
+    at = 0
+    while at + 2 <= len(octets):
+        head = int.from_bytes(octets[at : at + 2], "big")
+        kind, length = head >> 9, head & 0x1FF
+        value = octets[at + 2 : at + 2 + length]
+        if kind == _END:
+            return
+        if len(value) < length:
+            raise LldpError(f"TLV {kind} is cut off")
+        yield kind, value
+        at += 2 + length
+
+
+def _identity(kind: int, value: bytes) -> str:
+    """A chassis or port id as text: `mac:...`, `ip:...`, `name:...`, by its subtype (8.5.2.2, 8.5.3.2)."""
+    subtype, octets = value[0], value[1:]
+    if subtype == _MAC[kind] and len(octets) == _MAC_OCTETS:
+        return "mac:" + octets.hex(":")
+    if subtype == _ADDRESS[kind] and _FAMILIES.get(octets[0]) == len(octets) - 1:
+        return f"ip:{ipaddress.ip_address(octets[1:])}"
+    name = f"name:{_text(octets)}"
+    if octets == name[len("name:") :].encode() and plain(name) == name:
+        return name
+    return f"sha256:{hashlib.sha256(octets).hexdigest()[:_DIGITS]}"  # no text, or too long: two must not become one
+
+
+def _forwards(capabilities: bytes) -> bool | None:
+    """By the system's capabilities that are enabled, the second pair of octets."""
+    return bool(capabilities[3] & _FORWARDING) if len(capabilities) == _CAPABILITY_OCTETS else None
+
+
+def _text(octets: bytes) -> str:
+    return plain(octets.rstrip(b"\0").decode("utf-8", "replace"))
