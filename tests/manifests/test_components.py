@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
@@ -13,7 +14,8 @@ from tests.manifests.rights import unbound_token
 from tests.manifests.support import COMPONENTS, NAMESPACE, Manifests, built, run_kubectl, write_overlay
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, pod_token, wait_until
 from tests.support.paths import FIXTURES
-from tests.support.tables import each_case
+from tests.support.tables import at, each_case
+from toposcope import __version__
 from toposcope.agent.nvidia_labels import KEYS
 from toposcope.api.yaml_text import load
 
@@ -95,26 +97,30 @@ def test_the_default_runtime_needs_no_class(base: Manifests, render: Render) -> 
     assert render("default-runtime").pod_template("agent") == wanted
 
 
-def test_the_agent_reads_the_hosts_sysfs_and_cannot_write_it(render: Render) -> None:
-    found = render("host-sysfs")
-    assert container(found)["args"][-1] == "--sysfs=/host/sys"
-    (mount,) = container(found)["volumeMounts"]
-    (volume,) = found.pod_template("agent")["spec"]["volumes"]
-    assert mount == {"name": volume["name"], "mountPath": "/host/sys", "readOnly": True}
-    assert volume["hostPath"] == {"path": "/sys", "type": "Directory"}
+class Says(msgspec.Struct, forbid_unknown_fields=True):
+    """What an object of the base, the prune Job or a component has at some places; null: nothing."""
+
+    of: str
+    object: str
+    says: dict[str, Any]
 
 
-def test_a_privileged_runtime_gives_a_user_without_rights_one_capability(base: Manifests, render: Render) -> None:
-    found = render("privileged-runtime")
-    assert (
-        found.pod_template("agent")["spec"]["securityContext"]
-        == (base.pod_template("agent")["spec"]["securityContext"])
-    )
-    assert container(found)["securityContext"] == {
-        "allowPrivilegeEscalation": True,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"add": ["SYS_ADMIN"], "drop": ["ALL"]},
-    }
+SAYS = msgspec.convert(
+    load((FIXTURES / "manifests.yaml").read_bytes().replace(b"VERSION", __version__.encode())), list[Says]
+)
+
+
+@pytest.mark.parametrize("row", SAYS, ids=lambda row: f"{row.of}: {row.object}")
+def test_what_an_object_says(base: Manifests, prune: Manifests, render: Render, row: Says) -> None:
+    manifests = {"base": base, "prune": prune}.get(row.of) or render(row.of)
+    found = manifests.get(*row.object.split("/"))
+    assert {place: at(found, place) for place in row.says} == row.says
+
+
+def test_gpu_nodes_are_tolerated_and_found_on_bottlerocket_as_on_eks(base: Manifests, render: Render) -> None:
+    gpus = {"key": "nvidia.com/gpu", "operator": "Exists"}
+    assert [gpus] == [one for one in base.pod_template("agent")["spec"]["tolerations"] if one.items() >= gpus.items()]
+    assert terms(render("bottlerocket")) == terms(render("eks"))
 
 
 def terms(manifests: Manifests) -> list[dict[str, Any]]:
@@ -133,32 +139,6 @@ def test_a_platforms_own_labels_find_its_gpu_nodes(
     assert "runtimeClassName" not in found.pod_template("agent")["spec"]
 
 
-def test_on_bottlerocket_a_mount_names_the_gpus_and_gives_no_right(base: Manifests, render: Render) -> None:
-    found = render("bottlerocket")
-    (mount,), (volume,) = container(found)["volumeMounts"], found.pod_template("agent")["spec"]["volumes"]
-    assert volume["hostPath"] == {"path": "/dev/null", "type": "CharDevice"}
-    root, _, devices = mount["mountPath"].rpartition("/")
-    assert {e["name"]: e.get("value") for e in container(found)["env"]}["NVIDIA_VISIBLE_DEVICES"] == root
-    assert devices == "all"
-    assert container(found)["securityContext"] == container(base)["securityContext"]
-    assert terms(found) == terms(render("eks"))
-
-
-def test_on_gke_the_agent_mounts_the_driver_and_is_no_root(base: Manifests, render: Render) -> None:
-    found = render("gke")
-    (mount,), (volume,) = container(found)["volumeMounts"], found.pod_template("agent")["spec"]["volumes"]
-    assert volume["hostPath"] == {"path": "/home/kubernetes/bin/nvidia", "type": "Directory"}
-    assert mount["readOnly"] is True
-    libraries = {e["name"]: e.get("value") for e in container(found)["env"]}["LD_LIBRARY_PATH"]
-    assert libraries == f"{mount['mountPath']}/lib64"
-    both = [objects.pod_template("agent")["spec"]["securityContext"] for objects in (base, found)]
-    assert both[0] == both[1]
-    assert container(found)["securityContext"]["readOnlyRootFilesystem"] is True
-    (quota,) = found.get("ResourceQuota", "toposcope")["spec"]["scopeSelector"]["matchExpressions"]
-    classes = {found.pod_template(program)["spec"]["priorityClassName"] for program in ("agent", "controller")}
-    assert (quota["scopeName"], set(quota["values"])) == ("PriorityClass", classes)
-
-
 def test_on_openshift_every_program_may_run_as_its_user(base: Manifests, prune: Manifests, render: Render) -> None:
     binding = render("openshift").get("RoleBinding", "toposcope-nonroot-v2")
     accounts = {o["metadata"]["name"] for objects in (base, prune) for o in objects if o["kind"] == "ServiceAccount"}
@@ -170,21 +150,6 @@ def test_the_labels_that_the_agent_may_write_are_those_that_it_writes(render: Re
     assert container(found)["args"][-1] == "--nvidia-labels"
     (more,) = (v["expression"] for v in policy(found)["spec"]["variables"] if v["name"] == "moreLabels")
     assert set(yaml.safe_load(more)) == KEYS
-
-
-def test_the_network_policy_lets_metrics_in_and_the_api_server_be_reached(render: Render) -> None:
-    found = render("network-policy")
-    spec = found.get("NetworkPolicy", "toposcope")["spec"]
-    assert spec["podSelector"] == {}
-    assert set(spec["policyTypes"]) == {"Ingress", "Egress"}
-    (ingress,), (egress,) = spec["ingress"], spec["egress"]
-    served = {
-        c["containerPort"]
-        for program in ("agent", "controller")
-        for c in found.pod_template(program)["spec"]["containers"][0]["ports"]
-    }
-    assert {port["port"] for port in ingress["ports"]} == served
-    assert {port["port"] for port in egress["ports"]} == {443, 6443}
 
 
 @pytest.mark.parametrize("order", [OPTIONS, OPTIONS[::-1]])
