@@ -156,7 +156,7 @@ def _expected(ids: Ids, rail: int, alike: Mapping[Ids, int], kinds: Mapping[Ids,
             votes[other[rail]] += kinds[other]  # also its own: of two halves none is wrong
         if votes.total() > _PEERS:
             ((switch, most),) = votes.most_common(1)
-            return switch if most >= _PEERS and 2 * most > votes.total() else None
+            return switch if 2 * most > votes.total() else None
     return None
 
 
