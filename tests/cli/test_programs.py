@@ -80,3 +80,4 @@ def test_without_a_cluster_the_programs_say_what_is_missing(program: str, tmp_pa
 def test_the_overview_lists_every_command(toposcope: Command) -> None:
     text = toposcope(code=2).out
     assert all(name in text for name in COMMANDS)
+    assert max(map(len, text.splitlines())) <= 80
