@@ -38,6 +38,7 @@ FAILS = ("toposcope explain ", "toposcope diff ")
 SAYS = {
     "toposcope tree": "zone > block > rack > nvlink-domain > host",
     "toposcope diff before.toposcope": "h200-1",
+    "kubectl describe gtopo cluster": "NodesMissingLevels",
     "toposcope explain pod/notebook -n demo": "16",
     "toposcope explain pod/pretrain -n demo": "rack",
     "toposcope explain pcs/llm -n demo": "rack",
