@@ -49,15 +49,6 @@ def cluster(tmp_path: Path) -> Path:
     return file
 
 
-def test_rules_about_changes_need_the_object_as_it_is(cluster: Path, tmp_path: Path, toposcope: Command) -> None:
-    new, old = tmp_path / "new.yaml", tmp_path / "old.yaml"
-    new.write_text(pod_clique_set("small", "rack", 2, 8))
-    old.write_text(pod_clique_set("small", "host", 2, 8))
-    toposcope(f"check -f {new} --from {cluster}")
-    out = toposcope(f"check -f {new} --from {cluster} --against {old}", code=1).out
-    assert CHANGED in out
-
-
 def requesting(cpu: int) -> dict[str, Any]:
     """A pod's spec."""
     return {"containers": [{"name": "main", "resources": {"requests": {"cpu": f"{cpu}m"}}}]}

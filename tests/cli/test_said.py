@@ -105,6 +105,8 @@ class Said(msgspec.Struct, forbid_unknown_fields=True):
     """One command line; words in capitals stand for files: a cluster, one of `files`, or the folder TMP."""
 
     run: str
+    first: str = ""
+    """Another one before it."""
     code: int = 0
     files: dict[str, str | list[str]] = {}
     """By name; several texts are documents of one file."""
@@ -146,6 +148,8 @@ def test_what_a_command_says(
             text,
         )
 
+    if row.first:
+        toposcope(placed(row.first))
     ran = toposcope(placed(row.run), code=row.code)
     assert not row.page or ran.out == page(row.page).replace("{file}", str(tmp_path / "WORK"))
     assert row.exactly is None or ran.out == placed(row.exactly)
