@@ -153,13 +153,7 @@ def test_equal_requests_are_one_object_and_names_are_limited() -> None:
         level_request("x" * 318, required=True)
 
 
-@pytest.mark.parametrize(
-    ("kind", "condition"),
-    [
-        *(("Job", "Complete"), ("Job", "Failed"), ("JobSet", "Completed"), ("JobSet", "Failed")),
-        ("Workload", "Finished"),
-    ],
-)
+@each_case("tables/integrations.yaml")
 def test_objects_that_have_finished(kind: str, condition: str) -> None:
     for name, status, finished in (
         (condition, "True", True),

@@ -1,6 +1,7 @@
 """Pasted matrices: every way they are mangled on the way, and the ways in which they cannot be true."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -57,84 +58,37 @@ def test_a_capture_survives_the_ways_it_is_pasted(mangle) -> None:  # type: igno
     assert [link.address for link in first.links] == [second.function.address] * 2
 
 
-def test_what_the_text_does_not_say_is_not_invented_but_noted() -> None:
-    machine = machine_from_capture(TABS)
-    assert machine.driver is None
-    assert {gpu.name for gpu in machine.gpus} == {None}
-    assert {gpu.link_mbps for gpu in machine.gpus} == {None}
-    assert any("GPU names unknown" in note for note in machine.notes)
-    assert any("direct NVLinks assumed" in note for note in machine.notes)
+def whole_of(text: str, replaced: dict[str, str], added: str) -> str:
+    """The text of a row: TABS, three GPUs by their cells, or as it stands; with other words in some places."""
+    cells = [] if "\n" in text else text.split()
+    whole = TABS if text == "TABS" else BARE.format(*cells) if cells[3:] else three(*cells) if cells else text
+    for part, other in replaced.items():
+        assert part in whole
+        whole = whole.replace(part, other)
+    return whole + added
 
 
-def test_names_links_and_addresses_are_taken_from_other_commands() -> None:
-    links = "".join(f"\t Link {i}: 25.781 GB/s\n" for i in range(2)) + "\t Link 2: <inactive>\n"
-    text = TABS + (
-        "\n## nvidia-smi nvlink -s\n"
-        f"GPU 0: Tesla V100-SXM2-32GB (UUID: GPU-00000000-1111-2222-3333-444444444444)\n{links}"
-        f"GPU 1: Tesla V100-SXM2-32GB (UUID: hidden)\n{links}"
-        "\n## nvidia-smi pci.bus_id\n0, 00000000:1A:00.0\n1, 00000000:88:00.0\n"
-        "\n## lscpu\nSocket(s): 1\nNUMA node0 CPU(s): 0-7,16-23\nNUMA node1 CPU(s): 8-15,24-31\n"
-    )
-    machine = machine_from_capture(text)
-    first, second = machine.gpus
-    assert first.uuid == "GPU-00000000-1111-2222-3333-444444444444"
-    assert second.uuid.startswith("GPU-")
-    assert (first.name, first.architecture, first.nvlink_version) == ("Tesla V100-SXM2-32GB", 5, 3)
-    assert first.link_mbps == 25781
-    assert [link.active for link in first.links] == [True, True, False]
-    assert [gpu.function.address for gpu in machine.gpus] == ["0000:1a:00.0", "0000:88:00.0"]
-    assert {node.package for node in machine.numa_nodes} == {0}
+def at(value: Any, path: str) -> Any:
+    """What is at a path of attributes and positions; `*`: of each."""
+    part, _, rest = path.partition(".")
+    if part == "*":
+        return [at(one, rest) for one in value]
+    value = value[int(part)] if part.isdecimal() else getattr(value, part)
+    return at(value, rest) if rest else value
 
 
-def test_an_empty_cpu_cell_is_found_by_its_place() -> None:
-    text = TABS.replace("0-7,16-23\t0", "\t0")
-    for pasted in (text, text.expandtabs(8)):
-        machine = machine_from_capture(pasted)
-        assert [node.cpulist for node in machine.numa_nodes] == ["", "8-15,24-31"]
-        assert machine.gpus[0].slot.numa_node == 0
-
-
-def test_ranges_name_memory_only_nodes() -> None:
-    machine = machine_from_capture(TABS.replace("0-7,16-23\t0\t\tN/A", "0-7,16-23\t0,3-5\t\t2"))
-    assert [node.id for node in machine.numa_nodes if not node.cpus] == [2, 3, 4, 5]
-    assert machine.gpus[0].memory_node == 2
-
-
-def test_more_links_than_ports_mean_switches() -> None:
-    machine = machine_from_capture(three("NV12", "NV12", "NV12"))
-    assert {link.address for gpu in machine.gpus for link in gpu.links} == {None}
-    assert any("NVSwitches out of sight assumed" in note for note in machine.notes)
-    uneven = machine_from_capture(three("NV12", "NV10", "NV10"))
-    assert [sum(link.active for link in gpu.links) for gpu in uneven.gpus] == [12, 12, 10]
-
-
-def test_the_matrix_is_believed_over_the_affinity_columns() -> None:
-    machine = machine_from_capture(TABS.replace("\t1\t\tN/A", "\t0\t\tN/A"))
-    # SYS between GPU1 and the NICs: they cannot be on one node.
-    assert [gpu.slot.numa_node for gpu in machine.gpus] == [0, -1]
-    assert any("contradict the matrix for GPU1" in note for note in machine.notes)
-
-
-def test_node_without_numa_columns_gets_a_node() -> None:
-    machine = machine_from_capture(three("NODE", "NODE", "NODE"))
-    assert {gpu.slot.numa_node for gpu in machine.gpus} == {0}
-    assert len({gpu.slot.root for gpu in machine.gpus}) == 3
-    assert any("NUMA node 0 assumed" in note for note in machine.notes)
-
-
-def test_cpus_of_gpus_that_cannot_share_their_node_are_kept() -> None:
-    text = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tSYS\t0-7\nGPU1\tSYS\t X \t0-7\n"
-    machine = machine_from_capture(text)
-    assert [gpu.slot.numa_node for gpu in machine.gpus] == [-1, -1]
-    assert [node.cpulist for node in machine.numa_nodes] == ["0-7"]
+@each_case("simulator.yaml")
+def test_what_a_capture_becomes(
+    text: str, replaced: dict[str, str], added: str, facts: dict[str, Any], noted: list[str]
+) -> None:
+    pasted = whole_of(text, replaced, added)
+    for whole in (pasted, pasted.expandtabs(8)):
+        machine = machine_from_capture(whole)
+        assert {path: at(machine, path) for path in facts} == facts
+        assert all(any(words in note for note in machine.notes) for words in noted)
 
 
 @each_case("simulator.yaml")
 def test_a_capture_that_cannot_be_true_is_refused(text: str, replaced: dict[str, str], added: str, says: str) -> None:
-    cells = text.split()
-    whole = TABS if text == "TABS" else "" if not cells else BARE.format(*cells) if cells[3:] else three(*cells)
-    for part, other in replaced.items():
-        assert part in whole
-        whole = whole.replace(part, other)
     with pytest.raises(CaptureError, match=re.escape(says)):
-        machine_from_capture(whole + added)
+        machine_from_capture(whole_of(text, replaced, added))

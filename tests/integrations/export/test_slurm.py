@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.cluster import BLOCK, RACK, ZONE, gpu_node
+from tests.support.tables import each_case
 from toposcope.api.label_keys import HOSTNAME, NVLINK_DOMAIN
 from toposcope.integrations.framework.levels import ExportError
 from toposcope.integrations.slurm.hostlist import hostlist
@@ -194,21 +195,7 @@ def expanded(text: str) -> list[str]:
     return names
 
 
-@pytest.mark.parametrize(
-    ("names", "text"),
-    [
-        ([f"node{i:03}" for i in range(1, 19)], "node[001-018]"),
-        (["a"], "a"),
-        ([], ""),
-        (["n1"], "n1"),
-        (["n2", "n10", "n1", "n2"], "n[1-2,10]"),
-        ([f"n{i}" for i in range(8, 13)], "n[8-12]"),
-        ([f"n{i:02}" for i in range(98, 103)], "n[98-102]"),
-        (["n1", "n01"], "n[1,01]"),
-        (["rack-1-gpu-1", "rack-1-gpu-2", "rack-2-gpu-1"], "rack-1-gpu-[1-2],rack-2-gpu-1"),
-        (["ip-10-0-0-1.ec2.internal", "ip-10-0-0-2.ec2.internal"], "ip-10-0-0-1.ec2.internal,ip-10-0-0-2.ec2.internal"),
-    ],
-)
+@each_case("tables/integrations-export.yaml")
 def test_ranges(names: list[str], text: str) -> None:
     assert hostlist(names) == text
 
