@@ -1,15 +1,13 @@
 """What observers of requests and watches are called with."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import pytest
 
-from tests.kube.reflecting import Answer, Item, Mirror, ScriptedClient, Waits, bookmark, decode, event, failure
 from tests.kube.scripted import Reply, ScriptedServer, answer, chunked
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.config import Cluster
 from toposcope.kube.errors import KubeError, UnreachableError
-from toposcope.kube.reflector import Reflector
 
 NODES = Request("GET", "/api/v1/nodes", {})
 
@@ -76,68 +74,3 @@ def test_a_watch_is_told_when_it_is_answered_and_not_when_it_ends() -> None:
     with pytest.raises(UnreachableError):
         list(client.stream(NODES, 10.0))
     assert [code for _, code in heard.codes] == [200, 403, 0]
-
-
-class Noted:
-    """A reflector's observer."""
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-
-    def listed(self, path: str, reason: str) -> None:
-        assert path == "/things"
-        self.calls.append(reason)
-
-    def heard(self, path: str) -> None:
-        assert path == "/things"
-        self.calls.append(".")
-
-    def ended(self, path: str) -> None:
-        assert path == "/things"
-        self.calls.append("ended")
-
-
-def followed(
-    streams: Iterable[Answer], during: Callable[[Reflector[Item]], None] | None = None, newest: int = 10**6
-) -> list[str]:
-    stop, noted = Waits(100), Noted()
-    client = ScriptedClient(stop, streams)
-    client.newest = newest
-    reflector = Reflector(client, "/things", decode, Mirror(), stop, observer=noted)
-    if during:
-        during(reflector)
-    reflector.run()
-    return noted.calls
-
-
-def silent() -> KubeError:
-    error = UnreachableError("nothing came")
-    error.__cause__ = TimeoutError()
-    return error
-
-
-LIST = [event("ADDED", "a", 1), bookmark(1, end=True)]
-
-
-def test_events_and_bookmarks_are_heard() -> None:
-    assert followed([LIST, [event("MODIFIED", "a", 2), bookmark(3)]]) == ["first", ".", ".", ".", ".", "ended"]
-
-
-@pytest.mark.parametrize(("trouble", "reason"), [(failure(410), ["."]), (silent(), [])], ids=["expired", "silent"])
-def test_a_list_has_a_reason(trouble: bytes | KubeError, reason: list[str]) -> None:
-    name = "expired" if reason else "silent"
-    assert followed([LIST, [trouble], LIST]) == ["first", ".", ".", *reason, name, ".", ".", "ended"]
-
-
-def test_a_list_after_a_restore_says_so() -> None:
-    calls = followed([LIST, UnreachableError("away"), LIST], newest=0)
-    assert calls == ["first", ".", ".", "restored", ".", ".", "ended"]
-
-
-def test_a_list_that_fails_is_the_reason_of_the_next() -> None:
-    assert followed([[UnreachableError("away")], LIST]) == ["first", "failed", ".", ".", "ended"]
-
-
-def test_a_list_that_was_asked_for_says_so() -> None:
-    calls = followed([LIST], during=lambda reflector: reflector.relist())
-    assert calls[0] == "asked"

@@ -1,10 +1,13 @@
 """List and watch against scripts: what is handed over, what is asked for next, how long it waits before."""
 
+import copy
 import gc
 import random
 from collections.abc import Iterable, Iterator
 from itertools import product
+from typing import Any
 
+import msgspec
 import pytest
 
 from tests.kube.reflecting import (
@@ -20,6 +23,7 @@ from tests.kube.reflecting import (
     page,
     thing,
 )
+from tests.support.tables import each_row
 from toposcope.kube.client import Request, Stream
 from toposcope.kube.errors import ApiError, KubeError, ResourceExpiredError, UnreachableError
 from toposcope.kube.reflector import EtcdRestores, Reflector
@@ -32,6 +36,9 @@ BROKEN = (b"", b"}", b"{}", b'{"metadata":{"name":"b"}', b'{"metadata":{"name":t
 """What no object of an event ends with."""
 
 
+PATH = "/api/v1/nodes"
+
+
 class Following:
     """A reflector on a script: `streams` and `pages` are answered in order, and the program ends with the script."""
 
@@ -41,13 +48,29 @@ class Following:
         pages: Iterable[Answer] = (),
         most_waits: int = 100,
         restores: EtcdRestores | None = None,
+        newest: int = 10**6,
     ) -> None:
         self.stop = Waits(most_waits)
         self.mirror = Mirror()
+        self.news: list[str] = []
+        """What an observer heard: why it listed, a dot for an event or bookmark, and its end."""
         self.client = ScriptedClient(self.stop, streams, pages)
+        self.client.newest = newest
         self.reflector: Reflector[Item] = Reflector(
-            self.client, "/api/v1/nodes", decode, self.mirror, self.stop, random.Random(7), restores=restores
+            self.client, PATH, decode, self.mirror, self.stop, random.Random(7), restores=restores, observer=self
         )
+
+    def listed(self, path: str, reason: str) -> None:
+        assert path == PATH
+        self.news.append(reason)
+
+    def heard(self, path: str) -> None:
+        assert path == PATH
+        self.news.append(".")
+
+    def ended(self, path: str) -> None:
+        assert path == PATH
+        self.news.append("ended")
 
     def run(self) -> "Following":
         self.reflector.run()
@@ -73,77 +96,72 @@ class Following:
         ]
 
 
+class Conversation(msgspec.Struct, forbid_unknown_fields=True):
+    """What a server answers, as `spoken` reads it, and what comes of it."""
+
+    case: str
+    streams: list[str]
+    """Of lines with commas between them."""
+    calls: list[str]
+    """Of the handler."""
+    pages: list[str | dict[str, Any]] = []
+    newest: int = 10**6
+    waits: int = 100
+    items: dict[str, tuple[str, Any]] = {}
+    """What the handler holds in the end, where that matters."""
+    asked: list[str] = []
+    errors: int | None = None
+    heard: list[str] = []
+
+
+def spoken(text: str) -> bytes | KubeError:
+    match text.split():
+        case ["ADDED" | "MODIFIED" | "DELETED" as kind, name, version, *labels]:
+            more = {"labels": dict(label.split("=") for label in labels)} if labels else {}
+            return event(kind, name, int(version), **more)
+        case ["BOOKMARK" | "LISTED" as kind, version]:
+            return bookmark(int(version), end=kind == "LISTED")
+        case ["ERROR", code, *reason]:
+            return failure(int(code), *reason)
+        case ["refused", code]:
+            return ApiError(int(code), "", "no")
+        case ["lost" | "silent" as how]:
+            error = UnreachableError("nothing came")
+            error.__cause__ = TimeoutError() if how == "silent" else None
+            return error
+    return ResourceExpiredError(410, "Expired", "too old") if text == "expired" else text.encode("latin-1")
+
+
+def one_page(spoken_of: str | dict[str, Any]) -> bytes | KubeError:
+    if isinstance(spoken_of, str):
+        return spoken(spoken_of)
+    named = (one.split() for one in filter(None, [spoken_of.pop("things", "")]))
+    return page(*(thing(name, int(version)) for name, version in named), **spoken_of)
+
+
+@each_row("reflected.yaml", Conversation, ids=lambda row: row.case)
+def test_what_a_conversation_leads_to(row: Conversation) -> None:
+    streams = [[spoken(line) for line in stream.split(", ")] if stream else [] for stream in row.streams]
+    answers = [lines[0] if len(lines) == 1 and isinstance(lines[0], KubeError) else lines for lines in streams]
+    following = Following(answers, map(one_page, copy.deepcopy(row.pages)), row.waits, newest=row.newest).run()
+    mirror = following.mirror
+    assert (mirror.calls, mirror.mistakes) == (row.calls, [])
+    assert not row.items or mirror.items == row.items
+    assert not row.asked or following.questions == row.asked
+    assert row.errors in (None, len(mirror.errors))
+    assert not row.heard or following.news == row.heard
+
+
 class TestLists:
-    def test_a_streamed_list_is_handed_over_when_it_is_complete(self) -> None:
-        following = Following([[event("ADDED", "a", 1), event("ADDED", "b", 3), bookmark(5, end=True)]]).run()
-        assert following.mirror.calls == ["replace a b"]
-        assert following.modes == ["list", "watch 5"]
-        assert following.client.queries[0]["resourceVersionMatch"] == "NotOlderThan"
-        assert following.client.queries[0]["allowWatchBookmarks"] == "true"
-
-    def test_changes_during_the_streamed_list_belong_to_it(self) -> None:
-        changes = [
-            event("ADDED", "a", 1),
-            event("ADDED", "b", 2),
-            bookmark(3),
-            event("MODIFIED", "a", 4, labels={"new": "1"}),
-            event("DELETED", "b", 5),
-            event("DELETED", "never", 5),
-            bookmark(5, end=True),
-        ]
-        following = Following([changes]).run()
-        assert following.mirror.items == {"a": ("4", {"new": "1"})}
-
-    @pytest.mark.parametrize("end", [[], [LOST], [failure(500, "InternalError")], [b"garbage"], [b'{"type":"\xff"}']])
-    def test_half_a_list_is_nothing(self, end: list[bytes | KubeError]) -> None:
-        following = Following([[event("ADDED", "a", 1), *end], LISTED]).run()
-        assert following.mirror.calls == ["replace a"]
-        assert following.mirror.errors
-        assert following.modes[:2] == ["list", "list"]
-
-    @pytest.mark.parametrize("code", [400, 403, 404, 405, 422])
-    def test_servers_without_streamed_lists_are_read_in_pages(self, code: int) -> None:
-        following = Following(
-            [ApiError(code, "", "no"), LOST, ResourceExpiredError(410, "Expired", "")],
-            [page(thing("a", 1), version=9, following="p2"), page(thing("b", 2), version=9), page()],
-        ).run()
-        assert following.mirror.calls == ["replace a b", "replace "]
-        # After a relist it does not ask for a stream again.
-        assert following.modes == ["list", "page", "page p2", "watch 9", "watch 9", "page", "watch 1"]
-        assert [query["limit"] for query in following.client.queries if query.get("limit", "1") != "1"] == ["500"] * 3
-
-    def test_a_refusal_of_both_leaves_streams_possible(self) -> None:
-        forbidden = ApiError(403, "Forbidden", "no role yet")
-        following = Following([forbidden, LISTED], [forbidden]).run()
-        assert following.modes == ["list", "page", "list", "watch 5"]
-        assert following.mirror.calls == ["replace a"]
-
-    def test_a_page_token_that_expired_begins_the_list_anew(self) -> None:
-        pages: list[Answer] = [
-            page(thing("a", 1), following="p2"),
-            ResourceExpiredError(410, "Expired", "continue token expired"),
-            page(thing("b", 2), version=8),
-        ]
-        following = Following([UNSTREAMED, UNSTREAMED], pages).run()
-        assert following.mirror.calls == ["replace b"]
-        assert following.modes == ["list", "page", "page p2", "list", "page", "watch 8"]
-
-    def test_an_empty_list_may_be_null(self) -> None:
-        following = Following([UNSTREAMED], [b'{"items":null,"metadata":{"resourceVersion":"3"}}']).run()
-        assert following.mirror.calls == ["replace "]
-
-    @pytest.mark.parametrize(
-        "answer", [b"", b"[]", b"{}", b'{"items":{}}', b'{"kind":"Status"}', b"\xff", b'{"items":[],"metadata":{}}']
-    )
-    def test_an_answer_that_is_no_list_empties_nothing(self, answer: bytes) -> None:
-        following = Following([UNSTREAMED], [answer], most_waits=1).run()
-        assert following.mirror.calls == []
-        assert [type(error) for error in following.mirror.errors] == [UnreachableError]
-
     def test_a_list_without_version_is_not_asked_for_in_a_hot_loop(self) -> None:
         following = Following([[event("ADDED", "a", 1), bookmark(0, end=True).replace(b'"0"', b'""')]], most_waits=1)
         assert following.run().mirror.calls == []
         assert following.stop.waits
+
+    def test_a_list_that_was_asked_for_says_so(self) -> None:
+        following = Following([LISTED])
+        following.reflector.relist()
+        assert following.run().news[0] == "asked"
 
     def test_sync_raises_and_hands_over_nothing(self) -> None:
         following = Following([LOST, LISTED])
@@ -155,44 +173,6 @@ class TestLists:
 
 
 class TestWatches:
-    def test_changes_are_handed_over_and_the_next_watch_begins_after_the_last(self) -> None:
-        changes = [event("ADDED", "b", 6), event("MODIFIED", "a", 7, labels={"x": "1"}), event("DELETED", "b", 8)]
-        following = Following([LISTED, changes, [bookmark(12)], []]).run()
-        assert following.mirror.calls == ["replace a", "put b", "put a", "gone b"]
-        assert following.mirror.items == {"a": ("7", {"x": "1"})}
-        assert not following.mirror.mistakes
-        assert following.modes == ["list", "watch 5", "watch 8", "watch 12", "watch 12"]
-
-    @pytest.mark.parametrize(
-        "gone", [ResourceExpiredError(410, "Expired", "too old"), [failure(410)], [bookmark(6), failure(410)]]
-    )
-    def test_an_expired_version_is_followed_by_a_list(self, gone: Answer) -> None:
-        following = Following([LISTED, gone, [event("ADDED", "b", 20), bookmark(20, end=True)]]).run()
-        assert following.mirror.calls == ["replace a", "replace b"]
-        assert following.modes == ["list", "watch 5", "list", "watch 20"]
-
-    def test_silence_is_followed_by_a_list(self) -> None:
-        """After etcd was restored from a backup, a server waits for our version without a word, perhaps for days."""
-        silence = UnreachableError("timed out")
-        silence.__cause__ = TimeoutError()
-        following = Following([LISTED, silence, [event("ADDED", "b", 2), bookmark(2, end=True)]]).run()
-        assert following.modes == ["list", "watch 5", "list", "watch 2"]
-        assert set(following.mirror.items) == {"b"}
-
-    @pytest.mark.parametrize(
-        "trouble", [LOST, ApiError(429, "TooManyRequests", ""), ApiError(500, "", ""), [failure(500, "InternalError")]]
-    )
-    def test_other_trouble_costs_no_list(self, trouble: Answer) -> None:
-        following = Following([LISTED, trouble, []]).run()
-        assert following.modes == ["list", "watch 5", "watch 5", "watch 5"]
-        assert following.mirror.items
-
-    def test_what_is_known_stands_while_the_server_is_away(self) -> None:
-        following = Following([LISTED, LOST, LOST, [bookmark(6)]]).run()
-        assert following.mirror.calls == ["replace a"]
-        assert len(following.mirror.errors) == 2
-        assert following.mirror.error is None
-
     @pytest.mark.parametrize(
         "line",
         [
@@ -219,23 +199,6 @@ class TestWatches:
 
 class TestRestores:
     """A server whose versions run backwards after it was away."""
-
-    def test_everything_is_read_again_where_our_version_is_lost(self) -> None:
-        following = Following([LISTED, LOST, [event("ADDED", "b", 2), bookmark(2, end=True)]])
-        following.client.newest = 4
-        following.run()
-        assert following.questions == ["list", "watch 5", "version", "list", "watch 2"]
-        assert following.mirror.calls == ["replace a", "replace b"]
-
-    @pytest.mark.parametrize("newest", [6, 7])
-    def test_a_version_that_is_still_there_is_gone_on_from(self, newest: int) -> None:
-        following = Following([LISTED, LOST, [bookmark(6), LOST], []])
-        following.client.newest = newest
-        following.run()
-        assert following.questions == ["list", "watch 5", "version", "watch 5", "version", "watch 6", "watch 6"]
-
-    def test_a_watch_that_ends_as_it_should_raises_no_doubt(self) -> None:
-        assert Following([LISTED, [bookmark(6)], []]).run().questions == ["list", "watch 5", "watch 6", "watch 6"]
 
     def test_it_asks_until_it_is_answered(self) -> None:
         following = Following([LISTED, LOST, []])
