@@ -21,7 +21,7 @@ from tests.support.controller import (
     status_of,
 )
 from tests.support.controller import running as in_a_thread
-from tests.support.publishing import BINDINGS, Time, binding, install, patch
+from tests.support.publishing import BINDINGS, Time, install, patch
 from tests.support.tables import each_case
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import GPUS, STATE
@@ -96,23 +96,6 @@ def test_kubectl_describe_tells_when_conditions_turned_once_and_across_a_failove
     assert told() == [*[("Normal", reason) for reason in good], *[("Warning", reason) for reason in bad]]
 
 
-def test_one_pass_writes_a_status_that_the_crd_accepts(api: ApiUnderTest, controller: Controller) -> None:
-    make_nodes(api)
-    generation = make_topology(api, required=["rack"])["metadata"]["generation"]
-    controller.once()
-    found = status_of(api)
-    assert found["levelPath"] == "zone > block > rack > nvlink-domain > host"
-    assert (found["nodes"], found["gpus"], found["observedGeneration"]) == (3, 24, generation)
-    assert [(e["domain"], e["domains"], e["nodes"], e["missing"], e["available"]) for e in found["levels"]] == [
-        ("zone", 1, 3, 0, True),
-        ("block", 1, 3, 0, True),
-        ("rack", 3, 3, 0, True),
-        ("nvlink-domain", 3, 3, 0, True),
-        ("host", 3, 3, 0, True),
-    ]
-    assert condition(api, "TopologyLevelsAvailable")["reason"] == "AllTopologyLevelsAvailable"
-
-
 @each_case("tables/controller.yaml")
 def test_ready_says_whether_what_should_be_published_is(
     api: ApiUnderTest, controller: Controller, crd: str | None, publish: dict[str, str], reason: str, message: str
@@ -157,28 +140,6 @@ def test_a_level_that_goes_from_every_node_becomes_unavailable_and_comes_back(
     assert {event["type"] for event in events(api)} == {"Warning", "Normal"}
 
 
-@pytest.mark.parametrize("crd", ["grove-clustertopologybindings-alpha9", "grove-clustertopologybindings-alpha10"])
-def test_grove_accepts_what_is_published(api: ApiUnderTest, controller: Controller, crd: str) -> None:
-    upstream(api, crd)
-    make_nodes(api)
-    owner = make_topology(api, publish={"kai": "Never"})["metadata"]["uid"]
-    controller.once()
-    binding = api.get(f"{BINDINGS}/cluster")
-    assert binding["spec"]["levels"] == [
-        {"domain": "zone", "key": ZONE},
-        {"domain": "block", "key": BLOCK},
-        {"domain": "rack", "key": RACK},
-        {"domain": "nvlink-domain", "key": "gpu.topology/nvlink-domain"},
-        {"domain": "host", "key": "kubernetes.io/hostname"},
-    ]
-    assert binding["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "toposcope"}
-    assert [reference["uid"] for reference in binding["metadata"]["ownerReferences"]] == [owner]
-    assert status_of(api)["published"] == [
-        {"apiVersion": "grove.io/v1alpha1", "kind": "ClusterTopologyBinding", "name": "cluster", "inSync": True}
-    ]
-    assert condition(api, "Ready")["status"] == "True"
-
-
 def test_what_was_edited_or_deleted_by_hand_is_put_back_at_once(api: ApiUnderTest, running: Controller) -> None:
     for crd in ("grove-clustertopologybindings-alpha10", "kueue-topologies-main"):
         upstream(api, crd)
@@ -195,30 +156,6 @@ def test_what_was_edited_or_deleted_by_hand_is_put_back_at_once(api: ApiUnderTes
         assert api.request("DELETE", path)[0] == 200
         wait_until(lambda path=path: api.request("GET", path)[0] == 200, f"{path} is made again")  # type: ignore[misc]  # mypy infers no default
     assert running.healthy() == ""
-
-
-def test_somebody_elses_binding_is_a_conflict_and_stays_as_it_is(api: ApiUnderTest, controller: Controller) -> None:
-    upstream(api, "grove-clustertopologybindings-alpha10")
-    make_nodes(api)
-    make_topology(api)
-    theirs = binding(("rack", "their/rack"))
-    api.create(BINDINGS, theirs)
-    controller.once()
-    assert api.get(f"{BINDINGS}/cluster")["spec"] == theirs["spec"]
-    published = condition(api, "Published")
-    assert (published["status"], published["reason"]) == ("False", "Conflict")
-    assert "was not made by Toposcope; delete it, or" in published["message"]
-    assert status_of(api)["published"][0]["inSync"] is False
-    assert condition(api, "Ready")["status"] == "False"
-
-
-def test_never_means_never(api: ApiUnderTest, controller: Controller) -> None:
-    upstream(api, "grove-clustertopologybindings-alpha10")
-    make_nodes(api)
-    make_topology(api, publish={"grove": "Never", "kai": "Never", "kueue": "Never"})
-    controller.once()
-    assert api.get(BINDINGS)["items"] == []
-    assert condition(api, "Published")["reason"] == "PublishingOff"
 
 
 def test_never_takes_back_what_was_published_and_auto_publishes_again(api: ApiUnderTest, running: Controller) -> None:

@@ -1,6 +1,7 @@
 """What publishers make of what they find on API servers, step by step: tests/fixtures/published.yaml."""
 
 import contextlib
+import functools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -8,8 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.support.api import ApiUnderTest, wait_until
+from tests.support.api import NODES, ApiUnderTest, wait_until
 from tests.support.cluster import BLOCK, RACK, ZONE, topology
+from tests.support.controller import controller_of, make_node, relabel, share_crd
 from tests.support.publishing import (
     Time,
     WatchedClient,
@@ -26,10 +28,13 @@ from tests.support.publishing import (
 from tests.support.tables import at, rows, says
 from tests.support.upstream_crds import upstream_crd
 from tools.apiserver.grove_operator import GroveExitError, start_grove
+from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import HOSTNAME
+from toposcope.controller.loop import Controller
 from toposcope.controller.publishers.grove import GrovePublisher
 from toposcope.controller.publishers.kai import KaiPublisher
 from toposcope.controller.publishers.kueue import KueuePublisher
+from toposcope.controller.reconcile import Reconciler
 from toposcope.integrations.framework.published import Published
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import UnreachableError
@@ -41,6 +46,8 @@ PATHS = {
     "KAI": "/apis/kai.scheduler/v1alpha1/topologies",
     "KUEUE": "/apis/kueue.x-k8s.io/v1beta2/topologies",
     "FLAVORS": "/apis/kueue.x-k8s.io/v1beta2/resourceflavors",
+    "TOPOLOGIES": PATH,
+    "NODES": NODES,
 }
 """What words in capitals stand for at the beginning of a path."""
 
@@ -54,6 +61,9 @@ class Step(msgspec.Struct, forbid_unknown_fields=True):
     """CRDs that take so many levels."""
     remove: list[str] = []
     """CRDs."""
+    nodes: dict[str, dict[str, str]] = {}
+    """Ready ones of 8 GPUs with an agent, with these labels."""
+    relabel: dict[str, dict[str, str | None]] = {}
     make: dict[str, Any] = {}
     """An object, by its collection. A text `uid of PATH` in it stands for that."""
     patch: dict[str, Any] = {}
@@ -67,6 +77,8 @@ class Step(msgspec.Struct, forbid_unknown_fields=True):
     time: float | None = None
     grove: str | None = None
     """Grove starts: why it exits, or nothing."""
+    passes: list[float] = []
+    """The controller makes one so many seconds later, and then the next."""
     by: str = ""
     """The publishers that are asked."""
     levels: str = "zone block rack host"
@@ -79,6 +91,8 @@ class Step(msgspec.Struct, forbid_unknown_fields=True):
     served: dict[str, bool] = {}
     there: dict[str, dict[str, Any]] = {}
     """Values by their place in an object."""
+    names: dict[str, list[str]] = {}
+    """Of all objects, by their collection."""
     gone: list[str] = []
     same: list[str] = []
     kept: list[str] = []
@@ -110,6 +124,7 @@ class Site:
         self.noted: dict[str, Any] = {}
         self.held = contextlib.ExitStack()
         through = backoff_on(WatchedClient(client, self._note), self.time)
+        self._client = client
         kai, kueue = (kind(through, self.time, patience) for kind in (KaiPublisher, KueuePublisher))
         self.publishers = {"grove": GrovePublisher(through, self.time), "kai": kai, "kueue": kueue}
 
@@ -117,6 +132,12 @@ class Site:
         self.before(request)
         if request.method != "GET" and request.query.get("dryRun") != "All":
             self.writes.append(f"{request.method} {request.path.rsplit('/', 2)[1]}")
+
+    @functools.cached_property
+    def controller(self) -> Controller:
+        return controller_of(
+            self._client, Reconciler(self._client, tuple(self.publishers.values()), self.time, instance="test")
+        )
 
     def turn(self, step: Step) -> list[Published]:
         """What comes of asking publishers whose kinds are served; nothing of one that has nothing to take back."""
@@ -137,12 +158,7 @@ class Site:
             install_narrowed(self.api, crd, most)
         for crd in step.remove:
             self.api.remove_crd(crd)
-        for collection, body in step.make.items():
-            self.api.create(collection, body)
-        for path, change in step.patch.items():
-            patch(self.api, path, change)
-        for path in step.delete:
-            assert self.api.request("DELETE", path)[0] == 200
+        self._write(step)
         for path, name in step.hold.items():
             self.held.enter_context(finalizer(self.api, path, name))
         if step.release:
@@ -154,6 +170,21 @@ class Site:
                 start_grove(self.api)
         elif step.grove is not None:
             start_grove(self.api)
+        for seconds in step.passes:
+            self.time.seconds += seconds
+            self.controller.once()
+
+    def _write(self, step: Step) -> None:
+        for name, labels in step.nodes.items():
+            make_node(self.api, name, labels)
+        for name, changes in step.relabel.items():
+            relabel(self.api, name, changes)
+        for collection, body in step.make.items():
+            self.api.create(collection, body)
+        for path, change in step.patch.items():
+            patch(self.api, path, change)
+        for path in step.delete:
+            assert self.api.request("DELETE", path)[0] == 200
 
     def resolved(self, value: Any) -> Any:
         """A value of a table with words for paths and uids replaced."""
@@ -184,6 +215,8 @@ def cases() -> list[Any]:
 
 @pytest.mark.parametrize("row", cases())
 def test_what_becomes_of_what_is_published(row: Case, api: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
+    if any(step.passes for step in row.steps):
+        share_crd(api)
     site = Site(api, clients(), row.patience)
     with site.held:
         for number, raw in enumerate(row.steps):
@@ -197,9 +230,14 @@ def test_what_becomes_of_what_is_published(row: Case, api: ApiUnderTest, clients
             ):
                 assert (expected is step.synced and not expected) or len(said) == len(expected), (number, said)
                 assert [one for one in zip(said, expected, strict=False) if not has(*one)] == [], (number, said)
+            for path, names in step.names.items():
+                assert sorted(item["metadata"]["name"] for item in api.get(path)["items"]) == names, (number, path)
             for path, values in step.there.items():
                 document = api.get(path)
-                assert {place: at(document, place) for place in values} == values, (number, path)
+                for place, value in values.items():
+                    found_there = at(document, place)
+                    text = isinstance(found_there, str) and isinstance(value, str)
+                    assert says(found_there, value) if text else found_there == value, (number, path, found_there)
             assert [path for path in step.gone if found(api, path)] == [], number
             assert [path for path in step.same if api.get(path) != site.noted[path]] == [], number
             uids = {path: (api.get(path), site.noted[path]) for path in (*step.kept, *step.anew)}

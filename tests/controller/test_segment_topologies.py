@@ -1,20 +1,18 @@
 """ClusterTopologies of segments, on API servers: made, published, kept, taken back, and never another's."""
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from tests.support.api import NODES, ApiUnderTest, wait_until
+from tests.support.api import ApiUnderTest, wait_until
 from tests.support.cluster import BLOCK, RACK, START, ZONE
 from tests.support.controller import (
     condition,
     controller_of,
-    edit_topology,
     make_node,
     make_topology,
     relabel,
@@ -22,10 +20,8 @@ from tests.support.controller import (
     share_crd,
     status_of,
 )
-from tests.support.publishing import KAI, Time, WatchedClient, found, install, node_labels
-from tests.support.upstream_crds import stand_in
+from tests.support.publishing import Time, WatchedClient, found, install
 from toposcope.api.cluster_topology import PATH
-from toposcope.api.label_keys import GPUS, HOSTNAME, NVLINK_DOMAIN
 from toposcope.controller.loop import Controller
 from toposcope.controller.options import Options
 from toposcope.controller.publishers.kai import KaiPublisher
@@ -38,7 +34,6 @@ from toposcope.kube.errors import ApiError
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2/topologies"
 TIER = "fabric.topograph.run/tier-0"
 GRACE = 601.0
-FLAT = (ZONE, NVLINK_DOMAIN, HOSTNAME)
 H100 = {BLOCK: "b", RACK: "r"}
 GB200 = {TIER: "leaf"}
 
@@ -60,12 +55,7 @@ def make_nodes(api: ApiUnderTest) -> None:
 
 
 def topologies(api: ApiUnderTest) -> list[str]:
-    return sorted(fields(api, "name"))
-
-
-def fields(api: ApiUnderTest, field: str) -> dict[str, Any]:
-    """A field of the metadata of each ClusterTopology by name."""
-    return {item["metadata"]["name"]: item["metadata"][field] for item in api.get(PATH)["items"]}
+    return sorted(item["metadata"]["name"] for item in api.get(PATH)["items"])
 
 
 def run_passes(controller: Controller, time: Time, *after: float) -> None:
@@ -74,124 +64,6 @@ def run_passes(controller: Controller, time: Time, *after: float) -> None:
     for seconds in after:
         time.seconds += seconds
         controller.once()
-
-
-@pytest.fixture
-def passes(controller: Controller, time: Time) -> Callable[..., None]:
-    return partial(run_passes, controller, time)
-
-
-def test_each_segment_gets_a_topology_with_all_of_its_levels(api: ApiUnderTest, passes: Callable[..., None]) -> None:
-    install(api, "kai-topologies-v0.17", "kueue-topologies-v0.19")
-    parent = make_topology(api, segments="Auto", required=["rack"], gracePeriod="10m", publish={"grove": "Never"})
-    passes()
-    assert topologies(api) == ["cluster"]
-    assert condition(api, "SegmentsPublished")["status"] == "Unknown"
-    passes(GRACE, 1)
-    assert topologies(api) == ["cluster", "cluster-leaf", "cluster-rack"]
-    child = api.get(f"{PATH}/cluster-rack")
-    assert child["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "toposcope"}
-    (owner,) = child["metadata"]["ownerReferences"]
-    assert (owner["kind"], owner["uid"], owner["controller"]) == ("ClusterTopology", parent["metadata"]["uid"], True)
-    assert child["spec"] == {
-        "nodeSelector": {
-            "matchExpressions": [
-                {"key": GPUS, "operator": "Exists"},
-                {"key": BLOCK, "operator": "Exists"},
-                {"key": RACK, "operator": "Exists"},
-            ]
-        },
-        "required": ["rack"],
-        "minCoveragePercent": 95,
-        "gracePeriod": "10m",
-        "removalPolicy": "Remove",
-        "segments": "Off",
-        "publish": {"grove": "Never", "kai": "Auto", "kueue": "Auto"},
-    }
-    assert (child["status"]["nodes"], child["status"]["levelPath"]) == (3, "zone > block > rack > nvlink-domain > host")
-    for path in (KAI, KUEUE):
-        assert node_labels(api, f"{path}/cluster") == FLAT  # who names it goes on as before
-        assert node_labels(api, f"{path}/cluster-rack") == (ZONE, BLOCK, RACK, NVLINK_DOMAIN, HOSTNAME)
-        assert node_labels(api, f"{path}/cluster-leaf") == (ZONE, TIER, NVLINK_DOMAIN, HOSTNAME)
-    status = status_of(api)
-    assert [(segment["name"], segment["clusterTopology"]) for segment in status["segments"]] == [
-        ("rack", "cluster-rack"),
-        ("leaf", "cluster-leaf"),
-    ]
-    assert (
-        condition(api, "SegmentsPublished")["message"]
-        == "Each segment has a ClusterTopology: cluster-rack, cluster-leaf"
-    )
-    assert {name: condition(api, "Ready", name)["status"] for name in topologies(api)} == {
-        "cluster": "True",
-        "cluster-leaf": "True",
-        "cluster-rack": "True",
-    }
-
-
-def test_nothing_is_written_at_rest(api: ApiUnderTest, passes: Callable[..., None]) -> None:
-    make_topology(api, segments="Auto")
-    passes(GRACE, 1, 1)
-    before = fields(api, "resourceVersion")
-    assert len(before) == 3
-    passes(1, GRACE, GRACE)
-    assert fields(api, "resourceVersion") == before
-
-
-def test_off_writes_nothing_and_takes_back_what_auto_made(api: ApiUnderTest, passes: Callable[..., None]) -> None:
-    make_topology(api)
-    passes(GRACE, 1)
-    assert topologies(api) == ["cluster"]
-    status = status_of(api)
-    assert [segment["name"] for segment in status["segments"]] == ["rack", "leaf"]
-    assert condition(api, "SegmentsPublished")["reason"] == "SegmentsOff"
-    edit_topology(api, segments="Auto")
-    passes(1)
-    assert topologies(api) == ["cluster", "cluster-leaf", "cluster-rack"]  # known well enough by now
-    edit_topology(api, segments="Off")
-    passes()
-    assert topologies(api) == ["cluster"]
-
-
-def test_a_foreign_topology_of_that_name_is_a_conflict_and_stays(
-    api: ApiUnderTest, passes: Callable[..., None]
-) -> None:
-    theirs = make_topology(api, "cluster-leaf", required=["leaf"])
-    make_topology(api, segments="Auto")
-    passes(GRACE, 1)
-    assert api.get(f"{PATH}/cluster-leaf")["spec"] == theirs["spec"]
-    assert "ownerReferences" not in api.get(f"{PATH}/cluster-leaf")["metadata"]
-    conflict = condition(api, "SegmentsPublished")
-    assert (conflict["status"], conflict["reason"]) == ("False", "Conflict")
-    assert conflict["message"].startswith(
-        "cluster-leaf: a ClusterTopology of that name exists and does not belong to this"
-    )
-    assert condition(api, "Ready")["status"] == "False"
-    segments = {segment["name"]: segment.get("clusterTopology") for segment in status_of(api)["segments"]}
-    assert segments == {"rack": "cluster-rack", "leaf": None}
-    edit_topology(api, segments="Off")
-    passes()
-    assert topologies(api) == ["cluster", "cluster-leaf"]
-
-
-def test_an_edit_by_hand_is_put_back_and_settings_are_inherited(api: ApiUnderTest, passes: Callable[..., None]) -> None:
-    make_topology(api, segments="Auto")
-    passes(GRACE, 1)
-    uid = api.get(f"{PATH}/cluster-rack")["metadata"]["uid"]
-    edit_topology(api, "cluster-rack", nodeSelector={"matchLabels": {"mine": "yes"}}, required=["block"])
-    edit_topology(api, "cluster-leaf", levels=[{"domain": "leaf", "key": TIER}])
-    edit_topology(api, gracePeriod="20m", publish={"kueue": "Never"}, required=["leaf", "zone"])
-    passes()
-    child = api.get(f"{PATH}/cluster-rack")
-    assert child["metadata"]["uid"] == uid
-    assert "matchLabels" not in child["spec"]["nodeSelector"]
-    assert (child["spec"]["gracePeriod"], child["spec"]["publish"]["kueue"]) == ("20m", "Never")
-    assert child["spec"]["required"] == ["zone"]
-    assert api.get(f"{PATH}/cluster-leaf")["spec"]["required"] == ["leaf", "zone"]
-    assert "levels" not in api.get(f"{PATH}/cluster-leaf")["spec"]
-    before = fields(api, "generation")
-    passes(1)
-    assert fields(api, "generation") == before
 
 
 def test_one_that_somebody_makes_at_the_same_moment_is_not_merged_with(
@@ -230,88 +102,6 @@ def test_one_that_a_webhook_denies_is_tried_ever_more_rarely(
     assert tries == {"cluster-leaf": 4, "cluster-rack": 4}  # after 0, 30 to 33, 90 to 99 and 210 to 231 s
     message = condition(api, "SegmentsPublished")["message"]
     assert "cluster-leaf: the webhook says no; next try at " in message
-
-
-def test_a_segment_without_nodes_goes_after_the_grace_period(api: ApiUnderTest, passes: Callable[..., None]) -> None:
-    make_topology(api, segments="Auto")
-    passes(GRACE, 1)
-    for i in range(2):
-        relabel(api, f"gb200-{i}", {TIER: None, **H100})
-    passes(GRACE - 2)
-    assert topologies(api) == ["cluster", "cluster-leaf", "cluster-rack"]
-    passes(3)
-    assert topologies(api) == ["cluster", "cluster-rack"]
-    assert api.get(f"{PATH}/cluster-rack")["status"]["nodes"] == 5
-
-
-def test_a_segment_that_grove_s_workloads_are_bound_to_goes_with_the_last_of_them(
-    api: ApiUnderTest, passes: Callable[..., None]
-) -> None:
-    """With its ClusterTopology would go the binding, and with that every constraint."""
-    api.install_crd(stand_in("grove.io", "v1alpha1", "PodCliqueSet", "podcliquesets"))
-    sets = "/apis/grove.io/v1alpha1/namespaces/default/podcliquesets"
-    constraint = {"topologyName": "cluster-leaf", "pack": {"required": "leaf"}}
-    template = {
-        "topologyConstraint": constraint,
-        "cliques": [{"name": "w", "spec": {"roleName": "w", "replicas": 1, "podSpec": {"containers": []}}}],
-    }
-    body = {
-        "apiVersion": "grove.io/v1alpha1",
-        "kind": "PodCliqueSet",
-        "metadata": {"name": "llm"},
-        "spec": {"replicas": 1, "template": template},
-    }
-    make_topology(api, segments="Auto")
-    passes(GRACE, 1)
-    api.create(sets, body)
-    for i in range(2):
-        relabel(api, f"gb200-{i}", {TIER: None, **H100})
-    passes(GRACE, GRACE, GRACE)
-    assert topologies(api) == ["cluster", "cluster-leaf", "cluster-rack"]
-    assert api.request("DELETE", f"{sets}/llm")[0] == 200
-    passes(GRACE, GRACE)
-    assert topologies(api) == ["cluster", "cluster-rack"]
-
-
-def test_no_nodes_and_a_lost_status_take_nothing_away_at_once(api: ApiUnderTest, passes: Callable[..., None]) -> None:
-    make_topology(api, segments="Auto")
-    passes(GRACE, 1)
-    uids = fields(api, "uid")
-    three = ["cluster", "cluster-leaf", "cluster-rack"]
-    assert api.request("DELETE", NODES)[0] == 200
-    passes(GRACE, GRACE)
-    assert topologies(api) == three
-    assert condition(api, "SegmentsPublished")["message"] == "No segment has nodes at the moment"
-    api.patch(f"{PATH}/cluster/status", {"status": None})
-    make_nodes(api)
-    passes(GRACE - 2)
-    assert topologies(api) == three
-    passes(3, GRACE)
-    assert fields(api, "uid") == uids
-
-
-def test_a_child_that_no_segment_asks_for_is_cleared_away(api: ApiUnderTest, passes: Callable[..., None]) -> None:
-    parent = make_topology(api, segments="Auto")
-    kind = {key: parent[key] for key in ("apiVersion", "kind")}
-    owner = {**kind, "name": "cluster", "uid": parent["metadata"]["uid"], "controller": True}
-    labels = {"app.kubernetes.io/managed-by": "toposcope"}
-    api.create(PATH, {**kind, "metadata": {"name": "cluster-gone", "labels": labels, "ownerReferences": [owner]}})
-    passes()
-    assert "cluster-gone" in topologies(api)
-    passes(GRACE)
-    assert topologies(api) == ["cluster", "cluster-leaf", "cluster-rack"]
-
-
-@pytest.mark.embedded_api("takes a spec that a kube-apiserver refuses, as it should")
-def test_a_bad_spec_leaves_its_children_alone(api: ApiUnderTest, passes: Callable[..., None]) -> None:
-    make_topology(api, segments="Auto")
-    passes(GRACE, 1)
-    edit_topology(api, segments="Off", required=["numa"])
-    passes(GRACE)
-    assert topologies(api) == ["cluster", "cluster-leaf", "cluster-rack"]
-    published = condition(api, "Published")
-    assert published["reason"] == "InvalidSpec"
-    assert "'numa' lies inside a node" in published["message"]
 
 
 def test_a_running_controller_makes_them_and_looks_after_them(
