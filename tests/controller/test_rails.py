@@ -10,10 +10,12 @@ import pytest
 from tests.support.cluster import History, gpu_node, topology
 from tests.support.tables import each_row
 from toposcope.api.effective_levels import Absences
+from toposcope.api.label_keys import LEAF_GROUP
 from toposcope.controller.assess.rails import Rails, expected_switches
 from toposcope.controller.events import rail_events
+from toposcope.topology.leaves import leaf_labels
 from toposcope.topology.node import NodeFacts
-from toposcope.topology.rails import Miscabled, Switch
+from toposcope.topology.rails import Miscabled, Rail, Switch
 
 GRACE = 601.0
 
@@ -114,6 +116,21 @@ def test_a_finding_needs_the_grace_period_without_a_break_and_survives_a_restart
     assert history.condition("RailsConsistent")["reason"] == "RailsMeetPeers"
     history.look([])
     assert history.condition("RailsConsistent")["reason"] == "NoRails"
+
+
+def test_a_node_with_a_wrong_cable_is_a_group_by_itself_and_renames_no_other() -> None:
+    groups = []
+    for cables in ([], ["3 2 u1r2"]):
+        nodes = []
+        for one in Fabric(cables=cables).facts():
+            rails = [switch and Rail(f"mlx5_{i}", *switch) for i, switch in enumerate(one.traits.switches)]
+            nodes.append(gpu_node(one.name, {"block": None, "rack": None, **leaf_labels(rails)}))
+        found = History().look(nodes)
+        assert found.effective.path == "zone > leaf-group > nvlink-domain > host"
+        groups.append({node.name: node.label(LEAF_GROUP) for node in nodes})
+    sound, wrong = groups
+    assert [len({*group.values()}) for group in groups] == [2, 3]
+    assert {name for name in sound if sound[name] != wrong[name]} == {"n3"}
 
 
 def test_an_event_on_the_node_is_due_once() -> None:
