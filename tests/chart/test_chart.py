@@ -30,6 +30,8 @@ SWITCHES = {
     "pod-monitor": "components.podMonitor",
     "privileged-runtime": "components.privilegedRuntime",
     "prometheus-rule": "components.prometheusRule",
+    "switches": "switches.enabled",
+    "switches-infiniband": "switches.infiniband",
     "unique-values": "components.uniqueValues",
     "ui": "ui.enabled",
 }
@@ -159,15 +161,15 @@ TOLERATION, AFFINITY = POD["tolerations"][0], POD["affinity"]
 
 def test_values_change_what_they_say_and_nothing_else(template_of: Helm, kustomized: Callable[..., str]) -> None:
     image = {"repository": "registry.example.com/toposcope", "tag": "1.2.3", "pullPolicy": "Always"}
-    programs = {"agent": "DaemonSet", "controller": "Deployment", "ui": "Deployment"}
+    programs = {"agent": "DaemonSet", "controller": "Deployment", "switches": "DaemonSet", "ui": "Deployment"}
     values: dict[str, Any] = {"image": {**image, "pullSecrets": [{"name": "mine"}]}}
     values |= {name: dict(POD) for name in programs}
     values["controller"] |= {"replicas": 3, "config": {"kind": "ControllerConfig"}}
-    values["ui"]["enabled"] = True
+    values["ui"]["enabled"] = values["switches"]["enabled"] = True
     values["clusterTopology"] = {"spec": {"required": ["rack"]}}
     values["monitoring"] = {"labels": {"release": "prometheus"}}
     values["components"] = {"podMonitor": True, "prometheusRule": True}
-    wanted = copy.deepcopy(objects(kustomized("ui", "pod-monitor", "prometheus-rule")))
+    wanted = copy.deepcopy(objects(kustomized("ui", "switches", "pod-monitor", "prometheus-rule")))
     for program, kind in programs.items():
         workload = wanted[kind, NAMESPACE, f"toposcope-{program}"]["spec"]
         template, pod = workload["template"], workload["template"]["spec"]

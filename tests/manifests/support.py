@@ -42,8 +42,8 @@ class Manifests:
         return found
 
     def pod_template(self, program: str) -> dict[str, Any]:
-        """The pod template of `agent`, `controller`, `ui` or `prune`."""
-        kind = {"agent": "DaemonSet", "prune": "Job"}.get(program, "Deployment")
+        """The pod template of `agent`, `switches`, `controller`, `ui` or `prune`."""
+        kind = {"agent": "DaemonSet", "switches": "DaemonSet", "prune": "Job"}.get(program, "Deployment")
         return self.get(kind, f"toposcope-{program}")["spec"]["template"]
 
     def pod(self, program: str, name: str, **spec: Any) -> dict[str, Any]:

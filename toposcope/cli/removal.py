@@ -22,7 +22,7 @@ from toposcope.kube.errors import ApiError
 from toposcope.kube.listing import everything
 from toposcope.kube.requests import NODES
 
-WRITERS: Final = "app.kubernetes.io/name=toposcope,app.kubernetes.io/component in (agent,controller)"
+WRITERS: Final = "app.kubernetes.io/name=toposcope,app.kubernetes.io/component in (agent,controller,switches)"
 """Selects the programs and pods that could write again, whatever an overlay calls them. The page's only reads."""
 
 

@@ -17,15 +17,20 @@ app.kubernetes.io/component: {{ . }}
 {{- end }}
 {{- end }}
 
-{{/* What every pod of a program has: user, secrets for the image, and where it runs. dict "root" "values" (of the program). */}}
+{{/* What every pod of a program has: user, secrets for the image, and where it runs. dict "root" "values" (of the program) "asRoot". */}}
 {{- define "toposcope.pod" -}}
 enableServiceLinks: false
 nodeSelector:
   {{- merge (dict "kubernetes.io/os" "linux") (.values.nodeSelector | default dict) | toYaml | nindent 2 }}
 securityContext:
+  {{- if .asRoot }}
+  runAsUser: 0
+  runAsGroup: 0
+  {{- else }}
   runAsNonRoot: true
   runAsUser: 65532
   runAsGroup: 65532
+  {{- end }}
   seccompProfile:
     type: RuntimeDefault
 {{- with .values.priorityClassName }}

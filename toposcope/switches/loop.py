@@ -1,0 +1,142 @@
+"""The program's loop: hear, look at the ports, ask the fabric, write. The caller does the waiting."""
+
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from toposcope.kube.confinement import Confinement
+from toposcope.kube.errors import ApiError, KubeError
+from toposcope.switches.hearing import Hearing
+from toposcope.switches.infiniband import MadError
+from toposcope.switches.lldp import LldpError, decode
+from toposcope.switches.packets import LldpSocket
+from toposcope.switches.ports import NicPorts
+from toposcope.switches.publish import Publisher
+from toposcope.topology.neighbours import Neighbour, neighbours_text
+
+log = logging.getLogger("switches")
+
+SETTLE_SECONDS: Final = 120.0
+"""How long to listen before "no neighbour" is true: the default time to live, four of the usual intervals."""
+WRITE_SECONDS: Final = 60.0
+"""The least time between two writes: a flapping port must not become a stream of them."""
+RESYNC_SECONDS: Final = 600.0
+"""How often the program reads its own Node, to repair what others changed."""
+_FIRST_RETRY: Final = 5.0
+_LONGEST_RETRY: Final = 600.0
+_RESYNC_FACTOR: Final = (1.0, 1.2)
+_RETRY_FACTOR: Final = (0.5, 1.0)
+_DEVICES: Final = "/dev/infiniband"
+PAUSE: Final = 0.1
+"""Seconds between two turns, so that a flood of frames costs little."""
+
+
+class Switches:
+    """Finds this node's neighbours and keeps them on its Node; `monotonic` never goes back."""
+
+    def __init__(
+        self,
+        read_ports: Callable[[], Sequence[NicPorts]],
+        receiver: LldpSocket,
+        first_hop: Callable[[str, int], Neighbour | None],
+        publisher: Publisher,
+        interval: float,
+        confinement: Confinement | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._read_ports = read_ports
+        self._receiver = receiver
+        self._first_hop = first_hop
+        self._publisher = publisher
+        self._interval = interval
+        self._confinement = confinement
+        self._monotonic = monotonic
+        self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
+        self._hearing = Hearing()
+        self._began = self._scan_at = self._read_at = self._write_at = monotonic()
+        self._settled = False
+        self._ports: Sequence[NicPorts] = ()
+        self._fabric: dict[str, Neighbour | None] = {}
+        self._said: dict[str, str] = {}
+        self._failures = 0
+
+    def seconds_until_turn(self) -> float:
+        """Seconds until `turn` has something to do even if no frame comes."""
+        return max(PAUSE, self._scan_at - self._monotonic())
+
+    def turn(self) -> None:
+        """Take the frames that have come; if it is time, look at the ports and write what has changed."""
+        now = self._monotonic()
+        due = now >= self._scan_at
+        if due:
+            self._scan_at = now + self._interval
+            self._scan()
+        ours = {port.netdev for port in self._ports if port.netdev}
+        for netdev, frame in self._receiver.frames():
+            if netdev in ours:
+                try:
+                    self._hearing.take(netdev, decode(frame), now)
+                except LldpError:
+                    self._say(netdev, "frames that are no valid LLDPDUs are dropped")
+        if not due:
+            return
+        neighbours = {port.nic: self._neighbour(port, now) for port in self._ports}
+        for nic, found in neighbours.items():
+            self._say(nic, f"{found.switch or found.id} {found.port} ({found.by})" if found else "no neighbour")
+        self._settled |= all(neighbours.values()) or now >= self._began + SETTLE_SECONDS
+        if self._settled:
+            self._publish(neighbours_text(neighbours) if neighbours else None, now)
+
+    def _scan(self) -> None:
+        """Look at the ports, and ask the fabric about those of InfiniBand."""
+        self._ports = self._read_ports()
+        self._receiver.join(port.netdev for port in self._ports if port.netdev)
+        for port in self._ports:
+            if port.netdev and not port.carrier:
+                self._hearing.forget(port.netdev)
+        self._fabric = {port.nic: self._ask(port) for port in self._ports if port.umads}
+
+    def _ask(self, port: NicPorts) -> Neighbour | None:
+        for device, number in port.umads:
+            try:
+                if found := self._first_hop(f"{_DEVICES}/{device}", number):
+                    return found
+            except (OSError, MadError) as error:
+                self._say(f"{port.nic} port {number}", f"cannot ask for its neighbour: {error}", logging.WARNING)
+        return None
+
+    def _neighbour(self, port: NicPorts, now: float) -> Neighbour | None:
+        return self._fabric.get(port.nic) or (self._hearing.neighbour(port.netdev, now) if port.netdev else None)
+
+    def _say(self, what: str, words: str, level: int = logging.INFO) -> None:
+        """Log what has changed; at rest nothing is logged."""
+        if self._said.get(what) != words:
+            self._said[what] = words
+            log.log(level, "%s: %s", what, words)
+
+    def _publish(self, text: str | None, now: float) -> None:
+        if now < self._write_at:
+            return
+        try:
+            if self._confinement:
+                self._confinement.check()
+                if not self._confinement.confined:
+                    self._say("nothing is written", self._confinement.ready(), logging.WARNING)
+                    return
+            if now >= self._read_at:
+                self._publisher.forget()
+                self._read_at = now + RESYNC_SECONDS * self._rng.uniform(*_RESYNC_FACTOR)
+            if self._publisher.publish(text):
+                self._write_at = now + WRITE_SECONDS
+        except KubeError as error:
+            wait = min(_FIRST_RETRY * 2**self._failures, _LONGEST_RETRY) * self._rng.uniform(*_RETRY_FACTOR)
+            asked = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
+            self._failures = min(self._failures + 1, 10)
+            self._read_at = self._write_at = now + max(wait, asked)
+            self._say("cannot publish", str(error), logging.WARNING)
+        else:
+            self._failures = 0
+            self._said.pop("cannot publish", None)

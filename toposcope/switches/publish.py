@@ -1,0 +1,52 @@
+"""Writes the annotation `gpu.topology/switches` to the program's own Node: only on a difference, guarded by its uid."""
+
+from typing import Any, Final
+
+from toposcope.api.label_keys import SWITCHES
+from toposcope.kube.client import MERGE, METADATA, ApiClient, Request
+from toposcope.kube.confinement import NOBODY
+from toposcope.kube.requests import NODES, apply, get
+from toposcope.topology.text import compact
+
+MANAGER: Final = "toposcope-switches"
+
+
+class Publisher:
+    """Keeps the one annotation of one Node."""
+
+    def __init__(self, client: ApiClient, node_name: str) -> None:
+        self._client = client
+        self._name = node_name
+        self._path = f"{NODES}/{node_name}"
+        self._metadata: dict[str, Any] | None = None
+
+    def forget(self) -> None:
+        """Have the next publish read the Node, and so find what others changed."""
+        self._metadata = None
+
+    def publish(self, text: str | None) -> bool:
+        """Make the Node carry this value, or none; whether that took a write.
+
+        Raises KubeError, and then the next time reads the Node first: it may be another of the same name.
+        """
+        there = self._metadata or self._client.call(get(self._path, metadata_only=True))["metadata"]
+        if text == (there.get("annotations") or {}).get(SWITCHES):
+            self._metadata = there
+            return False
+        annotations = {} if text is None else {SWITCHES: text}
+        metadata = {"name": self._name, "uid": there["uid"], "annotations": annotations}
+        body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
+        self.forget()  # what the Node carries is unknown until the server has answered
+        written = self._client.call(apply(self._path, body, MANAGER, force=True, metadata_only=True))
+        self._metadata = written["metadata"]
+        return True
+
+    def foreign_writes(self) -> dict[str, Request]:
+        """Writes that the admission policy must refuse: what each would do, and its request."""
+        tried = {"a label": {"labels": {f"{NOBODY}/unconfined": "true"}}}
+        tried["another annotation"] = {"annotations": {f"{SWITCHES}.{NOBODY}": "true"}}
+        query = {"fieldManager": MANAGER}
+        return {
+            what: Request("PATCH", self._path, query, compact({"metadata": metadata}).encode(), MERGE, METADATA)
+            for what, metadata in tried.items()
+        }

@@ -1,0 +1,55 @@
+"""Puts the program behind `toposcope switches` together and runs it."""
+
+import contextlib
+import functools
+import logging
+import random
+import select
+import signal
+import time
+from pathlib import Path
+from typing import Final
+
+from toposcope.kube.client import ApiClient
+from toposcope.kube.config import load
+from toposcope.kube.confinement import Confinement
+from toposcope.kube.errors import ConfigError
+from toposcope.switches.infiniband import neighbour
+from toposcope.switches.loop import PAUSE, Switches
+from toposcope.switches.packets import LldpSocket
+from toposcope.switches.ports import read_ports
+from toposcope.switches.publish import MANAGER, Publisher
+from toposcope.telemetry.logs import set_up
+
+log = logging.getLogger("switches")
+
+_LARGEST_ANSWER: Final = 4 << 20
+
+
+def run(node_name: str, kubeconfig: str | None, sysfs: Path, interval: float, log_format: str) -> int:
+    """Run until a SIGTERM or SIGINT; the exit code. The annotation stays: it describes the node, not this process."""
+    set_up(log_format)
+    with contextlib.ExitStack() as stack:
+        try:
+            cluster = load(kubeconfig)
+            client = ApiClient(cluster, MANAGER, largest=_LARGEST_ANSWER)
+            stack.callback(client.close)
+            receiver = stack.enter_context(contextlib.closing(LldpSocket()))
+        except (ConfigError, PermissionError) as error:  # the latter without CAP_NET_RAW
+            why = error if isinstance(error, ConfigError) else "cannot receive LLDP frames: CAP_NET_RAW is missing"
+            log.error("%s", why)  # noqa: TRY400 - the message is enough, a traceback would hide it
+            return 1
+        publisher = Publisher(client, node_name)
+        confinement = None
+        if cluster.in_pod:  # other credentials are a person's, whom no policy confines
+            rng = random.Random()  # noqa: S311 - jitter, not a secret
+            confinement = Confinement(client, publisher.foreign_writes, time.monotonic, rng)
+        ports = functools.partial(read_ports, sysfs)
+        switches = Switches(ports, receiver, neighbour, publisher, interval, confinement)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        with contextlib.suppress(KeyboardInterrupt):
+            while True:
+                switches.turn()
+                if select.select([receiver.fileno()], [], [], switches.seconds_until_turn())[0]:
+                    time.sleep(PAUSE)  # more may be on their way
+    return 0
