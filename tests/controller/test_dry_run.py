@@ -11,16 +11,11 @@ from tests.support.controller import condition, controller_of, make_node, make_t
 from tests.support.publishing import (
     BINDINGS,
     FOUR,
-    KAI,
-    THREE,
     Time,
     WatchedClient,
-    finalizer,
     found,
     install,
-    install_narrowed,
     levels,
-    node_labels,
     patch,
 )
 from toposcope.api.cluster_topology import PATH
@@ -67,72 +62,6 @@ def site(clients: Callable[[], ApiClient]) -> Site:
     return Site(clients())
 
 
-@pytest.mark.parametrize(
-    ("name", "crd", "path"),
-    [("grove", (GROVE_CRD, KAI_CRD), BINDINGS), ("kai", (KAI_CRD,), KAI), ("kueue", (KUEUE_CRD,), KUEUE)],
-)
-def test_a_dry_run_shows_the_first_write_and_makes_none(
-    api: ApiUnderTest, site: Site, clients: Callable[[], ApiClient], name: str, crd: tuple[str, ...], path: str
-) -> None:
-    install(api, *crd)
-    outcome = site.publish(name, *FOUR)
-    assert (outcome.reason, outcome.message.splitlines()[0]) == ("DryRun", "would create:")
-    assert "+  name: cluster" in outcome.diff
-    assert all(f": {key}\n" in outcome.diff for key in FOUR)
-    assert not site.wrote
-    assert found(api, f"{path}/cluster") is None
-    # The real thing, after which there is nothing to show.
-    real = next(publisher for publisher in make_publishers(clients()) if publisher.name == name)
-    assert real.publish(ALONE if name == "kai" else TOPOLOGY, levels(*FOUR)).in_sync
-    assert site.publish(name, *FOUR).in_sync
-
-
-def test_a_change_in_place_shows_the_lines_that_change(
-    api: ApiUnderTest, site: Site, clients: Callable[[], ApiClient]
-) -> None:
-    install(api, GROVE_CRD, KAI_CRD)
-    make_publishers(clients())[0].publish(TOPOLOGY, levels(*FOUR))
-    before = api.get(f"{BINDINGS}/cluster")
-    outcome = site.publish("grove", *THREE)
-    assert outcome.message.splitlines()[0] == "would change:"
-    assert [line for line in outcome.diff.splitlines() if line[0] in "+-"] == [
-        "--- live/grove.io/v1alpha1/clustertopologybindings/cluster",
-        "+++ wanted/grove.io/v1alpha1/clustertopologybindings/cluster",
-        "-  - domain: block",
-        f"-    key: {BLOCK}",
-    ]
-    assert api.get(f"{BINDINGS}/cluster") == before
-    assert not site.wrote
-
-
-@pytest.mark.real_api("immutability is a CEL rule")
-def test_what_cannot_be_changed_would_be_made_anew_unless_somebody_holds_it(
-    api: ApiUnderTest, site: Site, clients: Callable[[], ApiClient]
-) -> None:
-    install(api, KAI_CRD)
-    make_publishers(clients())[1].publish(ALONE, levels(*FOUR))
-    before = api.get(f"{KAI}/cluster")
-    outcome = site.publish("kai", *THREE)
-    assert outcome.message.splitlines()[0] == "would delete and create again:"
-    assert f"-  - nodeLabel: {BLOCK}" in outcome.diff.splitlines()
-    assert api.get(f"{KAI}/cluster") == before
-    with finalizer(api, f"{KAI}/cluster", "example.com/keep"):
-        outcome = site.publish("kai", *THREE)
-        assert outcome.message.startswith("would wait: waits to be deleted to get the levels")
-        assert outcome.message.endswith("still held by finalizer example.com/keep")
-    assert node_labels(api, f"{KAI}/cluster") == FOUR
-
-
-@pytest.mark.real_api("limits of a list")
-def test_what_would_be_refused_is_shown_before(api: ApiUnderTest, site: Site) -> None:
-    install(api, KAI_CRD)
-    install_narrowed(api, GROVE_CRD, most=3)
-    outcome = site.publish("grove", *FOUR)
-    assert outcome.reason == "DryRun"
-    assert outcome.message.startswith("would not be written: ")
-    assert "must have at most 3 items" in outcome.message
-
-
 def test_the_server_is_not_asked_twice_for_the_same_trial_within_a_minute(api: ApiUnderTest, site: Site) -> None:
     install(api, GROVE_CRD, KAI_CRD)
     site.publish("grove", *FOUR)
@@ -142,19 +71,6 @@ def test_the_server_is_not_asked_twice_for_the_same_trial_within_a_minute(api: A
     site.time.seconds = 60
     site.publish("grove", *FOUR)
     assert site.sent.count(("PATCH", True)) == 2
-
-
-def test_never_would_take_back_what_is_ours(api: ApiUnderTest, site: Site, clients: Callable[[], ApiClient]) -> None:
-    install(api, KUEUE_CRD)
-    assert site.dry_runner.retract("kueue", TOPOLOGY) is None
-    kueue = make_publishers(clients())[2]
-    assert kueue.served()
-    kueue.publish(TOPOLOGY, levels(*FOUR))
-    outcome = site.dry_runner.retract("kueue", TOPOLOGY)
-    assert outcome is not None
-    assert (outcome.handle, outcome.message.splitlines()[0]) == ("topology.kueue.x-k8s.io/cluster", "would delete:")
-    assert found(api, f"{KUEUE}/cluster") is not None
-    assert not site.wrote
 
 
 def test_a_diff_in_a_status_is_cut_at_a_line_and_says_so() -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.api import ApiUnderTest
-from tests.support.cluster import BLOCK, topology
+from tests.support.cluster import topology
 from tests.support.publishing import (
     BINDINGS,
     FOUR,
@@ -24,10 +24,8 @@ from tests.support.publishing import (
 from tests.support.upstream_crds import upstream_crd
 from tools.apiserver.grove_operator import start_grove
 from toposcope.api.cluster_topology import Topology
-from toposcope.controller.publishers.dry_run import DryRun
 from toposcope.controller.publishers.grove import GrovePublisher
 from toposcope.controller.publishers.kai import KaiPublisher
-from toposcope.controller.run import make_publishers
 from toposcope.integrations.framework.published import Published
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError, UnreachableError
@@ -100,27 +98,6 @@ def both(site: Site) -> Site:
     install(site.api, GROVE_CRD)
     assert site.turn() == []
     return site
-
-
-def test_dry_runs_show_the_entry_and_write_nothing(site: Site) -> None:
-    install(site.api, KAI_CRD)
-    site.turn()
-    install(site.api, GROVE_CRD)
-    dry_runner = DryRun(site._client, make_publishers, site.time)
-    result = dry_runner.publish("grove", TOPOLOGY, levels(*FOUR))
-    assert result.message.splitlines()[0] == "would create:"
-    assert (
-        "+  schedulerTopologyBindings:\n+  - schedulerName: kai-scheduler\n+    topologyReference: cluster"
-        in result.diff
-    )
-    assert (found(site.api, BINDING), site.owner()) == (None, "ClusterTopology")
-    # One that is only compared stays, and is named all the same.
-    assert site.grove.publish(topology(publish={"kai": "DryRun"}), levels(*FOUR)).in_sync
-    assert site.entries() == [ENTRY]
-    gone = dry_runner.publish("grove", WITHOUT_KAI, levels(*FOUR))
-    assert f"-  - nodeLabel: {BLOCK}" in gone.diff
-    assert "-  - schedulerName: kai-scheduler" in gone.diff
-    assert (site.entries(), node_labels(site.api, OURS)) == ([ENTRY], FOUR)
 
 
 def test_an_entry_that_grove_refuses_costs_nothing_and_is_tried_ever_more_rarely(site: Site) -> None:
