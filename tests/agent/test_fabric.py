@@ -8,6 +8,7 @@ import pynvml
 import pytest
 
 from tests.support.machines import changed, discovered, probed, started
+from tests.support.tables import each_case
 from toposcope.agent.describe import describe
 from toposcope.agent.fabric import fabric_reasons, health_bits, node_fabric
 from toposcope.agent.labels import labels_for
@@ -31,23 +32,7 @@ def gpus(*answers: RawFabric | None) -> list[RawGpu]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("mask", "bad"),
-    [
-        (0, {}),
-        # Good in every row: the polarity flips between them.
-        (0b01_01_0001_10_10_10_10, {}),
-        (0b01, {"degraded_bandwidth": "degraded bandwidth"}),
-        (0b01 << 2, {"route_recovery": "route recovery in progress"}),
-        (0b01 << 4, {"route_unhealthy": "route unhealthy"}),
-        (0b01 << 6, {"access_timeout_recovery": "access timeout recovery in progress"}),
-        (3 << 8, {"incorrect_configuration": "wrong chassis serial number"}),
-        (8 << 8, {"incorrect_configuration": "invalid GPU state"}),
-        (2 << 12, {"partition_unassigned": "no partition assigned"}),
-        (2 << 14, {"fabric_manager_disconnected": "fabric manager disconnected"}),
-        (0xFFFF_0000, {}),
-    ],
-)
+@each_case("tables/agent.yaml")
 def test_the_health_mask(mask: int, bad: dict[str, str]) -> None:
     assert health_bits(MEMBER._replace(health_mask=mask)) == bad
 

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.tables import each_case
 from toposcope.api import label_keys
 from toposcope.controller import node_decoder
 from toposcope.controller.node_decoder import NodeDecoder
@@ -64,14 +65,7 @@ def test_the_demo_s_nodes(node: Any) -> None:
     assert found.labels.items() <= node.labels.items()
 
 
-@pytest.mark.parametrize(
-    "node",
-    [
-        smallest(),
-        smallest(spec={}, status={}),
-        {"metadata": {"name": "n1", "labels": None}, "status": {"conditions": None, "allocatable": None}},
-    ],
-)
+@each_case("tables/controller.yaml")
 def test_a_node_that_was_just_made(node: dict[str, Any]) -> None:
     """A kubelet registers a Node before it fills in its status."""
     assert facts(node) == node_facts("n1", "", (), (), ready=False, schedulable=True, gpus=0)

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-import pytest
-
 from tests.support.api import NODES, ApiUnderTest
 from tests.support.cluster import gpu_node, topology
 from tests.support.controller import (
@@ -18,6 +16,7 @@ from tests.support.controller import (
     status_of,
 )
 from tests.support.publishing import Time
+from tests.support.tables import each_case
 from toposcope.api.cluster_topology import Topology
 from toposcope.controller.unique_labels import LONGEST, UniqueLabels, changes, unique_value
 from toposcope.kube.client import ApiClient, Request
@@ -35,18 +34,7 @@ LEVELS = (ZONE, BLOCK, RACK)
 UNIQUE = "gpu.topology/unique-rack"
 
 
-@pytest.mark.parametrize(
-    ("path", "beginning"),
-    [
-        (("z", "b1", "r1"), "z.b1.r1"),
-        (("r1",), "r1"),
-        (("a.b", "c"), "c-"),
-        (("a", "b.c"), "b-c-"),
-        (("", "r"), "r-"),
-        (("x" * 63, "y" * 63), "y" * 50 + "-"),
-        (("z" * 60, "_.-"), "domain-"),
-    ],
-)
+@each_case("tables/controller.yaml")
 def test_a_path_as_one_value(path: tuple[str, ...], beginning: str) -> None:
     found = unique_value(path)
     assert len(found) == len(beginning) + 12 * beginning.endswith("-") <= LONGEST

@@ -6,6 +6,7 @@ from random import Random
 import msgspec
 import pytest
 
+from tests.support.tables import each_case
 from tools.bench.reachable import look, process_roots, sizes
 from tools.growth import Slack, growing, grows
 
@@ -21,19 +22,7 @@ def test_noise_is_no_growth_and_a_leak_is_seen_through_it(seed: int) -> None:
     assert grows([value + 20 * hour for hour, value in enumerate(series)], SLACK)
 
 
-@pytest.mark.parametrize(
-    "series",
-    [
-        [100.0] * HOURS,
-        [float(100 + 400 * (hour % 6)) for hour in range(HOURS)],
-        [min(100.0 + 300 * hour, 1000) for hour in range(HOURS)],
-        [1000.0 - 10 * hour for hour in range(HOURS)],
-        [0.0] * (HOURS - 1) + [5000.0],
-        [2000.0 + hour for hour in range(HOURS)],
-        [1.0, 200.0, 900.0],
-    ],
-    ids=["flat", "saw", "fills up", "shrinks", "one peak at the end", "less than the slack", "few"],
-)
+@each_case("tables/tools.yaml")
 def test_what_comes_back_or_stays_is_no_growth(series: list[float]) -> None:
     assert not grows(series, SLACK)
 

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from tests.support.tables import each_case
 from tools.chaos.audit import AuditLog, PublishedWrites, Turns, Write
 from tools.chaos.violations import Findings
 
@@ -74,20 +73,7 @@ WRITES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("script", "problem"),
-    [
-        ("a claims 1, a writes 2, b claims 10, b writes 11", ""),
-        ("a claims 1, b claims 10, a writes 11", r".*; its last claim was at 2026-01-01T12:00:01\.500000Z"),
-        ("a claims 1, b claims 2, b writes 3, a writes 4", ".* after another wrote; .*"),
-        # A claim ends no term: whoever makes a deleted Lease anew waits for its old holder.
-        ("a claims 1, b claims 2, a writes 3", ""),
-        ("a writes 3", ".* and had never claimed the Lease"),
-        ("b claims 1, a writes-in-vain 2, a dry-runs 3, a claims-in-vain 4, b writes 5", ""),
-        ("a claims 1, b gives-back 2, a writes 3", ""),
-        ("a claims 1, b claims-as-the-server-dies 10, b writes 11", ""),
-    ],
-)
+@each_case("tables/tools.yaml")
 def test_a_write_out_of_turn_is_found(tmp_path: Path, script: str, problem: str) -> None:
     log = Log(tmp_path / "log")
     for line in script.split(", "):

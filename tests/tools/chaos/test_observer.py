@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.api import ApiUnderTest, node, wait_until
+from tests.support.tables import each_case
 from tools.chaos.cluster import BEAT, KAI, NODES
 from tools.chaos.machines import Machine
 from tools.chaos.observer import Observer, TopologyRules
@@ -101,19 +102,7 @@ def test_a_round_ends_and_its_evidence_with_it(machine: Machine) -> None:
     assert not machine.may_say("gpu.topology/gpus", "3")
 
 
-@pytest.mark.parametrize(
-    ("status", "says"),
-    [
-        ({"levels": [{"key": "rack"}]}, "shows the levels ['rack'], should be ['rack', 'host']"),
-        (
-            {
-                "levels": [{"key": "rack"}, {"key": "host"}],
-                "conditions": [{"type": "TopologyLevelsAvailable", "status": "False", "message": "rack is gone"}],
-            },
-            "says: rack is gone",
-        ),
-    ],
-)
+@each_case("tables/tools.yaml")
 def test_a_status_that_is_not_so_is_found(findings: Findings, status: dict[str, Any], says: str) -> None:
     rules = TopologyRules(findings)
     rules.levels["cluster"] = ["rack", "host"]

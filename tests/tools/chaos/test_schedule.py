@@ -2,6 +2,7 @@ import random
 
 import pytest
 
+from tests.support.tables import each_case
 from tools.chaos.faults import FAULTS, Scope
 from tools.chaos.schedule import ScheduleError, draw, each_alone, read, shrink, written
 
@@ -25,17 +26,7 @@ def test_drawn_schedules_overlap_repeat_by_seed_and_are_read_as_they_are_written
     assert sorted(step.fault for (step,) in each_alone(random.Random(1), EVERY, ACTORS)) == sorted(FAULTS)
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "names no fault"),
-        ("api-killed", "write FAULT@START+SECONDS"),
-        ("api-eaten@1+2", "there is no fault api-eaten"),
-        ("api-killed@1+2:controller-0", "cannot be aimed at 'controller-0', only at"),
-        ("stalled@1+2", "only at agent-machine-0, agent-machine-1, controller-0, controller-1"),
-        ("gpu-lost@1+2:controller-0", "only at agent-machine-0, agent-machine-1"),
-    ],
-)
+@each_case("tables/tools.yaml")
 def test_a_wrong_schedule_is_refused_with_what_to_write(text: str, says: str) -> None:
     with pytest.raises(ScheduleError) as error:
         read(text, ACTORS)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tests.support.paths import ROOT
+from tests.support.tables import each_case
 from tools.fuzz.run import fuzz
 from tools.fuzz.subject import BrokenInvariantError, Outcome, Subject, encoded, refusal, spoiled, text_of
 
@@ -58,17 +59,7 @@ def test_an_attempt_that_hangs_ends_its_process_and_leaves_seed_and_case(tmp_pat
     assert note.read_text() == "5\n'it'"
 
 
-@pytest.mark.parametrize(
-    ("message", "why"),
-    [
-        ("", "without a word"),
-        ("no", "no sentence"),
-        ("field: KeyError: 'name'", "words of Python"),
-        ("it is 'NoneType' object has no attribute 'get'", "words of Python"),
-        ("row \x1b[31m is not a cell of a matrix", "control character"),
-        ("word " * 1000, "characters"),
-    ],
-)
+@each_case("tables/tools.yaml")
 def test_a_refusal_that_helps_nobody_is_broken(message: str, why: str) -> None:
     with pytest.raises(BrokenInvariantError, match=why):
         refusal(message)
