@@ -24,6 +24,7 @@ from tools.apiserver.build import kubernetes_version
 from tools.apiserver.server import RealApiServer, find_binaries
 
 NAMESPACE: Final = "toposcope-system"
+CAP_NET_RAW: Final = f"{1 << 13:016x}"
 AT_ONCE: Final = "--spread=1"
 TOPOLOGY: Final = "/apis/gpu.topology/v1alpha1/clustertopologies/cluster"
 SERVICE: Final = "10.0.0.1"
@@ -351,13 +352,21 @@ class Cluster:
         except AssertionError as error:
             raise AssertionError(f"{error}; it is {self.api.request('GET', path)[1].get('status')}") from error
 
-    def install(self, folder: Path, *components: str) -> Path:
+    def install(self, folder: Path, *components: str, sysfs: Path | None = None) -> Path:
         """Apply the CRD, then the base with components, as docs/install.md says, and wait for the pods; the overlay.
 
-        Only that agents spread their first writes over half a minute is left out.
+        Only that agents spread their first writes over half a minute is left out; `sysfs` is what the switches see.
         """
-        patch = [{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": AT_ONCE}]
-        patches = [{"target": {"kind": "DaemonSet"}, "patch": yaml.safe_dump(patch)}]
+        patch: list[Any] = [{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": AT_ONCE}]
+        patches = [{"target": {"kind": "DaemonSet", "name": "toposcope-agent"}, "patch": yaml.safe_dump(patch)}]
+        if sysfs:
+            mount, volume = {"name": "sys", "mountPath": "/fake"}, {"name": "sys", "hostPath": {"path": str(sysfs)}}
+            patch = [{**patch[0], "value": value} for value in ("--sysfs=/fake", "--interval=2")]
+            patch.append({"op": "add", "path": "/spec/template/spec/containers/0/volumeMounts", "value": [mount]})
+            patch.append({"op": "add", "path": "/spec/template/spec/volumes", "value": [volume]})
+            patches.append(
+                {"target": {"name": "toposcope-switches", "kind": "DaemonSet"}, "patch": yaml.safe_dump(patch)}
+            )
         overlay = write_overlay(folder / "overlay", components, patches=patches)
         self.kubectl("apply", "--server-side", "-k", MANIFESTS / "crds")
         self.wait_for(f"{CRDS}/clustertopologies.gpu.topology", "Established")

@@ -1,7 +1,7 @@
 """The label and annotation keys that Toposcope owns, and the few foreign ones it reads by name.
 
-Keys under `PREFIX` are written only by the agent of the node that carries them. docs/labels.md is generated from the
-texts below them (`tools.docgen`).
+Only the agent of the node that carries them writes keys under `PREFIX`; `SWITCHES` is written by `toposcope switches`
+there, those of `unique_key` by the controller. docs/labels.md is generated from the texts below (`tools.docgen`).
 """
 
 from typing import Final

@@ -1,0 +1,47 @@
+"""Leaf switches on real kubelets: frames on a node's cable become its annotation, and go with the installation."""
+
+import contextlib
+import json
+import socket
+from pathlib import Path
+
+from tests.e2e.cluster import CAP_NET_RAW, NAMESPACE, Cluster, status_of
+from tests.support.api import NODES, wait_until
+from tests.support.lldp import of_switch
+from tests.support.paths import MANIFESTS
+from toposcope.api.label_keys import RAILS, SWITCHES
+
+
+def test_a_switch_is_heard_and_written(cluster: Cluster, tmp_path: Path) -> None:
+    for name, text in (
+        ("ports/1/link_layer", "Ethernet"),
+        ("device/vendor", "0x15b3"),
+        ("device/net/eth0/dev_port", "0"),
+    ):
+        path = cluster.folder / "sys/class/infiniband/mlx5_0" / name
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    (cluster.folder / "sys/class/net").symlink_to("/sys/class/net")
+    overlay = cluster.install(tmp_path, "switches", sysfs=cluster.folder / "sys")
+
+    def annotation(key: str) -> str:
+        return cluster.api.get(f"{NODES}/gpu1")["metadata"].get("annotations", {}).get(key, "")
+
+    with contextlib.closing(socket.socket(socket.AF_PACKET, socket.SOCK_RAW)) as cable:
+        cable.bind(("gpu1", 0))
+
+        def heard() -> bool:
+            cable.send(of_switch("leaf-01", "b8:59:9f:00:00:01", "Ethernet1/3"))
+            return SWITCHES in cluster.api.get(f"{NODES}/gpu1")["metadata"]["annotations"]
+
+        wait_until(heard, "gpu1 has heard its switch", 180)
+    assert json.loads(annotation(SWITCHES))["mlx5_0"]["switch"] == "leaf-01"
+    wait_until(lambda: bool(annotation(RAILS)), "the agent has taken it up")
+    status = status_of(cluster.main_process("gpu1", "switches"))
+    assert (status["CapEff"], status["CapBnd"], status["NoNewPrivs"]) == (CAP_NET_RAW, CAP_NET_RAW, "1")
+    assert "cannot publish" not in cluster.nodes["gpu1"].logs("switches")
+    cluster.kubectl("apply", "--server-side", "-k", MANIFESTS / "prune")
+    cluster.kubectl("wait", "-n", NAMESPACE, "--for=condition=Complete", "--timeout=120s", "job/toposcope-prune")
+    assert annotation(SWITCHES) == annotation(RAILS) == ""
+    cluster.kubectl("delete", "--ignore-not-found", "-k", MANIFESTS / "prune")
+    cluster.kubectl("delete", "--ignore-not-found", "-k", overlay)
