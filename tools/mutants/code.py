@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Final
@@ -38,21 +39,22 @@ def mutants(path: str, text: str) -> Iterator[Mutant]:
     made = _mutated(path, text)
     lines = made.code.splitlines()
 
-    def body(function: str) -> list[str]:
+    def body(function: str) -> Counter[str]:
         span = made.line_span_by_function_name[function]
-        return [re.sub(r"__mutmut_\w+", "", line).strip() for line in lines[span.start - 1 : span.end]]
+        return Counter(re.sub(r"__mutmut_\w+", "", line).strip() for line in lines[span.start - 1 : span.end])
 
     for name in made.mutant_names:
-        was, becomes = body(f"{_function(name)}__mutmut_orig"), body(name)
-        same = [one == other for one, other in zip(was, becomes, strict=False)]
-        begin = (*same, False).index(False)
-        was, becomes = was[begin:][::-1], becomes[begin:][::-1]
-        end = (*(one == other for one, other in zip(was, becomes, strict=False)), False).index(False)
-        old, new = " ".join(was[end:][::-1]), " ".join(becomes[end:][::-1])
-        if old.lower() != new.lower() and _STRICT.sub(")", old) != _STRICT.sub(")", new) and not old.startswith("log."):
-            full = f"{path.removesuffix('.py').replace('/', '.')}.{name}".replace(".__init__.", ".")
-            # `plural` of `x_plural`, `Fence.enter` of `xǁFenceǁenter`.
-            yield Mutant(path, full, _function(name)[2:].replace("ǁ", "."), old, new)
+        texts = body(f"{_function(name)}__mutmut_orig"), body(name)
+        was, becomes = (" ".join((one - other).elements()) for one, other in (texts, texts[::-1]))
+        if (
+            was.lower() == becomes.lower()
+            or _STRICT.sub(")", was) == _STRICT.sub(")", becomes)
+            or was.startswith("log.")
+        ):
+            continue
+        full = f"{path.removesuffix('.py').replace('/', '.')}.{name}".replace(".__init__.", ".")
+        # `plural` of `x_plural`, `Fence.enter` of `xǁFenceǁenter`.
+        yield Mutant(path, full, _function(name)[2:].replace("ǁ", "."), was, becomes)
 
 
 def results(path: str) -> Iterator[tuple[Mutant, bool]]:
