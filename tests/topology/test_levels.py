@@ -8,6 +8,7 @@ def test_everything_that_inference_can_name_can_be_published() -> None:
     for domain, keys in BUILT_IN.keys.items():
         for key in keys:
             assert level_problems([Level(domain, key)]) == []
+    assert level_problems([Level(f"l{i}", f"example.com/l{i}") for i in range(16)]) == []
 
 
 def test_no_key_stands_for_two_domains() -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from toposcope.topology.text import (
     compact,
     escaped,
+    escaped_lines,
     not_utf8,
     parse,
     plural,
@@ -59,6 +60,10 @@ def test_what_is_written_reads_back() -> None:
     document = {"a": [1, None, True], "b": {"ü": "\U0001f600"}}
     assert compact(document) == '{"a":[1,null,true],"b":{"ü":"\U0001f600"}}'
     assert parse(compact(document)) == parse(compact(document).encode()) == document
+
+
+def test_lines_are_escaped_one_by_one() -> None:
+    assert escaped_lines("a  b\n\x1b") == "a  b\n\\u001b"
 
 
 def test_an_escaped_pair_is_one_character() -> None:
