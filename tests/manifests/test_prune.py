@@ -26,8 +26,9 @@ MAY = (
 MAY_NOT = (
     *rights.attempts("prune", "may not"),
     *(
-        rights.Attempt(f"delete another's {path}", "DELETE", f"{path}/theirs", says=ONLY_PUBLISHED)
+        rights.Attempt(f"delete another's {path}/{name}", "DELETE", f"{path}/{name}", says=ONLY_PUBLISHED)
         for path in PUBLISHED
+        for name in ("theirs", "of-grove")
     ),
     *(rights.merge(f"change {path}", f"{path}/theirs", {"spec": {}}, "cannot patch") for path in PUBLISHED),
     *(rights.Attempt(f"make {path}", "POST", path, published(path, "a"), says="cannot create") for path in PUBLISHED),
@@ -48,8 +49,11 @@ def token(installed_once: ApiUnderTest, kubectl: str) -> str:
     api.patch(rights.OWN, {"metadata": {"labels": ours, "annotations": {"gpu.topology/matrix": "{}"}}})
     counted = node("confined-own", labels={"nvidia.com/gpu.count": "8"})
     assert api.apply(rights.OWN, counted, MANAGER)[0] == 200
+    of_grove = {"apiVersion": "grove.io/v1alpha1", "kind": "ClusterTopology", "name": "a", "uid": "a"}
+    marked = {"labels": {"app.kubernetes.io/managed-by": "toposcope"}, "ownerReferences": [of_grove]}
     for path in PUBLISHED:
         api.create(path, published(path, "theirs"))
+        api.create(path, published(path, "of-grove", **marked))
     spec = api.get(f"{AGENTS}/toposcope-agent")["spec"]
     api.create(AGENTS, {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "other"}, "spec": spec})
     token = rights.unbound_token(api, "toposcope-prune")
@@ -88,7 +92,7 @@ def test_the_program_removes_everything_with_no_more_than_its_token(
     assert [item["metadata"]["name"] for item in api.get(AGENTS)["items"]] == ["other"]
     assert api.get(CONTROLLERS)["items"] == api.get(TOPOLOGIES)["items"] == []
     for path in PUBLISHED:
-        assert [item["metadata"]["name"] for item in api.get(path)["items"]] == ["theirs"]
+        assert [item["metadata"]["name"] for item in api.get(path)["items"]] == ["of-grove", "theirs"]
     left = api.get(rights.OWN)["metadata"]
     foreign = rights.FOREIGN["labels"] | {"nvidia.com/gpu.present": "true", "kubernetes.io/hostname": "own"}
     assert (left["labels"], left["annotations"]) == (foreign, rights.FOREIGN["annotations"])
