@@ -4,6 +4,7 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from toposcope.planning.capacity import View
 from toposcope.planning.freeing import freeings
 from toposcope.planning.gangs import gangs_of, named
 from toposcope.planning.rehoming import Outcome
+from toposcope.planning.required import RequiredLevels
 from toposcope.planning.slots import one_pod, slots
 from toposcope.planning.whatif import Changes, WhatIf, vacated, whatif
 from toposcope.snapshot.model import PodView, Snapshot
@@ -67,6 +69,31 @@ def test_a_gang_waits_that_requires_its_rack(key: str) -> None:
     ((name, outcome),) = outcomes(result).items()
     assert (name, outcome[0]) == ("g", "waits")
     assert result.rehomed[0].required is not None
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "constraint", "mark"),
+    [
+        ("scheduler.grove.io/v1alpha1", "PodGang", {"packConstraint": {"required": RACK}}, "grove.io/podgang"),
+        ("scheduling.run.ai/v2alpha2", "PodGroup", {"requiredTopologyLevel": RACK}, "pod-group-name"),
+    ],
+)
+def test_a_gang_waits_whose_object_requires_its_rack(
+    version: str, kind: str, constraint: dict[str, Any], mark: str
+) -> None:
+    marks: tuple[dict[str, str], dict[str, str]] = ({mark: "g"}, {}) if kind == "PodGang" else ({}, {mark: "g"})
+    gang = [PodView("ml", f"g-{i}", f"n{i}", "Running", {"nvidia.com/gpu": 8}, None, *marks, "", "") for i in (0, 1)]
+    snapshot = cluster(RACKS, [*gang, *busy("n0", "n1", "n2")])
+    required = RequiredLevels()
+    spec = {"spec": {"topologyConstraint": {"topologyName": "x", **constraint}}}
+    required.put({"apiVersion": version, "kind": kind, "metadata": {"namespace": "ml", "name": "g"}, **spec})
+    again = RequiredLevels()
+    for document in required.documents():  # through a file of `toposcope save`
+        again.put(document)
+    for keys, outcome in (({}, "spreads"), (again.keys, "waits")):
+        before = capacity(snapshot)[0]
+        result = whatif(snapshot, None, before, gangs_of(snapshot, keys), Changes(drain=frozenset({"n0"})))
+        assert [one.outcome.value for one in result.rehomed] == [outcome]
 
 
 def test_the_largest_gang_is_placed_first_and_takes_the_room() -> None:
@@ -173,7 +200,7 @@ def test_moving_pods_to_free_a_rack() -> None:
     table, gangs = capacity(snapshot)
     freeing = next(freeings(table, snapshot.pods or (), 16, 8, 2, lambda _: True))
     assert [one.name for one in freeing.pods] == ["g-0"]
-    (moved,) = vacated(snapshot, None, table, freeing, 16, 8)
+    (moved,) = vacated(snapshot, None, table, gangs_of(snapshot), freeing, 16, 8)
     assert (moved.outcome, [one.node for one in moved.placed]) == (Outcome.MOVES, ["n4"])
     assert len(gangs) == 2
 

@@ -2,19 +2,21 @@
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from toposcope.cli.command import CommandError, api_client, load_snapshot, no_nodes, whole
 from toposcope.cli.output import counted
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import complain
+from toposcope.integrations.framework.document import kind_of
 from toposcope.kube.errors import ApiError
 from toposcope.planning import plan
 from toposcope.planning.budgets import BUDGET, Budgets, budget_of
 from toposcope.planning.gangs import Gang, named
+from toposcope.planning.required import KINDS, RequiredLevels
 from toposcope.snapshot.filters import value_at
 from toposcope.snapshot.live import forbidden
 from toposcope.snapshot.model import Collector, NodeView, PodView
@@ -76,15 +78,57 @@ def pair(text: str) -> tuple[str, str]:
     return level, value
 
 
-def read(arguments: argparse.Namespace, *, published: bool = False, others: Collector | None = None) -> Plan:
-    """The cluster that the flags name. Raises CommandError where it has no nodes, or its pods are not known."""
-    snapshot = load_snapshot(arguments, published=published, others=others)
+class _Collectors(tuple[Collector, ...]):
+    """Several that read the same files."""
+
+    __slots__ = ()
+
+    def wants(self, group: str, kind: str) -> bool:
+        return any(one.wants(group, kind) for one in self)
+
+    def put(self, document: Mapping[str, Any]) -> None:
+        for one in self:
+            if one.wants(*kind_of(document)):
+                one.put(document)
+
+
+def read(
+    arguments: argparse.Namespace,
+    *,
+    published: bool = False,
+    others: Collector | None = None,
+    required: RequiredLevels | None = None,
+) -> Plan:
+    """The cluster that the flags name; `required` takes what it has of required levels.
+
+    Raises CommandError where it has no nodes, or its pods are not known.
+    """
+    collectors = _Collectors(one for one in (others, required) if one is not None)
+    snapshot = load_snapshot(arguments, published=published, others=collectors or None)
     scope = select_scope(snapshot, arguments.topology)
     if not scope.nodes:
         raise no_nodes(snapshot, scope)
     if snapshot.pods is None:
         raise CommandError("what runs is not known, so nor is what is free: the pods could not be read")
-    return Plan(snapshot, scope)
+    if required is not None and not arguments.files:
+        read_required(arguments, required)
+    return Plan(snapshot, scope, required or RequiredLevels())
+
+
+def read_required(arguments: argparse.Namespace, required: RequiredLevels) -> None:
+    """What the cluster's PodGangs and PodGroups require, with a warning where they cannot be read."""
+    from toposcope.kube.listing import everything  # noqa: PLC0415 - not for files
+
+    with api_client(arguments) as client:
+        for kind in KINDS:
+            try:
+                for item in everything(client, f"/apis/{kind.group}/{kind.versions[0]}/{kind.plural}"):
+                    required.put({**item, "apiVersion": f"{kind.group}/{kind.versions[0]}", "kind": kind.kind})
+            except ApiError as error:
+                if error.forbidden:
+                    complain(f"warning: {forbidden(kind.name, 'levels that only they require are unknown', error)}")
+                elif not error.not_found:
+                    raise
 
 
 def read_budgets(arguments: argparse.Namespace, pods: Iterable[PodView], collected: Budgets) -> Budgets:

@@ -9,9 +9,10 @@ from typing import Final
 
 from toposcope.cli.command import EXIT_OK, CommandError, add_source_arguments, load_snapshot, on_screen
 from toposcope.cli.output import counted
-from toposcope.cli.planning import read_budgets
+from toposcope.cli.planning import read_budgets, read_required
 from toposcope.cli.terminal import Screen
 from toposcope.planning.budgets import Budgets
+from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.packed import write_packed
 
 _KIB: Final = 1024
@@ -38,8 +39,10 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     if arguments.no_pods:  # files may have some anyway
         snapshot = replace(snapshot, pods=None)
     elif snapshot.pods and not arguments.files:
-        budgets = read_budgets(arguments, snapshot.pods, Budgets())
-        snapshot = replace(snapshot, objects=(*snapshot.objects, *budgets.documents(snapshot.pods)))
+        budgets, required = read_budgets(arguments, snapshot.pods, Budgets()), RequiredLevels()
+        read_required(arguments, required)
+        kept = (*snapshot.objects, *budgets.documents(snapshot.pods), *required.documents())
+        snapshot = replace(snapshot, objects=kept)
     try:
         # Renamed into place: nobody ever reads half a file.
         with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as out:

@@ -13,6 +13,7 @@ from toposcope.planning.budgets import Budgets
 from toposcope.planning.capacity import View
 from toposcope.planning.freeing import Freeing, freeings
 from toposcope.planning.rehoming import Outcome, Rehomed
+from toposcope.planning.required import RequiredLevels
 from toposcope.planning.slots import Slots, gpus_per_pod, sizes_of, slots
 from toposcope.planning.whatif import Changes, WhatIf, vacated, whatif
 from toposcope.snapshot.documents import documents
@@ -61,7 +62,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     if bool(arguments.add) != bool(arguments.like) or (arguments.domains and not arguments.add):
         raise CommandError("--add N, --like NODE and --in LEVEL=VALUE belong together; --in may be left out")
     budgets = Budgets()
-    plan = read(arguments, published=bool(arguments.admit), others=budgets if arguments.free else None)
+    others, required = budgets if arguments.free else None, RequiredLevels()
+    plan = read(arguments, published=bool(arguments.admit), others=others, required=required)
     per_pod = arguments.gpus_per_pod or gpus_per_pod(plan.capacity)
     if arguments.free:
         return _free(screen, arguments, plan, per_pod, read_budgets(arguments, plan.snapshot.pods or (), budgets))
@@ -191,7 +193,9 @@ def _free(screen: Screen, arguments: argparse.Namespace, plan: Plan, per_pod: in
     with working("domains to free"):
         found = freeings(capacity, plan.snapshot.pods or (), arguments.free, per_pod, depth, movable)
         for _, one in zip(range(_MOST_TRIED), found, strict=False):
-            rehomed = vacated(plan.snapshot, arguments.topology, plan.capacity, one, arguments.free, per_pod)
+            rehomed = vacated(
+                plan.snapshot, arguments.topology, plan.capacity, plan.gangs, one, arguments.free, per_pod
+            )
             waiting = any(gang.outcome is Outcome.WAITS for gang in rehomed)
             if best is None or not waiting:
                 best = one, rehomed

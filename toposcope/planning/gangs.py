@@ -1,8 +1,9 @@
 """The gangs of a cluster: pods that are scheduled and do their work together, whatever system started them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Final
 
 from toposcope.integrations.framework.document import Field
@@ -23,6 +24,8 @@ class Gang:
     namespace: str
     name: str
     pods: tuple[PodView, ...]
+    required: str = ""
+    """The label key of the level that all of it has to stay within, where an object for the gang says so."""
 
     @property
     def handle(self) -> str:
@@ -50,24 +53,32 @@ class Gang:
         return all(not pod.owner or pod.owner.kind.endswith("Job") for pod in self.pods)
 
 
-def gangs_of(snapshot: Snapshot) -> tuple[Gang, ...]:
-    """All gangs with GPUs, by namespace and name; a pod that belongs to none is one of its own."""
+def gangs_of(
+    snapshot: Snapshot, required: Mapping[tuple[str, str, str], str] = MappingProxyType({})
+) -> tuple[Gang, ...]:
+    """All gangs with GPUs, by namespace and name; a pod that belongs to none is one of its own.
+
+    `required`: as of `RequiredLevels.keys`.
+    """
     members: dict[tuple[str, str, str], list[PodView]] = {}
     for pod in snapshot.pods or ():
         if gpu_count(pod.requests):
             kind, name = _mark(pod)
             members.setdefault((pod.namespace, name, kind), []).append(pod)
-    return tuple(_gang(*key, pods) for key, pods in sorted(members.items()))
+    return tuple(
+        _gang(namespace, name, kind, pods, required.get((kind, namespace, name), ""))
+        for (namespace, name, kind), pods in sorted(members.items())
+    )
 
 
-def _gang(namespace: str, name: str, kind: str, pods: Iterable[PodView]) -> Gang:
+def _gang(namespace: str, name: str, kind: str, pods: Iterable[PodView], required: str) -> Gang:
     """Named after the one owner of its pods where that says more: a Job rather than Kueue's Workload for it."""
     members = tuple(pods)
     owners = {pod.owner for pod in members}
     owner = owners.pop() if len(owners) == 1 else None
     if owner and kind in ("Workload", "PodGroup") and owner.kind not in _NO_GANG:
         kind, name = owner.kind, owner.name
-    return Gang(kind, namespace, name, members)
+    return Gang(kind, namespace, name, members, required)
 
 
 def _mark(pod: PodView) -> tuple[str, str]:

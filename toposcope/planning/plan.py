@@ -1,12 +1,13 @@
 """One cluster with all that planning counts of it, each worked out when it is first asked for."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from toposcope.kube.pod_resources import is_gpu_part
 from toposcope.planning.capacity import Capacity
 from toposcope.planning.gangs import Gang, gangs_of
+from toposcope.planning.required import RequiredLevels
 from toposcope.planning.score import Score, scores
 from toposcope.planning.slots import Slots, gpus_per_pod, sizes_of, slots
 from toposcope.snapshot.model import Snapshot
@@ -19,11 +20,12 @@ class Plan:
 
     snapshot: Snapshot
     scope: Scope
+    required: RequiredLevels = field(default_factory=RequiredLevels)
 
     @cached_property
     def gangs(self) -> tuple[Gang, ...]:
         """All gangs with GPUs."""
-        return gangs_of(self.snapshot)
+        return gangs_of(self.snapshot, self.required.keys)
 
     @cached_property
     def parts(self) -> int:

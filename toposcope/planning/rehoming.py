@@ -52,7 +52,7 @@ class Rehomed:
     domain: Path
     """The narrowest domain that holds its running pods then; empty: the cluster."""
     required: Level | None
-    """The level that its pods require, as far as their annotations say."""
+    """The level that it requires, as far as annotations of its pods or an object for the gang say."""
     placed: tuple[PodView, ...]
     """The pods that go to other nodes, with those."""
 
@@ -174,6 +174,7 @@ class _Rehoming:
 
     def _required(self, gang: Gang) -> Level | None:
         asked = {pod.annotations[key] for pod in gang.placed for key in _REQUIRING if key in pod.annotations}
+        asked.add(gang.required)
         return next((level for level in reversed(self._levels) if level.key in asked or level.domain in asked), None)
 
     def _search(self, pods: Iterable[PodView], level: Level | None, inside: Path) -> Sequence[Placed] | None:

@@ -90,7 +90,13 @@ def relocated(
 
 
 def vacated(
-    snapshot: Snapshot, topology: str | None, before: Capacity, freeing: Freeing, gpus: int, per_pod: int
+    snapshot: Snapshot,
+    topology: str | None,
+    before: Capacity,
+    gangs: Sequence[Gang],
+    freeing: Freeing,
+    gpus: int,
+    per_pod: int,
 ) -> tuple[Rehomed, ...]:
     """What becomes of the gangs whose pods leave a domain that is kept for a gang of `gpus`."""
     leaving = {id(pod) for pod in freeing.pods}
@@ -104,7 +110,7 @@ def vacated(
             count = min(without.free_gpus(node) or 0, each * (wanted - len(kept))) // each
             kept += [PodView("", "kept", node.name, "Running", requests, None, {}, {}, "", "")] * count
     lost = [f"{pod.namespace}/{pod.name}" for pod in freeing.pods]
-    rehomed, _ = relocated(before, occupied(without, kept), topology, gangs_of(snapshot), lost)
+    rehomed, _ = relocated(before, occupied(without, kept), topology, gangs, lost)
     return rehomed
 
 
