@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.living_agent import Node
 from tests.support.tables import each_case
-from toposcope.agent.container_runtime import PATIENCE_SECONDS, advice, container_facts, withheld
+from toposcope.agent.container_runtime import advice, container_facts, withheld
 from toposcope.agent.describe import describe
 from toposcope.agent.raw import RawFault, RawNode, RawPci
 from toposcope.agent.sysfs import Sysfs
@@ -75,67 +75,6 @@ def test_the_kernel_module_is_seen_in_sysfs(tmp_path: Path) -> None:
     assert not Sysfs(tmp_path / "module").bus_visible()
 
 
-def loaded(folder: Path, *, module: bool = True) -> None:
-    """The kernel module as sysfs shows it."""
-    place = folder / "sys" / "module" / "nvidia"
-    if module:
-        place.mkdir(parents=True, exist_ok=True)
-    elif place.exists():
-        place.rmdir()
-
-
-@pytest.fixture
-def node(tmp_path: Path) -> Node:
-    made = Node(load_profile("t4-1"), tmp_path)
-    made.probe()  # writes the device tree
-    return made
-
-
-def fails(code: int) -> Faults:
-    return Faults(init_error=code)
-
-
-@pytest.mark.parametrize("code", [12, 18, 4, 999])
-def test_nvml_that_worked_in_this_container_asks_for_a_new_one_and_only_once(
-    code: int, node: Node, tmp_path: Path
-) -> None:
-    loaded(tmp_path)
-    node.live(120)
-    node.faults = fails(code)
-    node.live(PATIENCE_SECONDS - 60)
-    assert node.agent.healthy() == ""  # it may be a driver that is being upgraded
-    node.live(120)
-    assert "NVML worked in this container and no longer starts" in node.agent.healthy()
-    node.faults = Faults()
-    node.live(60)
-    assert node.agent.healthy() == ""
-    again = Node(node.machine, tmp_path)  # the agent in the new container
-    again.faults = fails(code)
-    again.live(3600)
-    assert again.agent.healthy() == ""
-
-
-@pytest.mark.parametrize(("code", "device"), [(12, "absent"), (9, "absent")])
-def test_a_driver_that_was_loaded_after_the_container_was_made_asks_for_a_new_one(
-    code: int, device: str, node: Node, tmp_path: Path
-) -> None:
-    node.faults, node.container = fails(code), {"nvidiactl": device}
-    node.live(1800)
-    assert node.agent.healthy() == ""
-    loaded(tmp_path)
-    node.live(PATIENCE_SECONDS + 60)
-    assert "loaded after this container was made" in node.agent.healthy()
-
-
-def test_while_the_driver_is_not_loaded_a_new_container_would_not_help(node: Node, tmp_path: Path) -> None:
-    loaded(tmp_path)
-    node.live(120)
-    loaded(tmp_path, module=False)
-    node.faults = fails(9)
-    node.live(3600)
-    assert node.agent.healthy() == ""
-
-
 @pytest.mark.parametrize(
     ("container", "lost", "words"),
     [
@@ -159,16 +98,6 @@ def test_a_container_that_got_too_few_devices_says_which_setting_hides_them(
 # Nodes without GPUs
 
 
-@pytest.mark.parametrize("faults", [Faults(), Faults(init_error=12), Faults(init_error=9)])
-def test_a_node_without_gpus_gets_no_labels_with_or_without_a_driver(faults: Faults, tmp_path: Path) -> None:
-    node = Node(replace(load_profile("t4-1"), gpus=()), tmp_path)
-    node.faults = faults
-    node.live(120)
-    assert node.labels == {}
-    assert node.agent.ready() == node.agent.healthy() == ""
-    assert node.metric("gpus_expected") == 0
-
-
 def test_gpus_that_are_all_gone_from_the_bus_are_not_a_node_without_gpus(tmp_path: Path) -> None:
     whole = Node(load_profile("t4-1"), tmp_path / "whole")
     whole.live(120)
@@ -183,33 +112,3 @@ def test_gpus_that_are_all_gone_from_the_bus_are_not_a_node_without_gpus(tmp_pat
     accepting.cluster.baseline = whole.cluster.baseline
     assert accepting.agent.sync()
     assert accepting.labels == {}
-
-
-def test_a_bus_that_cannot_be_seen_does_not_make_gpus_gone(tmp_path: Path) -> None:
-    node = Node(load_profile("t4-1"), tmp_path)
-    node.live(120)
-    before = node.labels
-    node.faults = fails(9)
-    node.change = lambda raw: raw._replace(gpu_functions=(), switch_functions=(), bus_visible=False)
-    node.live(120)
-    assert node.labels == {**before, "state": "unknown"}
-    assert "sysfs shows no PCI bus" in node.cluster.writes[-1].problem
-
-
-def test_gpus_passed_through_to_vms_are_ignored(tmp_path: Path) -> None:
-    node = Node(load_profile("t4-1"), tmp_path)
-    node.change = lambda raw: raw._replace(
-        gpus=(), gpu_functions=tuple(function._replace(driver="vfio-pci") for function in raw.gpu_functions)
-    )
-    node.live(120)
-    assert node.labels == {}
-
-
-def test_a_gpu_that_another_driver_holds_is_named_with_the_driver(tmp_path: Path) -> None:
-    node = Node(load_profile("t4-1"), tmp_path)
-    node.faults = fails(12)
-    node.change = lambda raw: raw._replace(
-        gpu_functions=tuple(function._replace(driver="nouveau") for function in raw.gpu_functions)
-    )
-    node.live(120)
-    assert "(held by the driver nouveau)" in node.cluster.writes[-1].problem

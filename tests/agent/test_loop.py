@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.support.living_agent import Node
-from tests.support.tables import each_row
+from tests.support.tables import each_row, says
 from toposcope.agent.raw import RawNode
 from toposcope.api import label_keys
 from toposcope.kube.errors import ApiError, KubeError, UnreachableError
@@ -54,30 +54,6 @@ def test_a_link_that_flaps_every_five_seconds_is_at_most_a_write_a_minute(node: 
         node.agent.sync()
         node.seconds += 5
     assert len(node.cluster.writes) - before <= 20
-
-
-def test_degraded_and_healthy_again_are_one_event_each(node: Node) -> None:
-    node.live(120)
-    node.faults = Faults(links_down={1: frozenset({2})})
-    node.live(300)
-    node.faults = Faults()
-    node.live(300)
-    assert [(event.kind, event.reason) for event in node.cluster.events] == [
-        ("Warning", "NodeDegraded"),
-        ("Normal", "NodeHealthy"),
-    ]
-    assert "GPU 1: 3 of 4 NVLinks active" in node.cluster.events[0].note
-
-
-def test_a_changed_clique_is_published_within_a_probe_with_old_and_new_in_the_event(tmp_path: Path) -> None:
-    node = Node(load_profile("gb200-nvl72-tray"), tmp_path)
-    node.live(120)
-    node.faults = Faults(fabric={i: {"clique": 5} for i in range(4)})
-    node.live(61)
-    assert [event.reason for event in node.cluster.events] == ["NVLinkDomainChanged"]
-    assert node.cluster.events[0].note.endswith(".5")
-    assert ".32766 to " in node.cluster.events[0].note
-    assert node.cluster.writes[-1].labels.known[label_keys.NVLINK_DOMAIN].endswith(".5")
 
 
 def test_an_api_server_that_is_down_for_an_hour_is_not_hammered(node: Node) -> None:
@@ -136,33 +112,6 @@ def test_accept_degraded_makes_today_the_baseline(node: Node, tmp_path: Path) ->
     assert node.cluster.writes[-1].labels.known[label_keys.STATE] == "ok"
 
 
-def test_without_its_annotation_a_degraded_node_starts_a_new_baseline(node: Node) -> None:
-    node.live(120)
-    node.faults = Faults(links_down={0: "all"})
-    node.live(120)
-    assert node.cluster.writes[-1].labels.known[label_keys.STATE] == "degraded"
-    node.cluster.baseline = None  # as the next read of the Node finds it once somebody deleted it
-    node.live(120)
-    assert node.cluster.writes[-1].labels.known[label_keys.STATE] == "ok"
-    for faults, state in ((Faults(), "ok"), (Faults(links_down={0: "all"}), "degraded")):  # and learns again
-        node.faults = faults
-        node.live(120)
-        assert node.cluster.writes[-1].labels.known[label_keys.STATE] == state
-
-
-def test_an_agent_that_nothing_confines_labels_its_node_is_not_ready_and_says_so_once(node: Node) -> None:
-    node.confined = False
-    node.live(200)
-    assert len(node.cluster.writes) == 1
-    assert "the admission policies do not confine this program" in node.agent.ready()
-    assert node.metric("confined") == 0
-    assert [(event.kind, event.reason) for event in node.cluster.events] == [("Warning", "Unconfined")]
-    node.confined = True
-    node.live(120)
-    assert (node.agent.ready(), node.metric("confined")) == ("", 1)
-    assert node.cluster.events[-1].reason == "Confined"
-
-
 def test_a_retry_that_falls_due_during_a_slow_probe_is_not_put_off_for_an_interval(node: Node) -> None:
     def slow(raw: RawNode) -> RawNode:
         node.seconds += 5  # as when NVML waits for an event at that moment
@@ -177,14 +126,96 @@ def test_a_retry_that_falls_due_during_a_slow_probe_is_not_put_off_for_an_interv
     assert node.agent.seconds_until_sync() <= 5
 
 
-def test_only_a_loop_that_hangs_is_unhealthy(node: Node) -> None:
-    node.live(120)
-    node.cluster.fails = UnreachableError("refused")
-    node.failure = "no driver"
-    node.live(1200)
-    assert node.agent.healthy() == ""
-    node.seconds += 3600
-    assert "no probe has come to an end for" in node.agent.healthy()
+class Moment(msgspec.Struct, forbid_unknown_fields=True):
+    """What happens to a node (None: it stays as it is), and how it looks after a while; `*` stands for any words."""
+
+    anew: bool = False
+    """A new container with a new agent."""
+    faults: dict[str, Any] | None = None
+    """As in a fault file."""
+    failure: str | None = None
+    answers: bool | None = None
+    """Whether the API server does."""
+    confined: bool | None = None
+    container: dict[str, str] | None = None
+    module: bool | None = None
+    """Whether the kernel module is loaded."""
+    bus: bool | None = None
+    """Whether sysfs shows one."""
+    driver: str = ""
+    """Of the GPUs on the bus; NVML does not see those of vfio-pci."""
+    forgotten: bool = False
+    """Whether the baseline is lost."""
+    live: float = 0.0
+    later: float = 0.0
+    """Seconds in which the loop does not turn."""
+    labels: dict[str, str] = {}
+    all: dict[str, str] | None = None
+    """All labels."""
+    events: list[str] | None = None
+    """Since the moment before."""
+    note: str = "*"
+    """Of the last one."""
+    writes: int | None = None
+    problem: str = "*"
+    healthy: str = "*"
+    ready: str = "*"
+    metrics: dict[str, float] = {}
+
+
+class Life(msgspec.Struct, forbid_unknown_fields=True):
+    case: str
+    moments: list[Moment]
+    profile: str = "t4-1"
+    gpus: bool = True
+
+
+def happens(node: Node, moment: Moment) -> None:
+    if moment.faults is not None:
+        node.faults = msgspec.convert(moment.faults, Faults)
+    node.failure = node.failure if moment.failure is None else moment.failure
+    node.confined = node.confined if moment.confined is None else moment.confined
+    node.container = node.container if moment.container is None else moment.container
+    if moment.answers is not None:
+        node.cluster.fails = None if moment.answers else UnreachableError("refused")
+    if moment.module is not None:
+        place = node.folder / "sys" / "module" / "nvidia"
+        node.probe()  # writes the device tree
+        place.mkdir(parents=True, exist_ok=True)
+        if not moment.module:
+            place.rmdir()
+    if moment.bus is False:
+        node.change = lambda raw: raw._replace(gpu_functions=(), switch_functions=(), bus_visible=False)
+    if moment.driver:
+        node.change = lambda raw: raw._replace(
+            gpus=() if moment.driver == "vfio-pci" else raw.gpus,
+            gpu_functions=tuple(function._replace(driver=moment.driver) for function in raw.gpu_functions),
+        )
+    if moment.forgotten:
+        node.cluster.baseline = None
+    if moment.live:
+        node.live(moment.live)
+    node.seconds += moment.later
+
+
+@each_row("lives.yaml", Life, ids=lambda row: row.case)
+def test_a_life(row: Life, tmp_path: Path) -> None:
+    machine = load_profile(row.profile)
+    node = Node(machine if row.gpus else replace(machine, gpus=()), tmp_path)
+    for number, moment in enumerate(row.moments):
+        node = Node(node.machine, tmp_path) if moment.anew else node
+        seen = len(node.cluster.events)
+        happens(node, moment)
+        events = node.cluster.events[seen:]
+        assert moment.events in (None, [f"{event.kind} {event.reason}" for event in events]), number
+        assert says(events[-1].note if events else "", moment.note), number
+        assert moment.all in (None, node.labels), number
+        assert [key for key, value in moment.labels.items() if not says(node.labels[key], value)] == [], number
+        assert moment.writes in (None, len(node.cluster.writes)), number
+        assert says(node.cluster.writes[-1].problem if node.cluster.writes else "", moment.problem), number
+        assert says(node.agent.healthy(), moment.healthy), number
+        assert says(node.agent.ready(), moment.ready), number
+        assert {name: node.metric(name) for name in moment.metrics} == moment.metrics, number
 
 
 H200 = "dgx-h200"
