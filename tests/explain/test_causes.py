@@ -11,11 +11,21 @@ from typing import Any
 import pytest
 
 from tests.explain.causes import CAUSES, Cause
-from tests.explain.waiting import binding, cluster_topology, created_by_grove, kai_topology, nodes, pod_clique_set
+from tests.explain.waiting import (
+    SUBJECT,
+    binding,
+    cluster_topology,
+    created_by_grove,
+    kai_topology,
+    nodes,
+    pod_clique_set,
+)
 from tests.support.paths import DOCS
 from tests.support.saved import saved
+from toposcope.api.label_keys import LEAF, LEAF_GROUP
 from toposcope.cli.main import main
 
+RACK = "cloud.google.com/gce-topology-subblock"
 PAGES = Path(__file__).parent / "pages"
 for_each_cause = pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.name)
 
@@ -53,6 +63,20 @@ def test_the_answer_for_scripts(cause: Cause, tmp_path: Path, capsys: pytest.Cap
     ]
     if document["answer"]:
         assert document["answer"]["next"]
+
+
+def test_a_wrong_cable_is_told_where_a_leaf_group_is_too_small(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    objects = next(cause for cause in CAUSES if cause.name == "no-room-ever").objects()
+    rail = {"node": "h200-5", "nic": "mlx5_2", "switch": "leaf-9", "port": "p1", "expected": "leaf-3"}
+    next(one for one in objects if one["kind"] == "ClusterTopology")["status"] = {"rails": {"miscabled": [rail]}}
+    text = "a wrong cable may set h200-5 apart: mlx5_2 of h200-5 goes to leaf-9 port p1, expected leaf-3"
+    for key, told in ((RACK, False), (LEAF_GROUP, True), (LEAF, True)):
+        file = tmp_path / "cluster.json"
+        file.write_text(saved(objects).replace(RACK, key), encoding="utf-8")
+        assert main(["explain", SUBJECT, "--from", str(file)]) == 1
+        assert (text in capsys.readouterr().out) == told
 
 
 def test_an_older_grove_adds_a_constraint_only_when_the_set_changes(

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from toposcope.api.label_keys import PREFIX
+from toposcope.api.label_keys import LEAF, LEAF_GROUP, PREFIX
 from toposcope.explain.assigned_nodes import check_assignment
 from toposcope.explain.context import Context
 from toposcope.explain.stranded import check_stranded, without_own
@@ -26,6 +26,7 @@ from toposcope.placement.verdict import Verdict
 from toposcope.snapshot.scope import table_of
 from toposcope.topology.hierarchy import Coverage, cover, some_names
 from toposcope.topology.levels import Level
+from toposcope.topology.rails import reported
 from toposcope.topology.text import Command, plural, shell
 
 _AGENTS: Final = shell("kubectl get pods -A -o wide -l app.kubernetes.io/component=agent")
@@ -207,9 +208,18 @@ def _no_room(context: Context, remaining: _RemainingVerdict) -> Step:
         *advice(verdict),
         *(_considered(verdict.shortage, offers) if verdict.shortage else ()),
         *left_out(verdict),
+        *_set_apart(context, remaining),
         *_counted(context, remaining),
         commands=tuple(_commands(context, remaining.workload, verdict)),
     )
+
+
+def _set_apart(context: Context, remaining: _RemainingVerdict) -> Iterator[str]:
+    """The wrong cables that may make domains of the level that is short smaller."""
+    shortage, scope = remaining.verdict.shortage, context.scope(remaining.workload)
+    if shortage and shortage.level and shortage.level.key in (LEAF, LEAF_GROUP) and scope and scope.topology:
+        for one in reported(scope.topology.status):
+            yield f"a wrong cable may set {one.node} apart: {one.sentence}"
 
 
 def _counted(context: Context, remaining: _RemainingVerdict) -> Iterator[str]:
