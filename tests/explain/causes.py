@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
+import pytest
 
 from tests.explain.waiting import SUBJECT, Object, nodes
 from tests.support.paths import FIXTURES
@@ -36,13 +37,38 @@ class Row(msgspec.Struct, forbid_unknown_fields=True):
     edits: Edits = msgspec.field(default={}, name="with")
 
 
+class Question(msgspec.Struct, forbid_unknown_fields=True):
+    """A cluster in the same form, what is asked about, and parts of the answer for scripts by their paths."""
+
+    of: str
+    subject: str
+    code: int
+    gives: dict[str, Any]
+    nodes: dict[str, Any] = {}
+    edits: Edits = msgspec.field(default={}, name="with")
+
+
 class Table(msgspec.Struct, forbid_unknown_fields=True):
     samples: dict[str, dict[str, Object]]
     causes: list[Row]
+    questions: dict[str, list[Question]]
 
-    def objects(self, row: Row) -> list[Object]:
+    def objects(self, row: Row | Question) -> list[Object]:
         return [*nodes(**row.nodes), *edited(self.samples[row.of], row.edits).values()]
 
 
 _TABLE = msgspec.convert(load((FIXTURES / "causes.yaml").read_bytes()), Table)
+
+
+def grove() -> dict[str, Object]:
+    """A PodCliqueSet that waits, with what Grove made of it and what schedulers read, by `kind/name`."""
+    found: dict[str, Object] = edited(_TABLE.samples["Grove"], {})
+    return found
+
+
+QUESTIONS = [
+    pytest.param(Cause(name, "", partial(_TABLE.objects, row), row.subject, row.code), row.gives, id=f"{name} {number}")
+    for name, rows in _TABLE.questions.items()
+    for number, row in enumerate(rows, 1)
+]
 CAUSES = tuple(Cause(row.name, row.step, partial(_TABLE.objects, row), row.subject, row.code) for row in _TABLE.causes)

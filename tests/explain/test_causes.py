@@ -10,22 +10,13 @@ from typing import Any
 
 import pytest
 
-from tests.explain.causes import CAUSES, Cause
-from tests.explain.waiting import (
-    SUBJECT,
-    binding,
-    cluster_topology,
-    created_by_grove,
-    kai_topology,
-    nodes,
-    pod_clique_set,
-)
+from tests.explain.causes import CAUSES, QUESTIONS, Cause
+from tests.explain.waiting import RACK, SUBJECT
 from tests.support.paths import DOCS
 from tests.support.saved import saved
 from toposcope.api.label_keys import LEAF, LEAF_GROUP
 from toposcope.cli.main import main
 
-RACK = "cloud.google.com/gce-topology-subblock"
 PAGES = Path(__file__).parent / "pages"
 for_each_cause = pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.name)
 
@@ -79,35 +70,23 @@ def test_a_wrong_cable_is_told_where_a_leaf_group_is_too_small(
         assert (text in capsys.readouterr().out) == told
 
 
-def test_an_older_grove_adds_a_constraint_only_when_the_set_changes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    older = {**binding(), "kind": "ClusterTopology"}
-    made = created_by_grove(pod_clique_set(), constrained=False)
-    objects = [*nodes(), cluster_topology(), older, kai_topology(), *made]
-    assert explain(Cause("older", "features", lambda: objects), tmp_path) == 1
-    assert "before v0.1.0-alpha.9 adds it only when the PodCliqueSet changes" in capsys.readouterr().out
+def found(value: Any, path: str) -> Any:
+    """What is at a path of fields and positions; a step goes by its name."""
+    for part in path.split("."):
+        if isinstance(value, list):
+            value = value[int(part)] if part.isdecimal() else next(step for step in value if step["step"] == part)
+        else:
+            value = value[part]
+    return value
 
 
-def test_a_scaled_replica_may_be_in_another_rack_than_its_set(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("cause", "gives"), QUESTIONS)
+def test_the_answer_to_a_question(
+    cause: Cause, gives: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Grove makes a gang of each replica of a scaling group beyond its `minAvailable`."""
-    root = pod_clique_set(replicas=1)
-    root["spec"]["template"]["podCliqueScalingGroups"] = [{"name": "g", "cliqueNames": ["worker"], "replicas": 2}]
-    made = created_by_grove(root, on=("h200-1", "h200-8"), count=2)
-    for index, pod in enumerate(made[3:]):
-        group = {"podcliquescalinggroup": "llm-0-g", "podcliquescalinggroup-replica-index": str(index)}
-        pod["metadata"]["labels"] = {f"grove.io/{name}": value for name, value in group.items()} | {
-            "grove.io/podclique": f"llm-0-g-{index}-worker",
-            "grove.io/podcliqueset-replica-index": "0",
-        }
-    objects = [*nodes(), cluster_topology(), binding(), kai_topology(), *made]
-    code = explain(Cause("scaled", "", lambda: objects), tmp_path)
-    out = capsys.readouterr().out
-    assert "NOT KEPT" not in out
-    assert "llm: one rack required: kept: rack-3" in out, out
-    assert code == 0
+    assert explain(cause, tmp_path, "-o", "json") == cause.code
+    document = json.loads(capsys.readouterr().out)
+    assert {path: found(document, path) for path in gives} == gives
 
 
 def test_every_page_belongs_to_a_cause() -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.explain.waiting import named, owned, pod_clique_set
+from tests.explain.causes import grove
+from tests.explain.waiting import named, owned
 from tests.support.tables import each_case
 from toposcope.explain.object_store import ObjectStore, kinds_called, owner_of
 from toposcope.explain.ownership import ObjectNotFoundError, ownership_of, subject_of
@@ -37,9 +38,9 @@ def test_kinds_have_the_names_that_kubectl_takes(word: str, kind: str | None) ->
 
 
 def test_ambiguous_names_need_a_namespace() -> None:
-    other = pod_clique_set()
+    other = grove()["PodCliqueSet/llm"]
     other["metadata"] = {"name": "llm", "namespace": "test"}
-    both = store(pod_clique_set(), other)
+    both = store(grove()["PodCliqueSet/llm"], other)
     with pytest.raises(ObjectNotFoundError, match="exists in several namespaces; choose one with -n: ml, test"):
         subject_of(both, snapshot(), CLIQUE_SET, "llm", None)
     assert subject_of(both, snapshot(), CLIQUE_SET, "llm", "test").namespace == "test"
@@ -48,12 +49,12 @@ def test_ambiguous_names_need_a_namespace() -> None:
 @each_case("tables/explain.yaml")
 def test_errors_for_missing_objects(name: str, namespace: str | None, words: str) -> None:
     with pytest.raises(ObjectNotFoundError) as caught:
-        subject_of(store(pod_clique_set()), snapshot(), CLIQUE_SET, name, namespace)
+        subject_of(store(grove()["PodCliqueSet/llm"]), snapshot(), CLIQUE_SET, name, namespace)
     assert str(caught.value) == words
 
 
 def test_an_unread_owner_is_named() -> None:
-    document = owned(pod_clique_set(), named("example.com/v1", "Thing", "above"))
+    document = owned(grove()["PodCliqueSet/llm"], named("example.com/v1", "Thing", "above"))
     found = ownership_of(store(document), snapshot(), SET)
     assert (found.top, found.unread_owner) == (SET, Ref("example.com", "Thing", "ml", "above"))
 

@@ -7,8 +7,7 @@ from tests.support.saved import demo_nodes
 
 Object = dict[str, Any]
 
-ZONE, RACK, HOST = ("topology.kubernetes.io/zone", "cloud.google.com/gce-topology-subblock", "kubernetes.io/hostname")
-LEVELS = (("zone", ZONE), ("rack", RACK), ("host", HOST))
+RACK = "cloud.google.com/gce-topology-subblock"
 GPU = "nvidia.com/gpu"
 SUBJECT = "podcliqueset/llm"
 NOW = "2026-01-01T00:00:00Z"
@@ -28,41 +27,23 @@ def nodes(*, unlabelled: Iterable[str] = (), cordoned: Iterable[str] = (), taint
     return nodes
 
 
-def condition(kind: str, status: str, reason: str, message: str) -> Object:
-    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": NOW}
-
-
-def cluster_topology(*conditions: Object, **spec: Any) -> Object:
-    levels = [{"domain": domain, "key": key} for domain, key in LEVELS]
+def cluster_topology(**spec: Any) -> Object:
     publish = {"grove": "Never", "kai": "Never", "kueue": "Never"}
-    return {
-        "apiVersion": "gpu.topology/v1alpha1",
-        "kind": "ClusterTopology",
-        "metadata": {"name": "cluster"},
-        "spec": {"levels": levels, "publish": publish, **spec},
-        "status": {"conditions": list(conditions)},
-    }
+    made = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": "cluster"}}
+    return {**made, "spec": {"publish": publish, **spec}, "status": {"conditions": []}}
 
 
-def binding(*keys: tuple[str, str], status: Object | None = None) -> Object:
-    return {
-        "apiVersion": "grove.io/v1alpha1",
-        "kind": "ClusterTopologyBinding",
-        "metadata": {"name": "cluster"},
-        "spec": {"levels": [{"domain": domain, "key": key} for domain, key in keys or LEVELS]},
-        "status": status or {"conditions": [condition("SchedulerTopologyDrift", "False", "InSync", "All in sync")]},
-    }
+def binding(*keys: tuple[str, str]) -> Object:
+    made = {"apiVersion": "grove.io/v1alpha1", "kind": "ClusterTopologyBinding", "metadata": {"name": "cluster"}}
+    in_sync = {"type": "SchedulerTopologyDrift", "status": "False", "reason": "InSync", "message": "All in sync"}
+    levels = [{"domain": domain, "key": key} for domain, key in keys]
+    return {**made, "spec": {"levels": levels}, "status": {"conditions": [{**in_sync, "lastTransitionTime": NOW}]}}
 
 
-def kai_topology(*keys: str, name: str = "cluster") -> Object:
-    levels = [{"nodeLabel": key} for key in keys or (ZONE, RACK, HOST)]
+def kai_topology(*keys: str, name: str) -> Object:
+    levels = [{"nodeLabel": key} for key in keys]
     version = "kai.scheduler/v1alpha1"
     return {"apiVersion": version, "kind": "Topology", "metadata": {"name": name}, "spec": {"levels": levels}}
-
-
-def scheduler_resources() -> list[Object]:
-    """The topology resources that schedulers read, all in agreement."""
-    return [cluster_topology(), binding(), kai_topology()]
 
 
 def owned(document: Object, owner: Object) -> Object:
@@ -81,56 +62,13 @@ def named(version: str, kind: str, name: str, spec: Any = None, **metadata: Any)
     return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec if spec is not None else {}}
 
 
-def pod_spec(gpus: int = 8, **spec: Any) -> Object:
-    container = {"name": "c", "image": "example.invalid/c", "resources": {"limits": {GPU: str(gpus)}}}
-    return {"containers": [container], "schedulerName": "kai-scheduler", **spec}
+def pod_spec() -> Object:
+    container = {"name": "c", "image": "example.invalid/c", "resources": {"limits": {GPU: "8"}}}
+    return {"containers": [container], "schedulerName": "kai-scheduler"}
 
 
-def pod(name: str, node: str = "", reported: str = NOT_ENOUGH, gpus: int = 8, **metadata: Any) -> Object:
-    """A pod of `ml` on a node, or one that its scheduler has not placed."""
-    document = named("v1", "Pod", name, pod_spec(gpus), **metadata)
-    if node:
-        document["spec"]["nodeName"] = node
-        return {**document, "status": {"phase": "Running"}}
-    unplaced = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": reported}
-    return {**document, "status": {"phase": "Pending", "conditions": [unplaced]}}
-
-
-def busy(*names: str, gpus: int = 8) -> list[Object]:
-    """Pods of others that hold all GPUs of these nodes."""
-    return [pod(f"busy-{name}", name, gpus=gpus) for name in names]
-
-
-ALL_LEVELS_AVAILABLE = condition(
-    "TopologyLevelsUnavailable", "False", "AllClusterTopologyLevelsAvailable", "All topology levels are available"
-)
-
-
-def pod_clique_set(reported: Object | None = ALL_LEVELS_AVAILABLE, replicas: int = 4) -> Object:
-    """Four pods of eight GPUs that need one rack: all of it."""
-    pack = {"topologyName": "cluster", "pack": {"required": "rack"}}
-    clique = {"name": "worker", "spec": {"roleName": "worker", "replicas": replicas, "podSpec": pod_spec()}}
-    spec = {"replicas": 1, "template": {"topologyConstraint": pack, "cliques": [clique]}}
-    status = {"conditions": [reported]} if reported else {}
-    return {**named("grove.io/v1alpha1", "PodCliqueSet", "llm", spec), "status": status}
-
-
-def created_by_grove(root: Object, on: Iterable[str] = (), *, constrained: bool = True, count: int = 4) -> list[Object]:
-    """A PodCliqueSet with what Grove creates from it; its first pods run on the nodes `on`."""
-    clique = owned(named("grove.io/v1alpha1", "PodClique", "llm-0-worker"), root)
-    notes = {"annotations": {"grove.io/topology-name": "cluster"}} if constrained else {}
-    gang = owned(named("scheduler.grove.io/v1alpha1", "PodGang", "llm-0", {"podgroups": []}, **notes), root)
-    labels = {
-        "grove.io/podclique": "llm-0-worker",
-        "grove.io/podgang": "llm-0",
-        "grove.io/podcliqueset-replica-index": "0",
-    }
-    where = [*on, *[""] * count][:count]
-    pods = [owned(pod(f"llm-0-worker-{i}", node, labels=labels), clique) for i, node in enumerate(where)]
-    return [root, clique, gang, *pods]
-
-
-def job(name: str, annotations: Object) -> Object:
-    """Four pods of eight GPUs."""
-    spec = {"parallelism": 4, "completions": 4, "template": {"spec": {**pod_spec(), "restartPolicy": "Never"}}}
-    return named("batch/v1", "Job", name, spec, annotations=annotations)
+def pod(name: str) -> Object:
+    """A pod of `ml` that its scheduler has not placed."""
+    unplaced = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": NOT_ENOUGH}
+    status = {"phase": "Pending", "conditions": [unplaced]}
+    return {**named("v1", "Pod", name, pod_spec()), "status": status}
