@@ -300,3 +300,20 @@ def test_a_cluster_without_the_crd_does_not_make_the_loop_look_dead(
         monkeypatch.setattr("toposcope.controller.loop._STUCK_SECONDS", 0.0)
         assert "has been stuck for" in replica.controller.healthy()
     replica.client.close()
+
+
+def test_a_new_leader_lists_again_what_a_restored_etcd_has_lost(cluster: ApiUnderTest, follower: Replica) -> None:
+    """Its versions may be past those that were lost, so that no watch notices (seed 1 of `make simulate`)."""
+    asked: list[str] = []
+
+    class Follower:
+        relist = staticmethod(asked.append)
+
+    informer: Any = Follower()
+    loop = follower.controller
+    loop._restores.register(informer)
+    loop._runtime = follower.time
+    for seconds, again in ((1.0, []), (31.0, ["restored"]), (32.0, ["restored"])):
+        follower.time.seconds = seconds
+        assert not loop._sees_last_writes(), "no watch has shown the topology"
+        assert asked == again
