@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.support.cluster import BLOCK, RACK, gpu_node, topology
 from toposcope.api.cluster_topology import Topology
-from toposcope.controller.assess.selection import disjoint_condition, overlaps
+from toposcope.controller.assess.selection import disjoint_condition, overlaps, selected
 from toposcope.topology.table import Table
 
 NODES = Table(gpu_node(f"n{i}", {"rack": f"r{i // 4}", "block": f"b{i // 8}"}) for i in range(16))
@@ -31,6 +31,10 @@ def test_the_segments_of_a_topology_share_its_nodes_by_design() -> None:
     child, other = replace(named("b0", **{BLOCK: "b0"}), owner="all"), named("r0", **{RACK: "r0"})
     found = overlaps([named("all"), child, other], NODES)
     assert found == {"all": {"r0": 4}, "b0": {"r0": 4}, "r0": {"all": 4, "b0": 4}}
+
+
+def test_every_label_of_a_selector_counts() -> None:
+    assert len(selected(named("both", **{BLOCK: "b0", RACK: "r0"}), NODES)) == 4
 
 
 def test_selectors_that_look_at_labels_only_share_too() -> None:
