@@ -302,7 +302,8 @@ def test_a_cluster_without_the_crd_does_not_make_the_loop_look_dead(
     replica.client.close()
 
 
-def test_a_new_leader_lists_again_what_a_restored_etcd_has_lost(cluster: ApiUnderTest, follower: Replica) -> None:
+@pytest.mark.usefixtures("cluster")
+def test_a_new_leader_lists_again_what_a_restored_etcd_has_lost(follower: Replica) -> None:
     """Its versions may be past those that were lost, so that no watch notices (seed 1 of `make simulate`)."""
     asked: list[str] = []
 
