@@ -145,7 +145,8 @@ def test_updates_are_proposed_for_every_lock() -> None:
         for pattern in patterns
         for path in ROOT.glob(pattern)
     }
-    assert covered - {("github-actions", "")} == wanted
+    held = ("gomod", "tests/apiserver/oldest")  # the oldest Kubernetes that is supported
+    assert covered - {("github-actions", "")} == wanted - {held}
 
 
 def test_security_insights_names_what_is_there() -> None:
