@@ -25,27 +25,26 @@ class Cause:
     code: int = 1
 
 
-class Row(msgspec.Struct, forbid_unknown_fields=True):
-    """A cluster as what differs from a sample; `nodes` are arguments of the function of this name."""
+class Differing(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A cluster as what differs from a sample, or from the cause `after`; `nodes` are arguments of the function."""
 
-    name: str
     of: str
-    step: str = ""
+    after: str = ""
     subject: str = SUBJECT
     code: int = 1
     nodes: dict[str, Any] = {}
     edits: Edits = msgspec.field(default={}, name="with")
 
 
-class Question(msgspec.Struct, forbid_unknown_fields=True):
-    """A cluster in the same form, what is asked about, and parts of the answer for scripts by their paths."""
+class Row(Differing, kw_only=True):
+    name: str
+    step: str = ""
 
-    of: str
-    subject: str
-    code: int
+
+class Question(Differing, kw_only=True):
+    """With parts of the answer for scripts by their paths."""
+
     gives: dict[str, Any]
-    nodes: dict[str, Any] = {}
-    edits: Edits = msgspec.field(default={}, name="with")
 
 
 class Table(msgspec.Struct, forbid_unknown_fields=True):
@@ -53,8 +52,9 @@ class Table(msgspec.Struct, forbid_unknown_fields=True):
     causes: list[Row]
     questions: dict[str, list[Question]]
 
-    def objects(self, row: Row | Question) -> list[Object]:
-        return [*nodes(**row.nodes), *edited(self.samples[row.of], row.edits).values()]
+    def objects(self, row: Differing) -> list[Object]:
+        before = next((cause.edits for cause in self.causes if cause.name == row.after), {})
+        return [*nodes(**row.nodes), *edited(self.samples[row.of], {**before, **row.edits}).values()]
 
 
 _TABLE = msgspec.convert(load((FIXTURES / "causes.yaml").read_bytes()), Table)

@@ -14,7 +14,13 @@ NOW = "2026-01-01T00:00:00Z"
 NOT_ENOUGH = "0/8 nodes are available: 8 Insufficient nvidia.com/gpu."
 
 
-def nodes(*, unlabelled: Iterable[str] = (), cordoned: Iterable[str] = (), tainted: Iterable[str] = ()) -> list[Object]:
+def nodes(
+    *,
+    unlabelled: Iterable[str] = (),
+    cordoned: Iterable[str] = (),
+    tainted: Iterable[str] = (),
+    unready: Iterable[str] = (),
+) -> list[Object]:
     """The demo's H200 nodes: rack-3 holds h200-1 to h200-4, rack-4 the others. Some may lack their rack."""
     nodes = []
     for node in demo_nodes()[22:]:
@@ -24,6 +30,8 @@ def nodes(*, unlabelled: Iterable[str] = (), cordoned: Iterable[str] = (), taint
         spec = {**node["spec"], **({"unschedulable": True} if name in set(cordoned) else {})}
         spec |= {"taints": [{"key": "team", "value": "vision", "effect": "NoSchedule"}]} if name in set(tainted) else {}
         nodes.append({**node, "metadata": {**metadata, "labels": labels}, "spec": spec})
+        if name in set(unready):
+            nodes[-1]["status"] = {**node["status"], "conditions": [{"type": "Ready", "status": "Unknown"}]}
     return nodes
 
 
