@@ -43,7 +43,7 @@ QUESTIONS = {
     "suggest": ("suggest",),
     "export": ("export", "--format", "slurm"),
 }
-OTHERS = {"ui", "discover", "agent", "controller", "uninstall", "demo", "completion"}
+OTHERS = {"ui", "discover", "agent", "switches", "controller", "uninstall", "demo", "completion"}
 """Those that look at no cluster in files, or do not end by themselves."""
 
 
