@@ -8,23 +8,13 @@ from typing import Any
 import pytest
 
 from tests.support.living_agent import Node
-from tests.support.tables import each_case
-from toposcope.api.label_keys import MATRIX, PREFIX, RAILS, SWITCHES
+from toposcope.api.label_keys import MATRIX, RAILS, SWITCHES
 from toposcope.api.matrix_annotation import parse
 from toposcope.simulator.profile import load_profile
-from toposcope.topology.label_values import is_label_value
-from toposcope.topology.leaves import leaf_labels
-from toposcope.topology.rails import Rail, parse_rails
+from toposcope.topology.rails import parse_rails
 
 COMPUTE = [f"mlx5_{number}" for number in (0, 3, 4, 5, 6, 9, 10, 11)]
 """The InfiniBand NICs of a DGX H200; the others are Ethernet."""
-
-
-@each_case("leaves.yaml")
-def test_the_label_of_rails(rails: list[list[str] | None], labels: dict[str, str]) -> None:
-    found = leaf_labels([Rail(f"mlx5_{at}", *rail) if rail else None for at, rail in enumerate(rails)])
-    assert {key.removeprefix(PREFIX): value for key, value in found.items()} == labels
-    assert all(is_label_value(value) for value in found.values())
 
 
 class Cabled(Node):

@@ -9,14 +9,14 @@ import pytest
 
 from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.lldp import of_switch
-from tests.support.tables import each_case, named_objects
+from tests.support.tables import named_objects
 from toposcope.api.label_keys import SWITCHES
 from toposcope.kube.client import ApiClient
 from toposcope.switches.infiniband import MadError
 from toposcope.switches.loop import Switches
 from toposcope.switches.ports import NicPorts, read_ports
 from toposcope.switches.publish import MANAGER, Publisher
-from toposcope.topology.neighbours import Neighbour, parse_neighbours
+from toposcope.topology.neighbours import Neighbour
 
 SPINE = Neighbour("ib-leaf-1", "guid:b83fd20300000001", "7", "infiniband")
 
@@ -202,9 +202,3 @@ def test_interfaces_and_umads_of_ports(tmp_path: Path) -> None:
         NicPorts("mlx5_3", "", False, ()),
         NicPorts("mlx5_10", "", False, (("umad0", 1),)),
     ]
-
-
-@each_case("neighbours.yaml")
-def test_other_annotations_are_refused(text: str, times: int) -> None:
-    with pytest.raises(ValueError, match=r"\w+ \w+"):
-        parse_neighbours(text * times)
