@@ -5,13 +5,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.support.cluster import BLOCK, RACK, ZONE, History, gpu_node
+from tests.support.cluster import BLOCK, RACK, ZONE, History, gpu_node, topology
 from tests.support.tables import each_case, each_row, says
 from toposcope.api.conditions import Condition
 from toposcope.api.controller_config import read_config
 from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME, NVLINK_DOMAIN
 from toposcope.controller.assess.assessment import Assessment
+from toposcope.controller.assess.availability import judge, unsynced
 from toposcope.topology.catalogue import BUILT_IN
 from toposcope.topology.node import NodeFacts, node_facts
 
@@ -227,6 +228,22 @@ def test_availability_of_a_required_level_over_time(row: Course) -> None:
                 seen = available(history)
                 assert seen["status"] == status, step
                 assert status != "Unknown" or (seen["reason"], seen["message"]) == UNKNOWN[name], step
+
+
+def test_preferred_levels_are_missed_after_the_grace_period_whatever_is_required() -> None:
+    absences, racks = Absences(), ("rack",)
+
+    def missed(now: float, *required: str, status: dict[str, Any] | None = None) -> tuple[str, ...]:
+        return judge(topology(status, gracePeriod="1m"), required, (), absences, now, racks).missed
+
+    assert [missed(0), missed(61), missed(61, "zone"), missed(122, "zone")] == [(), racks, racks, racks]
+    absences = Absences()
+    assert missed(200, status={"preferredBy": [{"domain": "rack", "workloads": 1, "available": False}]}) == racks
+
+
+def test_before_the_nodes_are_listed_nothing_is_known() -> None:
+    text = "The nodes of the cluster have not been listed yet: why"
+    assert unsynced("why") == Condition("TopologyLevelsAvailable", "Unknown", "NodesNotSynced", text)
 
 
 INFERRED: dict[str, Any] = {}
