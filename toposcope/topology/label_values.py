@@ -10,7 +10,7 @@ from typing import Final
 
 MAX_VALUE: Final = 63
 _VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?", re.ASCII)
-_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _LONGEST_NAME: Final = 253
 _HASH_DIGITS: Final = 10
 MOST_COUNT: Final = 9999
@@ -19,7 +19,7 @@ MOST_COUNT: Final = 9999
 
 def is_name(text: str) -> bool:
     """Whether the API server accepts `text` as the name of an object: a DNS-1123 subdomain."""
-    return len(text) <= _LONGEST_NAME and _NAME.fullmatch(text) is not None
+    return len(text) <= _LONGEST_NAME and NAME.fullmatch(text) is not None
 
 
 def is_label_value(text: str) -> bool:

@@ -13,6 +13,7 @@ from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.grove.constraint import Note
+from toposcope.topology.label_values import NAME
 
 _DOMAIN: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", re.ASCII)
 _KEY: Final = re.compile(
@@ -20,11 +21,10 @@ _KEY: Final = re.compile(
     r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)",
     re.ASCII,
 )
-_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _NOT_A_NAME: Final = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
     "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    f"'{_SUBDOMAIN.pattern}')"
+    f"'{NAME.pattern}')"
 )
 _FIELDS: Final = ("clusterTopologyName", "labelKey", "domain", "enforcement", "preferredWeight")
 
@@ -40,7 +40,7 @@ def check_transfer(spec: Field, cluster: ClusterFacts, pathway: Pathway, note: N
     _check_fields(policy, newest=newest)
     if not name:
         _check_label(key, key.text() or "", cluster)
-    elif not _SUBDOMAIN.fullmatch(name.text() or ""):
+    elif not NAME.fullmatch(name.text() or ""):
         note(name, "dynamo/transfer-topology", _NOT_A_NAME, cluster.missing(name.text() or ""))
     elif not pathway.grove:
         fix = "leave the pods to Grove, or name the node label in labelKey instead"

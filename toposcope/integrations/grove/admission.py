@@ -5,7 +5,6 @@ shared resource claims, MNNVL, environment variables, `terminationDelay`.
 """
 
 import json
-import re
 from collections.abc import Iterable
 from graphlib import CycleError, TopologicalSorter
 from typing import Final
@@ -13,10 +12,10 @@ from typing import Final
 from toposcope.integrations.framework.document import Field, name_of
 from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.grove.api import clique_names
+from toposcope.topology.label_values import NAME
 
 _MAX_NAMES: Final = 45
 """Characters of the names that a pod's name is made of; the rest of its 63 are indices and a random suffix."""
-_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _EXPLICIT: Final = "CliqueStartupTypeExplicit"
 _UNPLACED: Final = "remove it: Grove's scheduler decides where its pods run"
 
@@ -54,7 +53,7 @@ def _check_name(part: Field, kind: str) -> None:
     name = part / "name"
     if not name.text():
         name.error("grove/name", "field cannot be empty" if name else "Required value", "name it")
-    elif not _SUBDOMAIN.fullmatch(name.text() or ""):
+    elif not NAME.fullmatch(name.text() or ""):
         fix = "write lower-case letters, digits and '-'"
         name.error("grove/name", f"invalid {kind} name, must be a valid DNS subdomain", fix)
 

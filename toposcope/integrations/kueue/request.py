@@ -23,15 +23,14 @@ from toposcope.integrations.kueue.api import (
     SLICE_SIZE,
     UNCONSTRAINED,
 )
+from toposcope.topology.label_values import is_name
 
 _MAX_LAYERS: Final = 3
 _EXPLICIT: Final = (REQUIRED, PREFERRED, UNCONSTRAINED, SLICE_REQUIRED, SLICE_SIZE, SLICE_LAYERS)
 _BOOLEANS: Final = frozenset(["1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"])
 """What Go's ParseBool takes."""
 _NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
-_DNS: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _MAX_NAME: Final = 63
-_MAX_PREFIX: Final = 253
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +141,7 @@ class _Reader:
                 "alphanumeric character",
                 "name a node label",
             )
-        elif slash and (not _DNS.fullmatch(prefix) or len(prefix) > _MAX_PREFIX):
+        elif slash and not is_name(prefix):
             field.error(
                 "kueue/label-name",
                 "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
