@@ -1,4 +1,7 @@
-"""Two controllers as programs on one API server: one writes, until it is killed, stopped, or asked to end."""
+"""Two controllers as programs on one API server: one is asked to end.
+
+That one is killed or stopped in the middle of a pass: tests/e2e/test_life.py, and seeds of tests/fixtures/seeds.yaml.
+"""
 
 import contextlib
 import itertools
@@ -19,19 +22,16 @@ from tests.support.paths import ROOT
 from tests.support.proxy import RecordingProxy
 from tests.support.upstream_crds import stand_in
 from tools.apiserver.client import HttpClient
-from toposcope.api.cluster_topology import PATH
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 LEASE = f"{LEASES}/toposcope-controller"
 OLDER_GROVE = stand_in("grove.io", "v1alpha1", "ClusterTopology", "clustertopologies", namespaced=False)
-STATUS = ("PATCH", f"{PATH}/cluster/status")
 
 
 class Replica:
     """One controller program, with a proxy that sees all its requests; a context manager."""
 
-    def __init__(self, api: ApiUnderTest, folder: Path, seconds: int) -> None:
-        self._seconds = seconds
+    def __init__(self, api: ApiUnderTest, folder: Path) -> None:
         self.proxy = RecordingProxy(api)
         self._folder = folder
         with socket.create_server(("", 0)) as free:
@@ -45,7 +45,7 @@ class Replica:
         self.proxy.write_kubeconfig(kubeconfig)
         flags = [
             *("--kubeconfig", str(kubeconfig), "--debounce", "0", "--metrics-port", str(self._port)),
-            *("--leader-elect", "--lease-namespace", "default", "--lease-duration", str(self._seconds)),
+            *("--leader-elect", "--lease-namespace", "default", "--lease-duration", "15"),
         ]
         with (self._folder / "log").open("wb") as log:
             self.process = subprocess.Popen(
@@ -87,10 +87,6 @@ class Replica:
     def sees(self, nodes: int) -> bool:
         return f"toposcope_nodes {float(nodes)}" in self.metrics()
 
-    def written(self) -> list[tuple[str, str]]:
-        """What it wrote, its claims of the Lease left out: two that claim at a time is what a Lease is for."""
-        return [entry for entry in self.proxy.writes() if not entry[1].startswith(LEASES)]
-
 
 def add_node(api: ApiUnderTest, name: str) -> None:
     labels = {"topology.kubernetes.io/zone": "z", "kubernetes.io/hostname": name, "gpu.topology/gpus": "8"}
@@ -121,15 +117,9 @@ def cluster(api: ApiUnderTest) -> ApiUnderTest:
 
 
 @pytest.fixture
-def seconds() -> int:
-    """How long a Lease lasts: short, for tests that wait for its end, but with 2 s for a request on a busy machine."""
-    return 6
-
-
-@pytest.fixture
-def pair(cluster: ApiUnderTest, tmp_path: Path, seconds: int) -> Iterator[tuple[Replica, Replica]]:
+def pair(cluster: ApiUnderTest, tmp_path: Path) -> Iterator[tuple[Replica, Replica]]:
     """Leader and follower, both of which have seen the cluster."""
-    with Replica(cluster, tmp_path / "a", seconds) as a, Replica(cluster, tmp_path / "b", seconds) as b:
+    with Replica(cluster, tmp_path / "a") as a, Replica(cluster, tmp_path / "b") as b:
         wait_until(lambda: counted(cluster) == 1, "one of them writes")
         wait_until(lambda: a.is_well() and b.is_well() and a.sees(1) and b.sees(1), "both follow the cluster")
         wait_until(lambda: a.leads() != b.leads(), "one leads")
@@ -164,47 +154,6 @@ def hold_a_pass(api: ApiUnderTest, leader: Replica) -> int:
     raise AssertionError
 
 
-def test_one_writes_and_the_other_takes_over_when_it_is_killed(
-    cluster: ApiUnderTest, leader: Replica, follower: Replica
-) -> None:
-    wait_until(changed(cluster, 2), "the leader counts a new node")
-    wait_until(lambda: follower.sees(2), "so does the follower, for itself")
-    assert STATUS in leader.written()
-    assert follower.written() == []
-    assert 'topology="cluster"' in leader.metrics()
-    assert 'topology="cluster"' not in follower.metrics()
-    before = leader.written()
-    leader.send_signal(signal.SIGKILL)
-    leader.process.wait()
-    wait_until(changed(cluster, 3), "the follower took over")
-    assert STATUS in follower.written()
-    assert leader.written() == before
-    wait_until(lambda: 'topology="cluster"' in follower.metrics(), "the new leader shows topologies")
-
-
-def test_a_leader_that_was_stopped_in_the_middle_of_a_pass_does_not_write_when_it_goes_on(
-    cluster: ApiUnderTest, leader: Replica, follower: Replica
-) -> None:
-    nodes = hold_a_pass(cluster, leader)
-    leader.send_signal(signal.SIGSTOP)
-    before = leader.written()
-    wait_until(follower.leads, "the other leads")
-    wait_until(changed(cluster, nodes + 1), "and writes")
-    leader.proxy.release()
-    leader.send_signal(signal.SIGCONT)
-    abandoned = 'toposcope_reconciles_total{outcome="abandoned"} 1.0'
-    wait_until(lambda: abandoned in leader.metrics(), "the rest of the pass is held back")
-    assert "so it does not send PATCH" in leader.log()
-    wait_until(changed(cluster, nodes + 2), "the new leader goes on")
-    wait_until(lambda: leader.sees(nodes + 2), "the old one follows again")
-    assert leader.written() == before
-    assert counted(cluster) == nodes + 2
-    assert not leader.leads()
-    assert 'toposcope_reconciles_total{outcome="failed"} 0.0' in leader.metrics()
-    assert 'topology="cluster"' not in leader.metrics()
-
-
-@pytest.mark.parametrize("seconds", [15])  # a successor does not wait for its end
 def test_a_leader_that_is_asked_to_end_gives_the_lease_back_as_its_last_act(
     cluster: ApiUnderTest, leader: Replica, follower: Replica
 ) -> None:
@@ -225,7 +174,6 @@ def test_a_leader_that_is_asked_to_end_gives_the_lease_back_as_its_last_act(
     assert "Traceback" not in leader.log()
 
 
-@pytest.mark.parametrize("seconds", [15])
 def test_a_second_signal_ends_the_program_within_the_pass_in_hand(leader: Replica, cluster: ApiUnderTest) -> None:
     hold_a_pass(cluster, leader)
     leader.send_signal(signal.SIGTERM)
