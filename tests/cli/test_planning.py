@@ -26,8 +26,7 @@ def budget(allowed: int) -> Object:
 
 
 @pytest.mark.parametrize(
-    ("allowed", "flags", "code"),
-    [(1, "", 0), (0, "", 2), (1, "--priority-below 5", 2), (1, "--priority-below 6", 0)],
+    ("allowed", "flags", "code"), [(1, "", 0), (0, "", 2), (1, "--priority-below 5", 2), (1, "--priority-below 6", 0)]
 )
 def test_what_must_not_move(tmp_path: Path, allowed: int, flags: str, code: int, toposcope: Command) -> None:
     (running,) = job("one", "gb200-01", gpus=4)

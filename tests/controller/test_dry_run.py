@@ -8,16 +8,7 @@ import yaml
 from tests.support.api import NODES, ApiUnderTest
 from tests.support.cluster import BLOCK, RACK, ZONE, topology
 from tests.support.controller import condition, controller_of, make_node, make_topology, status_of
-from tests.support.publishing import (
-    BINDINGS,
-    FOUR,
-    Time,
-    WatchedClient,
-    found,
-    install,
-    levels,
-    patch,
-)
+from tests.support.publishing import BINDINGS, FOUR, Time, WatchedClient, found, install, levels, patch
 from toposcope.api.cluster_topology import PATH
 from toposcope.cli.main import main as toposcope
 from toposcope.controller.loop import Controller

@@ -8,13 +8,7 @@ import pytest
 from tests.support.tables import each_case, each_row
 from tests.support.workloads import Object, leader_worker_set, template, workload
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.node_affinity import (
-    Expression,
-    NodeFilter,
-    Operator,
-    Taint,
-    Toleration,
-)
+from toposcope.integrations.framework.node_affinity import Expression, NodeFilter, Operator, Taint, Toleration
 from toposcope.integrations.framework.pods import chunks, pods_of, structure_of
 from toposcope.integrations.lws.workload import sub_groups
 from toposcope.placement.check import Checker

@@ -208,11 +208,7 @@ def test_bulk_is_cut_from_nodes_only_and_never_from_texts(tmp_path: Path) -> Non
 
 OBJECTS: Final = named_objects("snapshot_objects.yaml")
 KUEUE: Final = OBJECTS["kueue topology"]
-PODS: Final = [
-    pod("runs", "gb200-01", 3),
-    pod("over", "gb200-02", 3, phase="Succeeded"),
-    OBJECTS["waiting pod"],
-]
+PODS: Final = [pod("runs", "gb200-01", 3), pod("over", "gb200-02", 3, phase="Succeeded"), OBJECTS["waiting pod"]]
 PLAIN: Final = [*demo_nodes(most=7), *PODS]
 MIXED: Final = [KUEUE, *PLAIN[:4], cluster_topology(required=["rack"]), *PLAIN[4:], KUEUE]
 FOREIGN: Final = OBJECTS["foreign node"]

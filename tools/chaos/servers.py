@@ -71,7 +71,4 @@ class Servers(RealApiServer):
             return json.load(answer)
 
     def _apiserver(self) -> list[Path | str]:
-        return [
-            *super()._apiserver(),
-            *("--audit-policy-file", _AUDIT, "--audit-log-path", self.audit_log),
-        ]
+        return [*super()._apiserver(), *("--audit-policy-file", _AUDIT, "--audit-log-path", self.audit_log)]

@@ -83,9 +83,7 @@ def _activity(metrics: AgentMetrics) -> Iterator[Family]:
         "watching", "1 while a watch tells of changes that others make to the Node, else 0.", metrics.watching
     )
     yield _number(
-        "confined",
-        "1 while the admission policies refuse what they must, 0 while they do not.",
-        metrics.confined,
+        "confined", "1 while the admission policies refuse what they must, 0 while they do not.", metrics.confined
     )
     yield family("info", f"{_PREFIX}build", "Version of this agent.", ("version",), [((__version__,), 1)])
 

@@ -24,15 +24,7 @@ from toposcope.controller.publishers.objects import Publisher
 from toposcope.controller.publishers.write_backoff import WriteBackoff
 from toposcope.controller.requirements import Resolved, resolve
 from toposcope.controller.segments import SegmentTopologies
-from toposcope.controller.status import (
-    Demand,
-    conditions_of,
-    demand_of,
-    left_out,
-    reduced,
-    refused_summary,
-    status_of,
-)
+from toposcope.controller.status import Demand, conditions_of, demand_of, left_out, reduced, refused_summary, status_of
 from toposcope.controller.topology_metrics import Report, report
 from toposcope.controller.unique_labels import Change, UniqueLabels, changes, condition, still_there
 from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
@@ -314,13 +306,7 @@ class Reconciler:
         self._due += [now + resource.again_in for resource in published if resource.again_in is not None]
         labelled = self._label(draft)
         conditions = conditions_of(
-            topology,
-            assessment,
-            published,
-            anything_served=wanted,
-            shared=shared,
-            children=children,
-            labelled=labelled,
+            topology, assessment, published, anything_served=wanted, shared=shared, children=children, labelled=labelled
         )
         status = status_of(topology, assessment, published, self._now(), conditions, demand, children, draft.unique)
         self._log_hints(topology, assessment)

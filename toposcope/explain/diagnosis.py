@@ -139,10 +139,7 @@ def _differing(resources: Sequence[Published]) -> Step | None:
         f"{kai_topology.handle}, by which its pods are scheduled, differs from {binding.handle}",
         f"it has {_order(_keys(kai_topology))}",
         f"the binding has {_order(_keys(binding))}",
-        commands=(
-            _command("kubectl get {} {} -o yaml", kai_topology),
-            _command("kubectl describe {} {}", binding),
-        ),
+        commands=(_command("kubectl get {} {} -o yaml", kai_topology), _command("kubectl describe {} {}", binding)),
     )
 
 

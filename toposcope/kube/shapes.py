@@ -31,12 +31,7 @@ _METADATA: Final[Shape] = {
     "ownerReferences": Optional([{"apiVersion": str, "kind": str}]),
     "managedFields": Optional([{"manager": Optional(str), "fieldsV1": _OWNED}]),
 }
-OBJECT: Final[Shape] = {
-    "metadata": _METADATA,
-    "spec": Optional(dict),
-    "status": Optional(dict),
-    "data": Optional(dict),
-}
+OBJECT: Final[Shape] = {"metadata": _METADATA, "spec": Optional(dict), "status": Optional(dict), "data": Optional(dict)}
 LIST: Final[Shape] = {"metadata": {"continue": Optional(str)}, "items": Optional([OBJECT])}
 _GROUPS: Final[Shape] = {"groups": [{"name": str, "versions": [{"version": str}]}]}
 _GROUP: Final[Shape] = {"versions": [{"version": str}]}

@@ -75,9 +75,7 @@ class Checker:
         self.snapshot = snapshot
         facts = cluster_facts(snapshot)
         facts = replace(
-            facts,
-            pod_groups={**facts.pod_groups, **members_of_pods(own)},
-            gangs={**facts.gangs, **gangs_of_pods(own)},
+            facts, pod_groups={**facts.pod_groups, **members_of_pods(own)}, gangs={**facts.gangs, **gangs_of_pods(own)}
         )
         self.known = with_documents(facts, list(documents))
         self.known = replace(self.known, held=held_by_kueue(self.known, snapshot))

@@ -22,12 +22,7 @@ class Freeing:
 
 
 def freeings(
-    capacity: Capacity,
-    pods: Iterable[PodView],
-    gpus: int,
-    per_pod: int,
-    depth: int,
-    movable: Callable[[PodView], bool],
+    capacity: Capacity, pods: Iterable[PodView], gpus: int, per_pod: int, depth: int, movable: Callable[[PodView], bool]
 ) -> Iterator[Freeing]:
     """For every domain of a level that can be freed for a gang of `gpus`: the fewest pods to move, the best one first.
 

@@ -201,12 +201,7 @@ class _Scorer:
         return known[key]
 
     def _packed(
-        self,
-        view: View,
-        kinds: Mapping[Pods, int],
-        depth: int,
-        freed: Mapping[int, Mapping[str, int]],
-        bound: int,
+        self, view: View, kinds: Mapping[Pods, int], depth: int, freed: Mapping[int, Mapping[str, int]], bound: int
     ) -> int | None:
         """Tries every choice of domains with an exact packing, as long as that is little; else the bound."""
         members = self._capacity.members(depth)

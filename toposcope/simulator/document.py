@@ -36,10 +36,7 @@ class DocumentError(ToposcopeError, ValueError):
 
 
 def read_document(
-    path: Path,
-    kind: type[Kind],
-    error: type[DocumentError],
-    words: Mapping[Any, Callable[[Any], Any]] | None = None,
+    path: Path, kind: type[Kind], error: type[DocumentError], words: Mapping[Any, Callable[[Any], Any]] | None = None
 ) -> Kind:
     """Read a YAML file; an empty one is an empty mapping. `words` makes values of types that YAML does not have.
 

@@ -172,7 +172,4 @@ def _sort(domain: Domain) -> None:
 def left_out(domain: Domain) -> tuple[int, int]:
     """How many nodes of a domain lack a level, and the GPUs on them."""
     below = [left_out(child) for child in domain.children.values()]
-    return (
-        len(domain.left_out) + sum(nodes for nodes, _ in below),
-        domain.left_gpus + sum(gpus for _, gpus in below),
-    )
+    return (len(domain.left_out) + sum(nodes for nodes, _ in below), domain.left_gpus + sum(gpus for _, gpus in below))

@@ -7,8 +7,7 @@ from typing import Any, Final
 import yaml
 
 _WRITTEN: Final[Mapping[str, Mapping[str, Any]]] = yaml.load(
-    Path(__file__).with_suffix(".yaml").read_bytes(),
-    yaml.CSafeLoader,
+    Path(__file__).with_suffix(".yaml").read_bytes(), yaml.CSafeLoader
 )
 
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {domain: tuple(keys) for domain, keys in _WRITTEN["keys"].items()}

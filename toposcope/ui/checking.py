@@ -80,10 +80,7 @@ class Checks:
     """Checks one text at a time against the cluster as it is then."""
 
     def __init__(
-        self,
-        snapshot: Callable[[], Snapshot],
-        published: Callable[[], Snapshot],
-        seconds: float = SECONDS,
+        self, snapshot: Callable[[], Snapshot], published: Callable[[], Snapshot], seconds: float = SECONDS
     ) -> None:
         self._snapshot = snapshot
         self._published = published

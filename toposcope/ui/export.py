@@ -63,10 +63,7 @@ def document(snapshot: Snapshot, kind: str, max_bytes: int = _MAX_DETAILS) -> pr
     room = max_bytes
     for node in _problems_first(snapshot.nodes):
         node_detail = detail(
-            FullNode(node, ""),
-            broadcaster.views,
-            facts.pods_on(node.name) if facts.pods_known else None,
-            None,
+            FullNode(node, ""), broadcaster.views, facts.pods_on(node.name) if facts.pods_known else None, None
         )
         room -= len(msgspec.json.encode(node_detail))
         if room < 0:

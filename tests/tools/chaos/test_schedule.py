@@ -34,8 +34,7 @@ def test_a_wrong_schedule_is_refused_with_what_to_write(text: str, says: str) ->
 
 
 @pytest.mark.parametrize(
-    ("count", "culprits"),
-    [(1, (0,)), (2, (1,)), (3, (0, 2)), (8, (0, 7)), (9, (2, 4, 8)), (4, (0, 1, 2, 3))],
+    ("count", "culprits"), [(1, (0,)), (2, (1,)), (3, (0, 2)), (8, (0, 7)), (9, (2, 4, 8)), (4, (0, 1, 2, 3))]
 )
 def test_shrinking_leaves_what_it_takes_in_its_order(count: int, culprits: tuple[int, ...]) -> None:
     assert shrink(range(count), lambda items: set(culprits) <= set(items)) == culprits

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import strategies as st
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.paths import ROOT
 from tests.support.tables import each_case
 from tools.fuzz.run import fuzz
-from tools.fuzz.subject import BrokenInvariantError, Outcome, Subject, encoded, refusal, spoiled, text_of
+from tools.fuzz.subject import BrokenInvariantError, Outcome, Subject, refusal
 
 
 def subject(attempt: Callable[[int], Outcome]) -> Subject:
@@ -64,24 +63,3 @@ def test_a_refusal_that_helps_nobody_is_broken(message: str, why: str) -> None:
     with pytest.raises(BrokenInvariantError, match=why):
         refusal(message)
     assert refusal("spec.levels[0].key: 'x y' is not a label key; write PREFIX/NAME") == "refused"
-
-
-def drawn(cases: st.SearchStrategy[Any], seed: int) -> list[Any]:
-    seen: list[Any] = []
-    fuzz(Subject("x", "", cases, lambda _: "taken"), 60.0, seed, 2, note=lambda _, case: seen.append(case))
-    return seen
-
-
-def test_the_same_seed_draws_the_same_cases() -> None:
-    assert drawn(st.integers(), 11) == drawn(st.integers(), 11) != drawn(st.integers(), 12)
-
-
-def test_documents_are_spoiled_texts_cut_and_the_sample_is_left_as_it_was() -> None:
-    sample = {"a": [1, {"b": "c"}], "d": None}
-    documents, texts = drawn(spoiled([sample]), 1), drawn(encoded(text_of(["a b\nc d"], ["z"])), 2)
-    assert sample == {"a": [1, {"b": "c"}], "d": None}
-    assert sample in documents
-    assert len({repr(document) for document in documents}) > 20
-    assert b"a b\nc d" in texts
-    assert any(b"z" in text for text in texts)
-    assert any("\N{REPLACEMENT CHARACTER}" in text.decode(errors="replace") for text in texts)

@@ -14,13 +14,7 @@ from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.framework.unknown_fields import check_fields, schema
-from toposcope.integrations.grove.constraint import (
-    Constraint,
-    Constraints,
-    check_schema,
-    constraint_of,
-    known_topology,
-)
+from toposcope.integrations.grove.constraint import Constraint, Constraints, check_schema, constraint_of, known_topology
 from toposcope.integrations.grove.update import RECREATE, change
 
 LEADER, WORKER = "leader", "worker"

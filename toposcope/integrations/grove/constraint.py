@@ -167,10 +167,7 @@ class Constraints:
 
 def _check_order(whole: Constraint, part: Constraint, topology: TopologyLevels, note: Note) -> None:
     """Grove reports it on the whole. Required levels are compared with required ones, preferred with preferred ones."""
-    pairs = (
-        (whole.field, whole.required, part.required),
-        (whole.preferred_field, whole.preferred, part.preferred),
-    )
+    pairs = ((whole.field, whole.required, part.required), (whole.preferred_field, whole.preferred, part.preferred))
     for field, broad, narrow in pairs:
         levels = topology.by_domain(broad), topology.by_domain(narrow)
         if levels[0] and levels[1] and topology.rank(levels[0]) > topology.rank(levels[1]):

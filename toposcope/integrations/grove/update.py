@@ -46,13 +46,7 @@ def check_unchanged(template: Field, before: Field, new: Constraints, old: Const
 
 
 def _values(constraint: Constraint) -> tuple[object, ...]:
-    return (
-        bool(constraint),
-        constraint.topology,
-        constraint.pack_domain,
-        constraint.required,
-        constraint.preferred,
-    )
+    return (bool(constraint), constraint.topology, constraint.pack_domain, constraint.required, constraint.preferred)
 
 
 def _repairs(old: Constraint, new: Constraint) -> bool:

@@ -6,12 +6,7 @@ Rules and messages: the CRDs of Kueue 0.19 (schema and CEL) and the status of it
 from typing import Any, Final
 
 from toposcope.integrations.framework.document import Field, kind_of, name_of
-from toposcope.integrations.framework.levels import (
-    ExportError,
-    TopologyLevels,
-    exportable,
-    topology_object,
-)
+from toposcope.integrations.framework.levels import ExportError, TopologyLevels, exportable, topology_object
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.framework.topologies import RECREATE, check_levels, label_keys
 from toposcope.integrations.framework.unknown_fields import check_fields, schema
