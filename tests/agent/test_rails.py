@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.living_agent import Node
+from toposcope.agent.raw import RawPort
 from toposcope.api.label_keys import MATRIX, RAILS, SWITCHES
 from toposcope.api.matrix_annotation import parse
 from toposcope.simulator.profile import load_profile
@@ -52,7 +53,13 @@ def node(tmp_path: Path) -> Cabled:
 LEAVES: list[str | None] = [f"leaf-{number}" for number in range(1, 9)]
 
 
-def test_rails_are_the_nics_nearest_to_gpus(node: Cabled) -> None:
+def test_rails_are_the_nics_nearest_to_gpus(tmp_path: Path) -> None:
+    node = Cabled(tmp_path)
+    far = {"mlx5_1": (RawPort(1, "InfiniBand", "4: ACTIVE"),)}  # InfiniBand for storage, behind another host bridge
+    node.change = lambda raw: raw._replace(
+        nics=tuple(nic._replace(ports=far.get(nic.name, nic.ports)) for nic in raw.nics)
+    )
+    node.live(61)
     assert node.rails == LEAVES
     assert node.group
     assert node.group.startswith("leaf-1..leaf-8-")
