@@ -1,13 +1,12 @@
-"""The label keys that platforms are known to write, and those that are easily taken for one: see platforms.yaml."""
+"""The label keys that platforms are known to write, and those that are easily taken for one: see platforms.toml."""
 
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
-_WRITTEN: Final[Mapping[str, Mapping[str, Any]]] = yaml.load(
-    Path(__file__).with_suffix(".yaml").read_bytes(), yaml.CSafeLoader
+_WRITTEN: Final[Mapping[str, Mapping[str, Any]]] = tomllib.loads(
+    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
 )
 
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {domain: tuple(keys) for domain, keys in _WRITTEN["keys"].items()}
