@@ -35,7 +35,6 @@ THOROUGH = (
     "tests/monitoring/test_live.py",
     "tests/schedulers",
     "tests/switches/test_real_fabric.py",
-    "tests/tools/test_growth.py::test_leak_in_the_locals_of_another_thread",
     "tests/tools/fuzz/test_planted_defects.py",
     "tests/ui/browser",
 )

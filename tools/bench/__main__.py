@@ -14,7 +14,6 @@ from tools.bench.real import real_figures
 from tools.bench.recompute import event_figures, recompute_figures
 from tools.bench.report import HEAD, Figure, aligned, rows_of
 from tools.bench.snapshot_commands import look_figures, planning_figures
-from tools.bench.soak import soak_figures
 from tools.bench.topologies import topology_figures
 from tools.bench.ui import ui_figures
 
@@ -33,23 +32,14 @@ SUBJECTS: Final[dict[str, Callable[..., Iterator[Figure]]]] = {
     "look": look_figures,
     "planning": planning_figures,
     "ui": ui_figures,
-    "soak": soak_figures,
 }
-
-LONG: Final = frozenset({"soak"})
-"""It takes as long as all others together, and only comes when it is named."""
 
 
 def main() -> int:
     """Measure what was asked for; 1 when a measurement itself failed."""
     parser = argparse.ArgumentParser(prog="python -m tools.bench", description=__doc__)
     known = [*SUBJECTS]
-    parser.add_argument(
-        "names",
-        nargs="*",
-        metavar="NAME",
-        help=f"one of {', '.join(known)}; default: all but {', '.join(sorted(LONG))}",
-    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(known)}; default: all")
     parser.add_argument("--quick", action="store_true", help="fewer runs and smaller clusters")
     parser.add_argument("--write", action="store_true", help="put the figures into docs/figures/performance.json")
     arguments = parser.parse_args()
@@ -60,7 +50,7 @@ def main() -> int:
         parser.error("--write is for whole runs: leave out --quick")
     print(figures.machine())
     failed = False
-    for name in arguments.names or [name for name in known if name not in LONG]:
+    for name in arguments.names or known:
         began = time.monotonic()
         rows, error = [HEAD], ""
         try:

@@ -13,7 +13,6 @@ import sys
 TYPE_CHECKING = False  # the real one comes with a module that no program needs
 if TYPE_CHECKING:
     import http.client
-    from collections.abc import Callable
     from pathlib import Path
 
 _INITIAL_EVENTS = {
@@ -173,119 +172,6 @@ def agent() -> int:
             from toposcope.agent.run import run  # after the fork, as in toposcope.cli.agent
         _in_pod()
         return run(chosen, probe)
-
-
-def soak_agent() -> int:
-    """An agent that syncs on an order: the production loop, worker and client, under a clock of its own.
-
-    Orders come as JSON lists on standard input, and
-    each is answered with one line of JSON:
-
-        ["turns", N]   as many syncs, one interval apart; how many succeeded
-        ["look"]       {"rss", "worker", "files", "threads", "sizes"}; `worker` is its process's resident size in bytes
-        ["worker"]     the worker's process id
-    """
-    import argparse
-    from pathlib import Path
-
-    from toposcope.agent.gc_tuning import loading
-    from toposcope.agent.nvml.gateway import open_pynvml
-    from toposcope.agent.nvml.supervisor import ProbeProcess
-    from toposcope.agent.options import add_arguments, options
-
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    chosen = options(parser, parser.parse_args())
-    with ProbeProcess(open_pynvml, Path(os.environ["BENCH_SYSFS"])) as probe:
-        with loading():  # after the fork, as in toposcope.cli.agent
-            import logging
-            import random
-
-            from tools.bench.reachable import look, rss
-            from toposcope.agent.collector import AgentCollector
-            from toposcope.agent.loop import Agent
-            from toposcope.agent.metrics import AgentMetrics
-            from toposcope.agent.publish import Publisher
-            from toposcope.kube.client import ApiClient
-            from toposcope.kube.config import load
-            from toposcope.telemetry.families import exposition
-        logging.disable()  # its log is no part of what is looked at
-        clock = [0.0]
-        metrics = AgentMetrics()
-        client = ApiClient(load(None, os.environ, Path(os.environ["BENCH_ACCOUNT"])))
-        agent = Agent(
-            chosen,
-            probe,
-            Publisher(client, chosen.node_name),
-            metrics,
-            now=lambda: clock[0],
-            monotonic=lambda: clock[0],
-            rng=random.Random(0),  # noqa: S311 - jitter, not a secret
-        )
-
-        def turns(count: int) -> int:
-            synced = 0
-            for _ in range(count):
-                clock[0] += agent.seconds_until_sync()
-                synced += agent.sync()
-            exposition(AgentCollector(metrics, lambda: probe.worker).collect())
-            return synced
-
-        _obey(
-            turns=turns,
-            look=lambda: look() | {"worker": rss(probe.worker) if probe.worker else 0},
-            worker=lambda: probe.worker,
-        )
-    return 0
-
-
-def soak_controller() -> int:
-    """`toposcope controller` under a clock that moves on an order: all its threads and sockets real.
-
-    Orders come as JSON lists on standard input, and each is answered with one line of JSON:
-
-        ["advance", SECONDS, PATIENCE]   let time pass, and wait until the loop rests: whether it did within PATIENCE
-        ["look"]                         {"rss": BYTES, "files": N, "threads": N, "sizes": {PLACE: ENTRIES}}
-    """
-    import threading
-    import time
-
-    from tools.bench.virtual_time import VirtualTime
-
-    monotonic, sleep = time.monotonic, time.sleep
-    clock = VirtualTime()
-    clock.install()  # before anything of the program is imported
-    loop = threading.main_thread().ident or 0
-
-    def settled(patience: float) -> bool:
-        return clock.settled(loop, patience, monotonic, sleep)
-
-    def advance(seconds: float, patience: float) -> bool:
-        clock.advance(seconds)
-        return settled(patience)
-
-    def orders() -> None:
-        """Obey until there are no more orders, or nobody reads the answers; then end the whole process."""
-        try:
-            from tools.bench.reachable import look
-
-            settled(60.0)
-            _obey(advance=advance, look=look)
-        finally:
-            os._exit(0)
-
-    threading.Thread(target=orders, name="orders", daemon=True).start()
-    return controller()
-
-
-def _obey(**orders: Callable[..., object]) -> None:
-    """Answer orders, each a JSON list on standard input, with a line of JSON each, until there are no more."""
-    import msgspec
-
-    print('"ready"', flush=True)
-    for line in sys.stdin:
-        name, *arguments = msgspec.json.decode(line)
-        print(msgspec.json.encode(orders[name](*arguments)).decode(), flush=True)
 
 
 def _in_pod() -> None:

@@ -116,7 +116,8 @@ class Turns:
 
     def server_stops(self, now: datetime) -> None:
         """From now on the server reads nothing: what was sent before is read when it goes on, and nobody claims."""
-        self._stops.append((now, None))
+        if not self._stops or self._stops[-1][1] is not None:
+            self._stops.append((now, None))
 
     def server_goes_on(self, now: datetime) -> None:
         """It reads what is waiting for it; of no account where it did not stand still."""

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,27 +29,32 @@ def desired(api: AdminApi, folder: Path, *, late_grove: bool = False) -> dict[st
         kubeconfig = folder / "desired.kubeconfig"
         server.write_kubeconfig(kubeconfig)
         copy = AdminApi("embedded", server.url, kubeconfig)
-        kinds = crds()
-        grove = kinds.pop("grove")
-        for crd in (manifests.cluster_topology_crd(), *kinds.values(), *([] if late_grove else [grove])):
-            copy.install_crd(crd)
-        for item in api.get(TOPOLOGIES)["items"]:
-            head = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology"}
-            copy.create(TOPOLOGIES, {**head, "metadata": bare(item)["metadata"], "spec": item["spec"]})
+        return made(api, copy, lambda: _run_once(kubeconfig), late_grove=late_grove)
+
+
+def made(api: AdminApi, copy: AdminApi, once: Callable[[], object], *, late_grove: bool) -> dict[str, Any]:
+    """The same on `copy`, a server that has the Nodes of `api` and nothing else; `once` runs the controller there."""
+    kinds = crds()
+    grove = kinds.pop("grove")
+    for crd in (manifests.cluster_topology_crd(), *kinds.values(), *([] if late_grove else [grove])):
+        copy.install_crd(crd)
+    for item in api.get(TOPOLOGIES)["items"]:
+        head = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology"}
+        copy.create(TOPOLOGIES, {**head, "metadata": bare(item)["metadata"], "spec": item["spec"]})
+    for collection, item in foreign_objects():
+        if not (late_grove and collection == GROVE):
+            copy.create(collection, item)
+    if late_grove:
+        once()
+        copy.install_crd(grove)
         for collection, item in foreign_objects():
-            if not (late_grove and collection == GROVE):
+            if collection == GROVE:
                 copy.create(collection, item)
-        if late_grove:
-            _run_once(kubeconfig)
-            copy.install_crd(grove)
-            for collection, item in foreign_objects():
-                if collection == GROVE:
-                    copy.create(collection, item)
-        for _ in range(_TURNS):
-            _run_once(kubeconfig)
-            start_grove(copy)
-        _run_once(kubeconfig)
-        return observed(copy)
+    for _ in range(_TURNS):
+        once()
+        start_grove(copy)
+    once()
+    return observed(copy)
 
 
 def observed(api: AdminApi) -> dict[str, Any]:

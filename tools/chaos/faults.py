@@ -9,7 +9,6 @@ import socket
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -89,11 +88,11 @@ def _start_servers(world: World, _target: str) -> None:
 
 def _stop_serving(world: World, _target: str) -> None:
     world.servers.signal("kube-apiserver", signal.SIGSTOP)
-    world.turns.server_stops(datetime.now(UTC))
+    world.turns.server_stops(world.now())
 
 
 def _go_on_serving(world: World, _target: str) -> None:
-    world.turns.server_goes_on(datetime.now(UTC))
+    world.turns.server_goes_on(world.now())
     world.servers.signal("kube-apiserver", signal.SIGCONT)
 
 

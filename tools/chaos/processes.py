@@ -154,6 +154,8 @@ class Scale:
     agents: int = 4
     agent_speed: float = 12.0
     controller_speed: float = 4.0
+    look: float = 0.2
+    """Seconds between two looks at whether all is well."""
 
     @property
     def patience(self) -> float:

@@ -1,17 +1,15 @@
 """One round: faults come and go, everything is healed, the cluster has to become what it should, and all is judged."""
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from tools.apiserver.server import ServerError
-from tools.chaos.faults import FAULTS
+from tools.chaos.faults import FAULTS, Fault
 from tools.chaos.schedule import Schedule, Step
 from tools.chaos.violations import Violation
 from tools.chaos.world import NotSettledError, World
 
-_LOOK: Final = 0.2
 _FAILED: Final = (OSError, AssertionError, KeyError, ValueError, ServerError, NotSettledError)
 """Raised when a fault is injected or healed where another fault has broken something already."""
 
@@ -26,14 +24,19 @@ class Outcome:
     settled: float = 0.0
 
 
-def play(world: World, schedule: Schedule, report: Callable[[str], None] = lambda _: None) -> Outcome:
+def play(
+    world: World,
+    schedule: Schedule,
+    report: Callable[[str], None] = lambda _: None,
+    faults: Mapping[str, Fault] = FAULTS,
+) -> Outcome:
     """Carry out one round."""
     outcome = Outcome(schedule)
     world.begin_round()
     if any(step.fault == "etcd-restored" for step in schedule):
         world.save()
     world.stand_ins.busy = True
-    began = time.monotonic()
+    began = world.monotonic()
     pending: list[Step] = []
     beginning = sorted(schedule, key=lambda step: step.start)
     lasting: list[tuple[float, Step]] = []
@@ -41,15 +44,15 @@ def play(world: World, schedule: Schedule, report: Callable[[str], None] = lambd
         if beginning and (not lasting or began + beginning[0].start <= lasting[0][0]):
             step = beginning.pop(0)
             _live(world, began + step.start)
-            _inject(world, step, outcome, report)
+            _inject(world, step, outcome, report, faults)
             # From now on, not from when it was due: whatever it is done to may have been slow to answer.
-            lasting = sorted([*lasting, (time.monotonic() + step.seconds, step)], key=lambda due: due[0])
+            lasting = sorted([*lasting, (world.monotonic() + step.seconds, step)], key=lambda due: due[0])
         else:
             ends, step = lasting.pop(0)
             _live(world, ends)
-            if not _healed(world, step):
+            if not _healed(world, step, faults):
                 pending.append(step)
-    _heal_the_rest(world, pending)
+    _heal_the_rest(world, pending, faults)
     world.stand_ins.busy = False
     _settle(world, outcome, report)
     world.judge()
@@ -60,48 +63,50 @@ def play(world: World, schedule: Schedule, report: Callable[[str], None] = lambd
 def _live(world: World, until: float) -> None:
     while True:
         world.restart_ended()
-        left = until - time.monotonic()
+        left = until - world.monotonic()
         if left <= 0:
             return
-        time.sleep(min(left, _LOOK))
+        world.sleep(min(left, world.scale.look))
 
 
-def _inject(world: World, step: Step, outcome: Outcome, report: Callable[[str], None]) -> None:
+def _inject(
+    world: World, step: Step, outcome: Outcome, report: Callable[[str], None], faults: Mapping[str, Fault]
+) -> None:
     # Healed in any case: half of it may have been done.
     outcome.injected.append(step)
     try:
-        FAULTS[step.fault].inject(world, step.target)
+        faults[step.fault].inject(world, step.target)
     except _FAILED as error:
         report(f"{step} did not take place: {type(error).__name__}: {str(error)[:200]}")
 
 
-def _healed(world: World, step: Step) -> bool:
+def _healed(world: World, step: Step, faults: Mapping[str, Fault]) -> bool:
     try:
-        FAULTS[step.fault].heal(world, step.target)
+        faults[step.fault].heal(world, step.target)
     except _FAILED:
         return False
     return True
 
 
-def _heal_the_rest(world: World, pending: list[Step]) -> None:
+def _heal_the_rest(world: World, pending: list[Step], faults: Mapping[str, Fault]) -> None:
     """Heal what could not be healed while something else was broken: the servers first."""
     world.mend_servers()
-    deadline = time.monotonic() + world.scale.patience
+    deadline = world.monotonic() + world.scale.patience
     while pending:
-        pending = [step for step in pending if not _healed(world, step)]
-        if time.monotonic() > deadline:
+        pending = [step for step in pending if not _healed(world, step, faults)]
+        if world.monotonic() > deadline:
             raise ServerError(f"cannot be healed: {', '.join(map(str, pending))}")
         world.restart_ended()
-        time.sleep(_LOOK)
+        world.sleep(world.scale.look)
     world.mend_servers()
 
 
 def _settle(world: World, outcome: Outcome, report: Callable[[str], None]) -> None:
     """Wait until everything is as it should be, see that changes are noticed, and wait again."""
-    began = time.monotonic()
+    began = world.monotonic()
     if not _becomes(world, world.unsettled):
         return
-    outcome.settled = time.monotonic() - began
+    outcome.settled = world.monotonic() - began
     report(f"settled after {outcome.settled:.1f} s")
     # What should be may have been so all the time: only a change shows who still listens.
     world.change_something()
@@ -115,17 +120,17 @@ def _settle(world: World, outcome: Outcome, report: Callable[[str], None]) -> No
 
 def _becomes(world: World, missing: Callable[[], list[str]]) -> bool:
     """Wait until nothing is missing; takes down what is when the time is over."""
-    began = time.monotonic()
+    began = world.monotonic()
     while True:
         world.restart_ended()
         world.findings.checked("converged")
         texts = missing()
         if not texts:
-            time.sleep(_LOOK)
+            world.sleep(world.scale.look)
             return True
-        waited = time.monotonic() - began
+        waited = world.monotonic() - began
         if waited > world.scale.patience:
             for text in texts[:8]:
                 world.findings.add("converged", f"{waited:.0f} s after the faults: {text}")
             return False
-        time.sleep(_LOOK)
+        world.sleep(world.scale.look)

@@ -2,7 +2,7 @@
 
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -42,7 +42,7 @@ def written(schedule: Schedule) -> str:
     return ",".join(map(str, schedule))
 
 
-def read(text: str, actors: Sequence[str]) -> Schedule:
+def read(text: str, actors: Sequence[str], faults: Mapping[str, Fault] = FAULTS) -> Schedule:
     """The schedule in a text. Raises ScheduleError."""
     steps = []
     for part in filter(None, (piece.strip() for piece in text.split(","))):
@@ -50,7 +50,7 @@ def read(text: str, actors: Sequence[str]) -> Schedule:
         if match is None:
             raise ScheduleError(f"{part!r} is no step; write FAULT@START+SECONDS or FAULT@START+SECONDS:TARGET")
         step = Step(match[1], float(match[2]), float(match[3]), match[4] or "")
-        fault = FAULTS.get(step.fault)
+        fault = faults.get(step.fault)
         if fault is None:
             raise ScheduleError(f"{part!r}: there is no fault {step.fault}; --list shows those that there are")
         if step.target not in _targets(fault, actors):

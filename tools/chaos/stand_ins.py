@@ -34,14 +34,18 @@ class StandIns:
 
     def _live(self) -> None:
         while not self._stop.wait(_PAUSE):
-            for work in (
-                self._report,
-                self._come_and_go,
-                lambda: collect_garbage(self._api),
-                lambda: start_grove(self._api),
-            ):
-                with contextlib.suppress(*_TROUBLE):
-                    work()
+            self.turn()
+
+    def turn(self) -> None:
+        """Let each of them do its work once."""
+        for work in (
+            self._report,
+            self._come_and_go,
+            lambda: collect_garbage(self._api),
+            lambda: start_grove(self._api),
+        ):
+            with contextlib.suppress(*_TROUBLE):
+                work()
 
     def _report(self) -> None:
         """Change what others own on a Node, one after the other."""

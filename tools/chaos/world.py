@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -26,7 +27,6 @@ from toposcope.api.label_keys import HOSTNAME
 
 NAMESPACE: Final = "toposcope-system"
 _PATIENCE: Final = 90.0
-_LOOK: Final = 0.3
 _MATRIX: Final = f"{PREFIX}matrix"
 _UNANSWERED: Final = (OSError, AssertionError, KeyError, ValueError)
 
@@ -293,11 +293,11 @@ class World:
     def _until(
         self, done: Callable[[], bool], what: str, missing: Callable[[], list[str]] = list, patience: float = _PATIENCE
     ) -> None:
-        deadline = time.monotonic() + patience
+        deadline = self.monotonic() + patience
         while not done():
-            if time.monotonic() > deadline:
+            if self.monotonic() > deadline:
                 raise NotSettledError(f"not within {patience:.0f} s: {what}; missing: {missing()[:5]}")
-            time.sleep(_LOOK)
+            self.sleep(self.scale.look)
 
     # What faults do to objects
 
@@ -338,6 +338,18 @@ class World:
                 text = actor.program.output().partition("Traceback")[2]
                 self.findings.add("programs", f"{actor.name} left a traceback: ...{text[-400:].strip()}")
                 actor.program.log.rename(actor.program.log.with_suffix(".traceback"))
+
+    def now(self) -> datetime:
+        """The time in the audit log."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Let the cluster go on by itself."""
+        time.sleep(seconds)
 
     def mend_servers(self) -> None:
         """Have both servers run, whatever was done to them. Raises ServerError."""

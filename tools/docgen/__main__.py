@@ -15,7 +15,7 @@ from tools.docgen import man, metrics, tables
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 
-_MEASURED_ALONE: Final = ("real", "look", "planning", "ui", "soak")
+_MEASURED_ALONE: Final = ("real", "look", "planning", "ui")
 
 PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "labels.md": {"labels": tables.labels, "annotations": tables.annotations},

@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+import psutil
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 from hypothesis import seed as seeded
 from hypothesis.errors import HypothesisWarning
 
-from tools.bench.reachable import rss
 from tools.fuzz.subject import Subject
 
 _BATCH: Final = 100
@@ -174,10 +174,10 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     subject, note = SUBJECTS[name], noted(Path(file))
     fuzz(subject, 0.0, int(seed) - 1, 1, note=note)  # loads what is loaded late
-    before = rss(os.getpid())
+    before = psutil.Process().memory_info().rss
     result = fuzz(subject, float(seconds), int(seed), int(batches) or None, note=note)
     faulthandler.cancel_dump_traceback_later()
-    result.grew = max(0, rss(os.getpid()) - before) / (1 << 20)
+    result.grew = max(0, psutil.Process().memory_info().rss - before) / (1 << 20)
     sys.stdout.buffer.write(msgspec.json.encode(result))
 
 

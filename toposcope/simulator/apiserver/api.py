@@ -70,7 +70,7 @@ class Api:
                 complete_crd(complete, self._now())
             self._store.put(resource.storage, complete)
             if resource is CRDS:
-                self._serve_crds()
+                self.serve_crds()
 
     def handle(self, request: Request) -> Response:
         """Answer a request; failures become `Status` responses."""
@@ -291,7 +291,7 @@ class Api:
             gone = f"{obj['spec']['names']['plural']}.{obj['spec']['group']}"
             for item in list(self._store.collection(gone).objects.values()):
                 self._store.remove(gone, item.decode())
-            self._serve_crds()
+            self.serve_crds()
 
     def _save(self, request: Request, route: Route, obj: Object, live: Object | None = None) -> Stored:
         """Check and store an object if it differs from the live one; a deleted one goes with its last finalizer."""
@@ -310,10 +310,11 @@ class Api:
             return stored(obj, self._store.revision)
         item = self._store.put(resource.storage, obj)
         if resource is CRDS:
-            self._serve_crds()
+            self.serve_crds()
         return item
 
-    def _serve_crds(self) -> None:
+    def serve_crds(self) -> None:
+        """Serve the kinds of those CRDs that are stored."""
         crds = [item.decode() for item in self._store.collection(CRDS.storage).objects.values()]
         self.catalog.replace_custom(resource for crd in crds for resource in crd_resources(crd))
 

@@ -5,7 +5,6 @@ Protocol: KEP-365 (list and watch), KEP-956 (bookmarks), KEP-3157 (streaming lis
 
 import base64
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,8 +22,6 @@ _EQUALITY = re.compile(r"(?P<key>[^=!<>\s]+)\s*(?P<how>!=|==|=)\s*(?P<value>[^=!
 _PRESENCE = re.compile(r"(?P<absent>!?)\s*(?P<key>[A-Za-z0-9][-A-Za-z0-9_./]*)")
 # Lines are sent together up to this size; the real server's chunks end at line ends too.
 _CHUNK = 256 * 1024
-# How long the stream stays silent at most, in seconds: the chance to notice that the client went away.
-_IDLE = 1.0
 # How long a watch lasts whose client names no time, in seconds.
 _MAX_WATCH = 1800
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -200,19 +197,19 @@ def _events(
     """
     storage = watch.resource.storage
     changed = store.collection(storage).changed
-    end = time.monotonic() + watch.timeout
+    end = store.monotonic() + watch.timeout
     if initial is not None:
         yield from _chunks(watch.line("ADDED", item) for item in initial if watch.sees(item))
         if watch.bookmarks and watch.initial_events:
             yield watch.bookmark(revision, {_INITIAL_EVENTS_END: "true"})
     interval = watch.bookmark_interval if watch.bookmarks else float("inf")
-    next_bookmark = time.monotonic() + interval
-    while (now := time.monotonic()) < end:
+    next_bookmark = store.monotonic() + interval
+    while (now := store.monotonic()) < end:
         try:
             with changed:
                 changes = store.changes_from(storage, position)
                 if not changes:
-                    changed.wait(min(_IDLE, end - now, max(next_bookmark - now, 0.0)))
+                    changed.wait(min(store.idle, end - now, max(next_bookmark - now, 0.0)))
                     changes = store.changes_from(storage, position)
                 revision = store.revision
         except StatusError as error:
@@ -220,8 +217,8 @@ def _events(
             return
         position += len(changes)
         yield from _chunks(watch.event(change) for change in changes)
-        if time.monotonic() >= next_bookmark:
-            next_bookmark = time.monotonic() + interval
+        if store.monotonic() >= next_bookmark:
+            next_bookmark = store.monotonic() + interval
             yield watch.bookmark(revision)
         elif not changes:
             yield b""

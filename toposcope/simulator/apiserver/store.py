@@ -5,6 +5,7 @@ version it is read in): a list or a watch of thousands of objects costs a copy a
 """
 
 import threading
+import time
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -85,6 +86,10 @@ class Collection:
 class Store:
     """Every collection of one server; all methods are safe to call from any thread."""
 
+    monotonic = staticmethod(time.monotonic)
+    idle = 1.0
+    """How long a watch stays silent at most, in seconds: the chance to notice that the client went away."""
+
     def __init__(self, history: int) -> None:
         self.lock = threading.RLock()
         self.revision = 1
@@ -96,9 +101,13 @@ class Store:
         with self.lock:
             collection = self._collections.get(storage)
             if collection is None:
-                collection = Collection(threading.Condition(self.lock), compacted=self.revision)
+                collection = Collection(self.condition(), compacted=self.revision)
                 self._collections[storage] = collection
             return collection
+
+    def condition(self) -> threading.Condition:
+        """What the watches of a new collection wait for."""
+        return threading.Condition(self.lock)
 
     def wake_watches(self) -> None:
         """Have every watch look up from its wait though nothing has changed."""

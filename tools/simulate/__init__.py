@@ -1,0 +1,1 @@
+"""Deterministic simulation: the production programs under one clock, one scheduler and one source of randomness."""

@@ -1,0 +1,263 @@
+"""What lies between simulated programs and the API server: connections that are slow, cut, silent, or late.
+
+A connection hands the production client's request to the embedded API server's own code. A request arrives at once,
+late or never; its answer comes or does not. One that its sender gives up arrives before that, if at all: what a
+leader's Lease allows for (see `controller.election`). Claims of the Lease arrive at any time, whoever sent them.
+"""
+
+import functools
+import http.client
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final, cast
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from tools.simulate.scheduler import Process, Scheduler, Thread
+from toposcope.kube.runtime import Connection
+from toposcope.simulator.apiserver.api import Api
+from toposcope.simulator.apiserver.requests import Request, Response, StatusError
+
+_USUAL: Final = (0.001, 0.02)
+_NEVER: Final = 3600.0
+_LATEST: Final = 60.0
+_LEASES: Final = "/leases"
+_MOMENT: Final = 1.0
+
+
+@dataclass
+class Weather:
+    """What befalls the connections of one program; chances are per request."""
+
+    refused: bool = False
+    silent: bool = False
+    """Nothing comes through, and nobody says so."""
+    slow: float = 0.0
+    """Seconds that each way takes at most."""
+    lost: float = 0.0
+    """The chance that a connection breaks: half of the time before the server has seen the request."""
+    late: float = 0.0
+    """The chance that a request takes so long that its sender gives up."""
+    torn: float = 0.0
+    """The chance that half of a watch's lines arrive, and the connection breaks."""
+    stalled: bool = False
+    """Nothing moves for a while, and then what waited goes on."""
+    status: int = 0
+    """What a proxy answers to everything."""
+    lag: float = 0.0
+    """Seconds by which watches are behind at most: those of a server whose cache is."""
+
+
+class Network:
+    """All connections. `about_to_write` and `wrote` are told of each write, by the process that makes it."""
+
+    def __init__(self, scheduler: Scheduler, api: Api) -> None:
+        self.scheduler = scheduler
+        self.api = api
+        self.weather: dict[str, Weather] = {}
+        self.down = False
+        """Whether the server's process is gone."""
+        self._held: list[Callable[[], object]] | None = None
+        """While the server stands still: what it will do first when it goes on."""
+        self.about_to_write: Callable[[Process, Request], None] = lambda *_: None
+        self.wrote: Callable[[Process, Request, Response], None] = lambda *_: None
+        self.streams: set[SimulatedConnection] = set()
+
+    def of(self, process: Process) -> Weather:
+        return self.weather.setdefault(process.name, Weather())
+
+    def connect(self, process: Process, timeout: float | None) -> "SimulatedConnection":
+        return SimulatedConnection(self, process, timeout)
+
+    def travel(self, weather: Weather, patience: float) -> None:
+        """Let a message travel. Raises TimeoutError when it takes longer than `patience`."""
+        span = (0.0, weather.slow) if weather.slow else _USUAL
+        takes = self.scheduler.rng.uniform(*span)
+        self.scheduler.wait(min(takes, patience))
+        while weather.stalled and takes < patience:
+            takes += _MOMENT
+            self.scheduler.wait(_MOMENT)
+        if takes >= patience:
+            raise TimeoutError("timed out")
+
+    def stop(self) -> None:
+        self._held = self._held or []
+
+    def go_on(self) -> None:
+        held, self._held = self._held or [], None
+        for read in held:
+            read()
+
+    def await_server(self, process: Process, request: Request, patience: float) -> None:
+        """Wait while the server stands still. Raises TimeoutError; what was sent is read all the same."""
+        if self._held is not None:
+            thread = self.scheduler.current
+            self._held.append(lambda: self.scheduler.wake(thread))
+            if not self.scheduler.wait(patience):
+                if self._held is not None and request.method != "GET":
+                    self._held.append(lambda: self.serve(process, request))
+                raise TimeoutError("timed out")
+
+    def serve(self, process: Process, request: Request) -> Response:
+        """Have the server process a request now, whether anybody waits for its answer or not."""
+        response = self.api.handle(request)
+        self.scheduler.note(f"{process.name} {request.method} {request.path} {response.code}")
+        if request.method != "GET":
+            self.wrote(process, request, response)
+        return response
+
+    def cut(self, process: Process | None = None) -> None:
+        """Break all watches, or those of one program."""
+        for connection in self._of(process):
+            connection.shut_down()
+
+    def silence(self, process: Process) -> None:
+        """Have a program's watches stay open and never carry anything again."""
+        for connection in self._of(process):
+            connection.dead = True
+
+    def _of(self, process: Process | None) -> "list[SimulatedConnection]":
+        streams = sorted(self.streams, key=lambda one: one.number)
+        return [connection for connection in streams if process is None or connection.process is process]
+
+
+@functools.lru_cache(4096)
+def _parsed(target: str) -> tuple[str, dict[str, str]]:
+    split = urlsplit(target)
+    return unquote(split.path), dict(parse_qsl(split.query, keep_blank_values=True))
+
+
+class SimulatedConnection(Connection):
+    """What the client takes for a connection."""
+
+    def __init__(self, network: Network, process: Process, timeout: float | None) -> None:
+        super().__init__("simulated", 80)
+        self.number = next(network.scheduler.numbers)
+        self.process = process
+        self.network = network
+        self._patience = _NEVER if timeout is None else timeout
+        self._request: Request | None = None
+        self.dead = False
+        """Whether it is open, and nothing will ever come."""
+        self._cut = False
+        self._reader: Thread | None = None
+
+    def connect(self) -> None:
+        self.process.check()
+        weather = self.network.of(self.process)
+        if self.network.down or weather.refused:
+            self.network.travel(weather, self._patience)
+            raise ConnectionRefusedError("refused")
+        self.sock = cast(Any, self)
+
+    def request(self, method: str, url: str, body: Any = None, headers: Any = None, **_: Any) -> None:
+        path, query = _parsed(url)
+        self._request = Request(
+            method, path, query, {name.lower(): text for name, text in headers.items()}, body or b""
+        )
+
+    def getresponse(self) -> Any:
+        request, network, scheduler = self._request, self.network, self.network.scheduler
+        if request is None:
+            raise http.client.CannotSendRequest
+        self.process.check()
+        if request.method != "GET":
+            network.about_to_write(self.process, request)
+        weather, rng = network.of(self.process), scheduler.rng
+        fate = rng.random()
+        if weather.silent or fate < weather.late:
+            self._arrives_late(request, rng.random())
+            scheduler.wait(self._patience)
+            raise TimeoutError("timed out")
+        network.travel(weather, self._patience)
+        if network.down or weather.refused or (fate > 1 - weather.lost and rng.random() < 0.5):  # noqa: PLR2004 - half of them
+            raise ConnectionResetError("reset before the server has read the request")
+        network.await_server(self.process, request, self._patience)
+        if weather.status:
+            headers = {"Retry-After": str(rng.randint(1, 5))} if weather.status == HTTPStatus.TOO_MANY_REQUESTS else {}
+            refusal = StatusError(weather.status, "Unavailable", "a proxy says so", headers=headers)
+            return Answer(self, Response.of(refusal))
+        response = network.serve(self.process, request)
+        if fate > 1 - weather.lost:
+            raise ConnectionResetError("reset before the answer has come")
+        if weather.slow or weather.stalled:
+            network.travel(weather, self._patience)
+        return Answer(self, response)
+
+    def _arrives_late(self, request: Request, when: float) -> None:
+        """Have a request come while its sender waits for the answer, or never; a claim also after that."""
+        network = self.network
+        if request.method == "GET" or when < 0.25:  # noqa: PLR2004 - one in four gets lost
+            return
+        latest = _LATEST if _LEASES in request.path else self._patience
+        network.scheduler.call(when * latest, lambda: network.down or network.serve(self.process, request))
+
+    def lines(self, chunks: Iterator[bytes]) -> bytes:
+        """The next lines of a watch, empty at its end. Raises OSError."""
+        self._reader = self.network.scheduler.current
+        try:
+            return self._next(chunks)
+        finally:
+            self._reader = None
+
+    def _next(self, chunks: Iterator[bytes]) -> bytes:
+        scheduler, weather = self.network.scheduler, self.network.of(self.process)
+        chunk = b""
+        while not chunk:
+            self._check()
+            if (piece := next(chunks, None)) is None:
+                return b""
+            chunk = piece
+        if weather.lag or weather.slow or weather.stalled:
+            late = Weather(slow=max(weather.lag, weather.slow), stalled=weather.stalled)
+            self.network.travel(late, self._patience)
+        if self.dead or weather.silent:
+            self.dead = True
+            scheduler.wait(self._patience)
+            self._check()
+            raise TimeoutError("timed out")
+        self._check()
+        if scheduler.rng.random() < weather.torn:
+            self._cut = True
+            return chunk[: len(chunk) // 2]
+        return chunk
+
+    def _check(self) -> None:
+        if self._cut:
+            raise ConnectionResetError("reset")
+
+    def shut_down(self) -> None:
+        self._cut = True
+        if self._reader is not None:
+            self.network.scheduler.wake(self._reader)
+
+    def close(self) -> None:
+        self.sock = None
+        self.network.streams.discard(self)
+
+
+class Answer:
+    """What the client takes for an `HTTPResponse`."""
+
+    will_close = False
+    length = 0
+
+    def __init__(self, connection: SimulatedConnection, response: Response) -> None:
+        self.status = response.code
+        self.reason = HTTPStatus(response.code).phrase
+        self._headers = {name.lower(): text for name, text in response.headers.items()}
+        self._connection = connection
+        self._chunks = iter(response.chunks)
+        if response.stream:
+            connection.network.streams.add(connection)
+
+    def read(self, _most: int) -> bytes:
+        return b"".join(self._chunks)
+
+    def read1(self, _most: int) -> bytes:
+        return self._connection.lines(self._chunks)
+
+    def getheader(self, name: str) -> str | None:
+        return self._headers.get(name.lower())
+
+    def close(self) -> None: ...

@@ -1,0 +1,69 @@
+"""Defects planted in the production code on purpose: the simulation must find each."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+from unittest.mock import patch
+
+from toposcope.agent.describe import Description
+from toposcope.agent.labels import NO_GPUS
+from toposcope.controller.election import Election
+from toposcope.kube.client import METADATA_LIST
+from toposcope.kube.errors import ResourceExpiredError, UnreachableError
+from toposcope.kube.reflector import Reflector
+
+_watch: Final = Reflector._watch  # noqa: SLF001 - a defect is planted in its place
+_streamed: Final = Reflector._streamed  # noqa: SLF001 - same
+_claimed: Final = Election.claimed
+
+
+def _goes_on(self: Any) -> None:
+    try:
+        _watch(self)
+    except ResourceExpiredError:
+        self._version = str(self._page({"limit": "1"}, METADATA_LIST).metadata["resourceVersion"])
+
+
+def _half(self: Any) -> Any:
+    try:
+        return _streamed(self)
+    except UnreachableError:
+        self._version = str(self._page({"limit": "1"}, METADATA_LIST).metadata["resourceVersion"])
+        return {}
+
+
+def _holds(self: Any, now: float) -> bool:
+    return bool(self.holder == self._identity and now > self._from)
+
+
+def _at_once(self: Any, *what: Any) -> None:
+    _claimed(self, *what)
+    self._from = -1.0
+
+
+_PUBLISHERS: Final = ("grove", "kai", "immutable_topology", "objects")
+_OURS: Final = tuple(f"controller.publishers.{name}.is_ours" for name in _PUBLISHERS)
+PLANTED: Final[Mapping[str, tuple[str, Mapping[str, Callable[..., Any]]]]] = {
+    "the fence is gone": ("writer", {"controller.fence.FencedClient._about_to_send": lambda *_: None}),
+    "a Lease is held after it has expired": ("writer", {"controller.election.Election.may_write": _holds}),
+    "a new Lease is used at once": ("writer", {"controller.election.Election.claimed": _at_once}),
+    "labels go when NVML does not answer": (
+        "labels",
+        {"agent.loop.unknown": lambda reason, problem, *_: Description(NO_GPUS, problem=problem, reason=reason)},
+    ),
+    "objects of others are adopted": ("foreign", dict.fromkeys(_OURS, lambda *_: True)),
+    "events are lost at 410": ("converged", {"kube.reflector.Reflector._watch": _goes_on}),
+    "a list that breaks off counts as empty": ("converged", {"kube.reflector.Reflector._streamed": _half}),
+    "a restored etcd is not noticed": ("converged", {"kube.reflector.Reflector._still_there": lambda *_: True}),
+}
+"""What is done, to the invariant that it breaks, and what takes the place of what."""
+
+
+@contextlib.contextmanager
+def planted(defect: str) -> Iterator[str]:
+    """Have the programs work with a defect; the invariant that breaks."""
+    invariant, changes = PLANTED[defect]
+    with contextlib.ExitStack() as stack:
+        for name, instead in changes.items():
+            stack.enter_context(patch(f"toposcope.{name}", instead))
+        yield invariant

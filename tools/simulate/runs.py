@@ -1,0 +1,84 @@
+"""A run of one seed: a cluster, some rounds of faults with quiet time between them, and what the judge says."""
+
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from tools.chaos.rounds import play
+from tools.chaos.violations import Violation
+from tools.chaos.world import NotSettledError
+from tools.simulate import steps
+from tools.simulate.scheduler import Scheduler
+from tools.simulate.steps import FAULTS, Rounds
+from tools.simulate.world import ACTORS, World
+
+ROUNDS: Final = 8
+_QUIET: Final = (60.0, 1800.0)
+"""Seconds between two rounds: what comes only after a while must come, too."""
+
+
+@dataclass
+class Run:
+    """What a seed came to. `played` are the rounds up to the one that failed."""
+
+    seed: int
+    rounds: Rounds
+    played: int = 0
+    hours: float = 0.0
+    trace: str = ""
+    states: set[int] = field(default_factory=set)
+    checks: dict[str, int] = field(default_factory=dict)
+    violations: list[Violation] = field(default_factory=list)
+
+
+class _Stamp(logging.Formatter):
+    """Puts the cluster's time and the thread before each line."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__()
+        self._scheduler = scheduler
+
+    def format(self, record: logging.LogRecord) -> str:
+        return f"{self._scheduler.now:10.3f} {self._scheduler.running} {super().format(record)}"
+
+
+def run(seed: int, rounds: Rounds | None = None, told: Callable[[str], None] = lambda _: None) -> Run:
+    """Simulate one seed, with its own rounds or those given."""
+    world = World(seed)
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(_Stamp(world.scheduler))
+    # Apart from the scheduler's, so that which rounds there are does not depend on what happens in one.
+    made = Run(seed, steps.draw(random.Random(~seed), ACTORS, ROUNDS) if rounds is None else rounds)
+    try:
+        with world:
+            for schedule in made.rounds:
+                told(steps.written((schedule,)))
+                made.played += 1
+                made.violations = play(world, schedule, told, FAULTS).violations
+                if made.violations:
+                    break
+                world.sleep(world.scheduler.rng.uniform(*_QUIET))
+    except NotSettledError as error:
+        made.violations = world.findings.take() or [Violation("converged", str(error))]
+    made.hours, made.trace = world.scheduler.now / 3600, world.scheduler.trace
+    made.states, made.checks = world.states, world.findings.checks
+    return made
+
+
+def shrunk(failed: Run, told: Callable[[str], None] = lambda _: None) -> Run:
+    """The same seed with the fewest faults that break the same invariant."""
+    invariant = failed.violations[0].invariant
+    best = [failed]
+
+    def fails(rounds: Rounds) -> bool:
+        tried = run(failed.seed, rounds)
+        told(f"{'fails' if tried.violations else 'holds'}: {steps.written(rounds)}")
+        if any(violation.invariant == invariant for violation in tried.violations):
+            best.append(tried)
+            return True
+        return False
+
+    steps.shrink(failed.rounds[: failed.played], fails)
+    return best[-1]

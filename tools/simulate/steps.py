@@ -1,0 +1,106 @@
+"""What goes wrong: the faults of `make chaos` at production's own timing, and those that only a simulation can do."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from tools.chaos import schedule
+from tools.chaos.faults import FAULTS as CHAOS
+from tools.chaos.faults import Fault, Scope
+from tools.chaos.schedule import Schedule, Step
+from tools.simulate.network import Weather
+
+_SLOWER: Final = 6.0
+"""Chaos has the programs' clocks run some times as fast."""
+_NOT_HERE: Final = frozenset({"worker-segfault", "worker-stopped", "worker-garbage", "disk-full"})
+"""What befalls a real process."""
+_MOST: Final = 2
+"""Draws of a round; chaos has one, of up to three faults."""
+
+Rounds = tuple[Schedule, ...]
+
+
+def _weather(weather: Weather) -> tuple[Callable[[Any, str], None], Callable[[Any, str], None]]:
+    def begin(world: Any, target: str) -> None:
+        world.network.weather[target] = replace(weather)
+
+    def end(world: Any, target: str) -> None:
+        world.network.weather[target] = Weather()
+
+    return begin, end
+
+
+def _doom(chance: float) -> tuple[Callable[[Any, str], None], Callable[[Any, str], None]]:
+    def begin(world: Any, target: str) -> None:
+        world.doomed[target] = chance
+
+    def end(world: Any, target: str) -> None:
+        world.doomed.pop(target, None)
+        world.actors[target].program.start()
+
+    return begin, end
+
+
+def _fault(name: str, what: str, seconds: tuple[float, float], how: tuple[Any, Any]) -> Fault:
+    return Fault(name, what, Scope.PROGRAM, seconds, *how)
+
+
+_OWN: Final = (
+    _fault(
+        "flaky",
+        "connections break before or after the server has done it",
+        (20, 90),
+        _weather(Weather(lost=0.3, torn=0.1)),
+    ),
+    _fault("sluggish", "requests and answers take up to 1.5 s each", (20, 90), _weather(Weather(slow=1.5))),
+    _fault("late", "requests arrive after their sender has given up, or never", (20, 90), _weather(Weather(late=0.4))),
+    _fault("lagging", "watches of a server whose cache is up to 40 s behind", (30, 120), _weather(Weather(lag=40.0))),
+    _fault("erring", "500 to everything", (10, 60), _weather(Weather(status=500))),
+    _fault("dies-before-write", "killed before its next write arrives", (10, 90), _doom(0.0)),
+    _fault("dies-after-write", "killed when its next write has been done", (10, 90), _doom(1.0)),
+)
+FAULTS: Final[dict[str, Fault]] = {
+    name: replace(fault, seconds=tuple(_SLOWER * seconds for seconds in fault.seconds), missing=str)
+    for name, fault in CHAOS.items()
+    if name not in _NOT_HERE
+} | {fault.name: fault for fault in _OWN}
+
+
+def draw(rng: random.Random, actors: Sequence[str], rounds: int) -> Rounds:
+    """So many rounds, each of a few faults that overlap."""
+    return tuple(_round(rng, actors) for _ in range(rounds))
+
+
+def _round(rng: random.Random, actors: Sequence[str]) -> Schedule:
+    steps = [
+        replace(step, start=round(step.start * _SLOWER, 1))
+        for _ in range(rng.randint(1, _MOST))
+        for step in schedule.draw(rng, [*FAULTS.values()], actors)
+    ]
+    once = {(step.fault, step.target): step for step in steps}
+    return tuple(sorted(once.values(), key=lambda step: step.start))
+
+
+def written(rounds: Rounds) -> str:
+    """Rounds as text."""
+    return ";".join(map(schedule.written, rounds))
+
+
+def read(text: str, actors: Sequence[str]) -> Rounds:
+    """The rounds in a text. Raises ScheduleError."""
+    return tuple(schedule.read(part, actors, FAULTS) for part in text.split(";"))
+
+
+def shrink(rounds: Rounds, fails: Callable[[Rounds], bool]) -> Rounds:
+    """The fewest faults that still fail; the last round is the one that does."""
+    if len(rounds) > 1 and fails(rounds[-1:]):
+        rounds = rounds[-1:]
+    items = [(at, step) for at, steps in enumerate(rounds) for step in steps]
+    fewest = schedule.shrink(items, lambda part: fails(_grouped(part)))
+    return _grouped(fewest)
+
+
+def _grouped(items: Sequence[tuple[int, Step]]) -> Rounds:
+    numbers = sorted({at for at, _ in items})
+    return cast(Rounds, tuple(tuple(step for at, step in items if at == number) for number in numbers))

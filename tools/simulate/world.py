@@ -1,0 +1,614 @@
+"""The cluster of `make chaos`, with its faults and its judge, where everything but the programs is simulated.
+
+The programs are assembled by the production code; an agent's worker process is replaced by what the production probe
+says of the simulated machine. The store records every change, and the judge looks at each as it is made.
+"""
+
+import contextlib
+import copy
+import functools
+import hashlib
+import random
+import signal
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import inf
+from pathlib import Path
+from typing import Any, Final, Self, cast
+
+import msgspec
+
+from tools.apiserver.client import AdminApi, Answer
+from tools.chaos import cluster, world
+from tools.chaos.audit import PublishedWrites, Turns, Write
+from tools.chaos.desired import made, timeless
+from tools.chaos.machines import Machine
+from tools.chaos.observer import Observer, Rules
+from tools.chaos.processes import Scale
+from tools.chaos.proxy import Mode
+from tools.chaos.stand_ins import StandIns
+from tools.chaos.violations import Findings, Leaks
+from tools.simulate import scheduler
+from tools.simulate.network import Network, Weather
+from tools.simulate.scheduler import START, Process, Scheduler, Thread
+from toposcope.agent.describe import describe
+from toposcope.agent.loop import Agent
+from toposcope.agent.metrics import AgentMetrics
+from toposcope.agent.node_watch import NodeWatch
+from toposcope.agent.nvml.gateway import Nvml
+from toposcope.agent.nvml.supervisor import ProbeError
+from toposcope.agent.options import Options as AgentOptions
+from toposcope.agent.probe import probe
+from toposcope.agent.publish import Publisher
+from toposcope.agent.raw import RawNode
+from toposcope.agent.run import follow
+from toposcope.agent.sysfs import Sysfs
+from toposcope.controller.options import Options
+from toposcope.controller.run import assemble
+from toposcope.kube.client import ApiClient
+from toposcope.kube.config import Cluster
+from toposcope.simulator import manifests
+from toposcope.simulator.apiserver.api import Api
+from toposcope.simulator.apiserver.requests import Request, Response
+from toposcope.simulator.apiserver.store import Key, Store, Stored
+from toposcope.simulator.faults import load_faults
+from toposcope.simulator.machine import with_identity
+from toposcope.simulator.nvml import SimulatedNvml
+from toposcope.simulator.profile import load_profile
+from toposcope.simulator.sysfs import write_sysfs
+
+NAMESPACE: Final = "toposcope-system"
+ACTORS: Final = (*(f"agent-machine-{number}" for number in range(4)), "controller-0", "controller-1")
+_HISTORY: Final = 500
+_CLUSTER: Final = Cluster("http://simulated", None, lambda: None, NAMESPACE)
+_ELECTING: Final = Options(
+    None, False, 1.0, None, "text", leader_elect=True, lease_namespace=NAMESPACE, lease_duration=15
+)
+_NEIGHBOURS: Final = 30.0
+"""Seconds between two turns of those who live in the cluster besides us."""
+_REFUSED: Final = 300
+_FAIR: Final = 0.5
+_JSON: Final = "application/json"
+_ACCOUNT: Final = f"system:serviceaccount:{NAMESPACE}:toposcope-"
+
+
+class Patience(Scale):
+    """Production's own timing: a Lease of 15 s, retries up to ten minutes apart."""
+
+    patience = 1500.0
+    lease = 15
+
+
+class Condition:
+    """What `threading.Condition` is to a watch."""
+
+    def __init__(self, clock: Scheduler) -> None:
+        self._scheduler = clock
+        self._waiting: set[Thread] = set()
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def wait(self, timeout: float) -> None:
+        thread = self._scheduler.current
+        self._waiting.add(thread)
+        self._scheduler.wait(timeout)
+        self._waiting.discard(thread)
+
+    def notify_all(self) -> None:
+        for thread in self._waiting:
+            self._scheduler.wake(thread)
+
+
+class RecordedStore(Store):
+    """Tells `seen` of each change (storage, object, whether it is gone), and can be set back to a copy of itself."""
+
+    idle = inf
+
+    def __init__(self, clock: Scheduler, seen: Callable[[str, Stored, bool], None]) -> None:
+        super().__init__(_HISTORY)
+        self._scheduler = clock
+        self._seen = seen
+        self.monotonic = lambda: clock.now
+
+    def condition(self) -> Any:
+        return Condition(self._scheduler)
+
+    def put(self, storage: str, obj: Mapping[str, Any]) -> Stored:
+        item = super().put(storage, obj)
+        self._seen(storage, item, False)
+        return item
+
+    def remove(self, storage: str, obj: Mapping[str, Any]) -> Stored:
+        item = super().remove(storage, obj)
+        self._seen(storage, item, True)
+        return item
+
+    def copy(self) -> tuple[int, dict[str, dict[Key, Stored]]]:
+        """What is stored, as a backup of etcd has it."""
+        return self.revision, {name: dict(one.objects) for name, one in self._collections.items()}
+
+    def restore(self, saved: tuple[int, dict[str, dict[Key, Stored]]]) -> None:
+        """Store that, and nothing of what came after it."""
+        self.revision, objects = saved
+        for name, collection in self._collections.items():
+            before, collection.objects = collection.objects, dict(objects.get(name, {}))
+            collection.ordered = None
+            collection.start += len(collection.changes) + 1
+            collection.changes.clear()
+            collection.compacted = self.revision
+            for key in before.keys() - collection.objects.keys():
+                self._seen(name, before[key], True)
+            for item in collection.objects.values():
+                self._seen(name, item, False)
+
+
+class Admin(AdminApi):
+    """The administrator, past the network."""
+
+    def __init__(self, api: Api) -> None:
+        super().__init__("embedded", "http://simulated", Path())
+        self._api = api
+
+    def ask(self, method: str, path: str, body: Any = None, **options: Any) -> Answer:
+        where, _, query = path.partition("?")
+        headers = {"content-type": options.get("content_type", _JSON), "accept": _JSON}
+        pairs = dict(pair.split("=") for pair in query.split("&") if pair)
+        content = b"" if body is None else msgspec.json.encode(body)
+        answer = self._api.handle(Request(method, where, pairs, headers, content))
+        text = b"".join(answer.chunks)
+        return Answer(answer.code, {}, msgspec.json.decode(text) if answer.content_type == _JSON else text.decode())
+
+
+@functools.cache
+def probed(node: str, profile: str, faults: str) -> RawNode:
+    """What the production probe says of a simulated machine."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "faults.yaml"
+        file.write_text(faults or "{}", encoding="utf-8")
+        machine = with_identity(load_profile(profile), node)
+        write_sysfs(machine, Path(folder) / "sys")
+        nvml = SimulatedNvml(machine)
+        nvml.faults = load_faults(file)
+        gateway = Nvml(nvml)
+        return probe(gateway, Sysfs(Path(folder) / "sys"), gateway.start())
+
+
+@functools.cache
+def labelled(node: str, profile: str, faults: str) -> dict[str, str]:
+    """The labels of that machine, as `toposcope discover` has them."""
+    return dict(describe(probed(node, profile, faults), node).labels.known)
+
+
+@dataclass
+class SimulatedMachine(Machine):
+    """A machine whose worker process answers at once, or not at all."""
+
+    faults: str = ""
+    rings: Callable[[], object] = bool
+    """Tells its agent that something has happened to the hardware."""
+
+    def set_faults(self, faults: str, *, answers: bool = True) -> None:
+        if answers:
+            self.now.states |= {faults}
+        self.faults = faults
+        self.rings()
+
+    @property
+    def healthy(self) -> dict[str, str]:
+        return labelled(self.node, self.profile, "")
+
+    def _possible(self) -> list[dict[str, str]]:
+        return [labelled(self.node, self.profile, state) for state in sorted(self._states)]
+
+
+class Program:
+    """A program with all that a fault may take hold of: chaos' `Actor` and `Program` of a simulated process."""
+
+    def __init__(self, owner: "World", name: str, machine: SimulatedMachine | None) -> None:
+        self.name = name
+        self.process = Process(name)
+        self.process.alive = False
+        self.births = 0
+        self.parts: Any = None
+        """What it is made of, for as long as it lives."""
+        self.machine = machine
+        self.program = self.proxy = self.wall = self
+        self._world = owner
+        self._wanted = False
+        self._over = False
+
+    def start(self, *_disk: object) -> None:
+        self._wanted = True
+        if self.process.alive and not self._over:
+            return
+        off, self._over = self.process.off, False
+        self.births += 1
+        self.process = Process(self.name)
+        self.process.off, self.process.failed = off, self._failed
+        self._world.scheduler.thread(self.process, "main", self._live)
+
+    def _live(self) -> None:
+        own = self._world
+        machine = scheduler.Machine(own.scheduler, self.process, own.network.connect)
+        if self.machine:
+            self._live_as_agent(machine, self.machine)
+        else:
+            with contextlib.ExitStack() as stack:
+                self.parts = assemble(_ELECTING, _CLUSTER, stack, machine)
+                self.parts.run()
+        self._over = True
+
+    def _live_as_agent(self, runtime: scheduler.Machine, machine: SimulatedMachine) -> None:
+        own = self._world
+        client = ApiClient(_CLUSTER, "toposcope-agent", runtime=runtime)
+        publisher = Publisher(client, machine.node, runtime.now)
+        metrics = AgentMetrics()
+        options = AgentOptions(machine.node, None, False, 60.0, 30.0, False, False, False, False, None, "text")
+        wake = runtime.event()
+        happened: list[str] = []
+
+        def ring() -> None:
+            if own.scheduler.rng.random() < _FAIR:  # else it is noticed at the next probe
+                happened.append("an event")
+                wake.set()
+
+        def event(seconds: float) -> str:
+            wake.wait(seconds)
+            return happened.pop() if happened else ""
+
+        def woken(seconds: float) -> bool:
+            if not wake.wait(seconds):
+                return False
+            wake.clear()
+            agent.node_changed()
+            return True
+
+        machine.rings = ring
+        rng = runtime.rng()
+        self.parts = agent = Agent(
+            options,
+            cast(Any, Worker(own.scheduler, machine)),
+            publisher,
+            metrics,
+            now=lambda: runtime.now().timestamp(),
+            monotonic=runtime.monotonic,
+            rng=rng,
+        )
+        wait = own.scheduler.wait
+        watch = NodeWatch(
+            client, machine.node, publisher.differs, metrics, wake.set, wait, runtime.monotonic, rng, runtime
+        )
+        watch.start()
+        follow(agent, lambda: False, event, woken)
+
+    def _failed(self, thread: str, error: BaseException) -> None:
+        self._world.findings.add("programs", f"{thread} was ended by {type(error).__name__}: {error}")
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
+        """End it and leave it so; SIGTERM lets a controller give back its Lease."""
+        self._wanted = False
+        if number is signal.SIGTERM and self.parts is not None and self.process.alive:
+            self._world.scheduler.thread(self.process, "signals", self.parts.controller.end)
+            self._world.sleep(20.0)
+        self.die()
+
+    def die(self) -> None:
+        self._world.scheduler.kill(self.process)
+        self.parts = None
+
+    def signal(self, number: signal.Signals) -> None:
+        if number is signal.SIGSTOP:
+            self.process.stopped = True
+        else:
+            self._world.scheduler.resume(self.process)
+
+    def write_text(self, off: str, encoding: str) -> None:
+        """As a file: by how many seconds the wall clock is off."""
+        del encoding
+        self.process.off = float(off)
+
+    def died(self) -> str:
+        return f"{self.name} ended by itself" if self._wanted and self._over else ""
+
+    def restart_killed(self) -> None:
+        if self._wanted and not self.process.alive:
+            self.start()
+
+    def trouble(self) -> str:
+        if self.parts is None:
+            return f"{self.name} does not run"
+        wrong = self.parts.healthy() or self.parts.ready()
+        return f"{self.name}: {wrong}" if wrong else ""
+
+    def leads(self) -> bool:
+        return bool(self.parts and self.process.alive and self.parts.elector.may_write())
+
+    def size(self) -> None: ...
+
+
+class Worker:
+    """What an agent takes for the process that probes its machine."""
+
+    def __init__(self, clock: Scheduler, machine: SimulatedMachine) -> None:
+        self._scheduler = clock
+        self._machine = machine
+
+    def probe(self) -> RawNode:
+        silent = self._machine.faults.startswith("calls:")
+        self._scheduler.wait(10.0 if silent else self._scheduler.rng.uniform(0.01, 0.5))
+        if silent:
+            raise ProbeError("hang", "no answer within 10 s")
+        return probed(self._machine.node, self._machine.profile, self._machine.faults)
+
+
+_MODES: Final = {
+    Mode.STALL: Weather(stalled=True),
+    Mode.SILENT: Weather(silent=True),
+    Mode.SLOW: Weather(slow=4.0),
+    Mode.CUT: Weather(lost=1.0, torn=1.0),
+    Mode.REFUSE: Weather(refused=True),
+    Mode.THROTTLE: Weather(status=429),
+}
+
+
+class Servers:
+    """What chaos does to etcd and kube-apiserver, and to proxies."""
+
+    def __init__(self, owner: "World") -> None:
+        self._world = owner
+        self._network = owner.network
+
+    def kill(self, _name: str) -> None:
+        self._network.down = True
+        self._network.cut()
+
+    def start(self) -> None:
+        self._network.down = False
+
+    def launch(self) -> None: ...
+
+    def signal(self, _name: str, number: signal.Signals) -> None:
+        if number is signal.SIGSTOP:
+            self._world.turns.server_stops(self._world.now())
+            self._network.stop()
+        else:
+            self._world.turns.server_goes_on(self._world.now())
+            self._network.go_on()
+
+    def compact(self) -> None:
+        self._world.store.expire_history()
+
+    def save(self) -> Any:
+        return self._world.store.copy()
+
+    def restore(self, saved: Any) -> None:
+        self.kill("etcd")
+        self._world.store.restore(saved)
+        self._world.admin_api.serve_crds()
+
+    def switch(self, program: Program, mode: Mode) -> None:
+        name, process = program.name, program.process
+        self._network.weather[name] = copy.copy(_MODES.get(mode, Weather()))
+        if mode in (Mode.SILENT, Mode.SLOW):
+            self._network.silence(process)
+        elif mode in (Mode.REFUSE, Mode.CUT):
+            self._network.cut(process)
+
+
+class World(world.World):
+    """A context manager; inside, the cluster runs and everything in it is as it should be."""
+
+    def __init__(self, seed: int) -> None:
+        self.scale = Patience(look=5.0)
+        self.seed = seed
+        self.findings = Findings()
+        self.leaks = Leaks()
+        self.memory = {}
+        self.settled = False
+        """Whether it is known what is desired."""
+        self.states: set[int] = set()
+        """Hashes of the states that the cluster was in."""
+        self.scheduler = Scheduler(random.Random(seed))
+        self.store = RecordedStore(self.scheduler, self._seen)
+        self._state = 0
+        self._essences: dict[tuple[str, Key], int] = {}
+        self._rules: dict[str, Rules] = {}
+        uids = (f"00000000-0000-4000-8000-{number:012}" for number in range(10**12))
+        self.admin_api = Api(self.store, clock=self.now, new_uid=lambda: next(uids), bookmark_interval=60.0)
+        self.admin_api.load([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}])
+        self.api = Admin(self.admin_api)
+        self.network = Network(self.scheduler, self.admin_api)
+        self.network.wrote, self.network.about_to_write = self._wrote, self._about_to_write
+        with tempfile.TemporaryDirectory() as folder:
+            made_of = cluster.machines(self.scale.agents, Path(folder))
+        self._simulated = [SimulatedMachine(one.node, one.profile, one.gpus, Path()) for one in made_of]
+        self.machines = [*self._simulated]
+        self.observer = Observer(self.api, [*self.machines], self.findings)
+        rules: dict[str, Rules] = {cluster.NODES: self.observer.nodes, cluster.TOPOLOGIES: self.observer.topologies}
+        rules |= self.observer.objects
+        self._rules = {_storage(path): rule for path, rule in rules.items()}
+        self.turns = Turns(self.findings, self.scale.lease)
+        self.published_writes = PublishedWrites(self.findings)
+        self.actors: dict[str, Any] = {}
+        self.desired: dict[str, Any] = {}
+        self._desired_later: dict[str, Any] = {}
+        self.snapshot: Any = None
+        self.servers: Any = Servers(self)
+        self.proxies: Any = self.servers
+        self.doomed: dict[str, float] = {}
+        """Programs that are killed at their next write, and the chance that the server gets it."""
+
+    def monotonic(self) -> float:
+        return self.scheduler.now
+
+    def now(self) -> datetime:
+        return START + timedelta(seconds=self.scheduler.now)
+
+    def sleep(self, seconds: float) -> None:
+        self.scheduler.run(seconds)
+
+    def _seen(self, storage: str, item: Stored, gone: bool) -> None:
+        """Judge a change, and take down the state that it makes."""
+        document = item.decode()
+        rules = self._rules.get(storage)
+        if rules:
+            (rules.gone if gone else rules.seen)(document)
+        if storage in _ESSENTIAL:
+            where = (storage, item.key)
+            now = 0 if gone else _essence(storage, document)
+            self._state ^= self._essences.get(where, 0) ^ now
+            self._essences[where] = now
+            leads = sum(actor.program.leads() << at for at, actor in enumerate(self.controllers)) if self.actors else 0
+            self.states.add(self._state ^ leads)
+        self.scheduler.note(f"{storage} {item.key} {item.revision} {gone}")
+
+    def _about_to_write(self, process: Process, _request: Request) -> None:
+        if self.doomed.get(process.name) == 0.0:
+            self._crash(process)
+            process.check()
+
+    def _wrote(self, process: Process, request: Request, response: Response) -> None:
+        controls = process.name.startswith("controller")
+        if response.code < _REFUSED and not request.dry:
+            births = self.actors[process.name].program.births
+            write = _write(process.name, request, self.now(), births if controls else 0)
+            if controls:
+                self.turns.judge([write], [])
+            if self.settled:
+                self.published_writes.judge([write])
+        if self.doomed.get(process.name) == 1.0:
+            self._crash(process)
+
+    def _crash(self, process: Process) -> None:
+        del self.doomed[process.name]
+        program = self.actors[process.name].program
+        if program.process is process:
+            program.die()
+            self.scheduler.call(self.scheduler.rng.uniform(0.5, 30.0), program.restart_killed)
+
+    def judge(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        self._install()
+        for machine in self._simulated:
+            name = f"agent-{machine.node}"
+            self.actors[name] = Program(self, name, machine)
+        for name in ACTORS[len(self.machines) :]:
+            self.actors[name] = Program(self, name, None)
+        self.stand_ins = StandIns(self.api, [machine.node for machine in self.machines], cluster.passing_node())
+        self._neighbours()
+        for actor in self.actors.values():
+            actor.program.start()
+        self._settle_first()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for actor in self.actors.values():
+            actor.program.die()
+        self.scheduler.run(0.0)  # so that its threads come to their end
+
+    def _neighbours(self) -> None:
+        self.stand_ins.turn()
+        self.scheduler.call(_NEIGHBOURS, self._neighbours)
+
+    def _install(self) -> None:
+        for crd in (manifests.cluster_topology_crd(), *cluster.crds().values()):
+            self.api.install_crd(crd)
+        for node in (*cluster.other_nodes(), *map(cluster.machine_node, self.machines)):
+            self.add_node(node)
+        self.plant()
+        self.add_topologies()
+
+    def _settle_first(self) -> None:
+        self._until(lambda: not self._node_differences(), "agents label their nodes", self._node_differences)
+        if not _WANTED:
+            _WANTED.extend(undisturbed(self.api, late=late) for late in (False, True))
+        self.desired, self._desired_later = _WANTED
+        self._judge_by(self.desired)
+        self._until(lambda: not self.unsettled(), "the controller publishes", self.unsettled)
+        self.settled = True
+
+    def rotate(self, actor: Any) -> None:
+        self.network.weather[actor.name] = Weather(status=401)
+
+    def write_token(self, actor: Any) -> None:
+        self.network.weather[actor.name] = Weather()
+
+
+_WANTED: list[dict[str, Any]] = []
+"""What an undisturbed controller makes of such a cluster: the same for all seeds."""
+_ESSENTIAL: Final = frozenset(
+    {
+        *("nodes", "leases.coordination.k8s.io", "clustertopologies.gpu.topology"),
+        *("clustertopologybindings.grove.io", "topologies.kai.scheduler", "topologies.kueue.x-k8s.io"),
+    }
+)
+
+
+def undisturbed(api: AdminApi, *, late: bool) -> dict[str, Any]:
+    """`desired` of chaos, on a server and with a clock of their own."""
+    clock = Scheduler(random.Random(0))
+    store = RecordedStore(clock, lambda *_: None)
+    uids = (f"copy-{number}" for number in range(10**12))
+    copied = Api(store, clock=lambda: START, new_uid=lambda: next(uids), bookmark_interval=60.0)
+    copied.load({"apiVersion": "v1", "kind": "Node", **node} for node in api.get(cluster.NODES)["items"])
+    network = Network(clock, copied)
+    options = Options(None, once=True, debounce=0.0, metrics_port=None, log_format="text")
+
+    def once() -> None:
+        process = Process("once")
+
+        def work() -> None:
+            with contextlib.ExitStack() as stack:
+                runtime = scheduler.Machine(clock, process, network.connect)
+                assemble(options, _CLUSTER, stack, runtime).controller.once()
+
+        clock.thread(process, "main", work)
+        clock.run(600.0)
+
+    return made(api, Admin(copied), once, late_grove=late)
+
+
+def _storage(path: str) -> str:
+    *_, group, _version, plural = path.split("/")
+    return plural if group == "api" else f"{plural}.{group}"
+
+
+def _essence(storage: str, document: dict[str, Any]) -> int:
+    """A number for what matters of an object: not when, nor which revision."""
+    metadata = document["metadata"]
+    if storage.startswith("leases"):
+        what: Any = (metadata["name"], str(document["spec"].get("holderIdentity", "")).partition("_")[0])
+    else:
+        what = timeless([metadata["name"], metadata.get("labels"), document.get("spec"), document.get("status")])
+    text = msgspec.json.encode([storage, what], order="sorted")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=7).digest(), "big") << 8
+
+
+_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+
+
+def _write(name: str, request: Request, now: datetime, births: int) -> Write:
+    """A line of the audit log. A controller that was started anew is another one."""
+    parts = request.path.strip("/").split("/")
+    group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
+    if rest[0] == "namespaces" and len(rest) > 2:  # noqa: PLR2004 - something within one
+        rest = rest[2:]
+    plural, what, part = (*rest, "", "")[:3]
+    body = msgspec.json.decode(request.body or b"{}")
+    moment = now.isoformat(timespec="microseconds")
+    return Write(
+        f"{name}#{births}" if births else name,
+        _ACCOUNT + name.partition("-")[0],
+        _VERBS.get(request.method, "delete"),
+        group,
+        f"{plural}/{part}" if part else plural,
+        what or body.get("metadata", {}).get("name", ""),
+        moment,
+        moment,
+        body,
+    )
