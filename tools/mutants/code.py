@@ -73,8 +73,11 @@ def run(chosen: Iterable[Mutant], seconds: float | None) -> None:
 
     Raises UntestedError with the end of what mutmut says.
     """
-    # What was deleted would stay in the copy; which tests call what is asked again, for tests may have changed.
+    # What was deleted would stay in the copy, and data as it was; which tests call what is asked again, too.
     shutil.rmtree(COPY / "tests", ignore_errors=True)
+    for file in (COPY / "toposcope").rglob("*.*"):
+        if file.suffix not in {".py", ".meta", ".spans"}:
+            file.unlink()
     COPY.mkdir(exist_ok=True)
     (COPY / "mutmut-stats.json").unlink(missing_ok=True)
     # Each mutant has a process of its own, and in it the embedded API server starts in no time.
