@@ -1,6 +1,6 @@
 """Whether something grows, in looks at equal distances under a load that repeats itself."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import sqrt
@@ -60,10 +60,3 @@ def grows(series: Sequence[float], slack: Slack) -> bool:
     apart = min(series[-third:]) > max(series[:third])
     late = sum(after > before for before, after in pairwise(series[third:])) > 1
     return line.rise > slack.allowed(series) and line.slope > _CERTAIN * line.error and apart and late
-
-
-def growing(looks: Sequence[Mapping[str, float]], slack: Slack) -> dict[str, Trend]:
-    """Every name whose number grows from look to look; where a look lacks it, it is 0."""
-    names = sorted({name for look in looks for name in look})
-    series = {name: [look.get(name, 0.0) for look in looks] for name in names}
-    return {name: trend(values) for name, values in series.items() if grows(values, slack)}

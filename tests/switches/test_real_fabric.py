@@ -6,22 +6,31 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.api import NODES, ApiUnderTest, node, wait_until
+from tests.support.cluster import History, gpu_node
 from toposcope.api.label_keys import SWITCHES
 from toposcope.switches.hearing import Hearing
 from toposcope.switches.lldp import decode
 from toposcope.switches.packets import LldpSocket
+from toposcope.topology.leaves import rails_text
 from toposcope.topology.neighbours import Neighbour, parse_neighbours
+from toposcope.topology.rails import Rail, Switch, parse_rails
 
-LEAVES, HOSTS = 8, 16
-MISCABLED = {(3, 2): (5, 3), (5, 3): (3, 2), (9, 0): (9, 1), (9, 1): (9, 0)}
-"""Host and rail to those whose cable its leaf got."""
+LEAVES, HOSTS = 8, 64
+LEAF_OF: dict[str, Callable[[int, int], int]] = {
+    "rail-optimised": lambda _host, rail: rail,
+    "two-tier": lambda host, _rail: host // 8,
+}
+"""By the kind of fabric: the leaf where the cable of a host's rail belongs."""
+MISCABLED = {(3, 2): (20, 5), (20, 5): (3, 2), (40, 0): (41, 1), (41, 1): (40, 0)}
+"""Host and rail to those whose cable its leaf got; the last two share a leaf in one of the fabrics."""
 QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 NIC = os.environ.get("PYTEST_XDIST_WORKER", "t") + "n"
 UMAD2SIM = next(Path("/usr/lib").glob("*/umad2sim/libumad2sim.so"), None)
@@ -52,56 +61,71 @@ class Programs(contextlib.ExitStack):
         return process
 
 
-@pytest.fixture(scope="module")
-def leaves() -> Iterator[list[str]]:
+def cables(kind: str) -> dict[str, tuple[int, str]]:
+    """By interface of a host: the leaf at the other end, and the port there."""
+    ends = {(host, rail): MISCABLED.get((host, rail), (host, rail)) for host in range(HOSTS) for rail in range(LEAVES)}
+    return {
+        f"{NIC}{kind[0]}{host}-{rail}": (LEAF_OF[kind](*at), "p{}-{}".format(*at)) for (host, rail), at in ends.items()
+    }
+
+
+@pytest.fixture(scope="module", params=LEAF_OF)
+def fabric(request: pytest.FixtureRequest) -> Iterator[str]:
     """Leaf switches, each a network namespace with lldpd, cabled to interfaces `...<host>-<rail>` of this machine."""
     need(os.geteuid() == 0 and shutil.which("ip") and shutil.which("lldpd"), "needs root, iproute2 and lldpd")
-    names = [f"toposcope-{os.getpid()}-{leaf}" for leaf in range(LEAVES)]
-    links = []
-    for host in range(HOSTS):
-        for rail in range(LEAVES):
-            at, leaf = MISCABLED.get((host, rail), (host, rail))
-            links.append(f"link add {NIC}{host}-{rail} up type veth peer name swp{at} netns {names[leaf]}")
+    names = [f"toposcope-{os.getpid()}-{request.param[0]}{leaf}" for leaf in range(LEAVES)]
+    wired = cables(request.param)
+    links = [f"link add {nic} up type veth peer name {port} netns {names[leaf]}" for nic, (leaf, port) in wired.items()]
     folder = Path(tempfile.mkdtemp(dir="/tmp"))
     folder.chmod(0o755)  # lldpd gives its rights up
-    setup = [f"netns add {name}" for name in names] + links
     with Programs() as programs:
         programs.callback(shutil.rmtree, folder)
         programs.callback(ip, "\n".join(f"netns del {name}" for name in names))  # and with them all links
-        ip("\n".join(setup))
-        for number, name in enumerate(names, 1):
-            ip("\n".join(f"link set swp{host} up" for host in range(HOSTS)), "-n", name)
+        ip("\n".join([f"netns add {name}" for name in names] + links))
+        for number, name in enumerate(names):
+            ip("\n".join(f"link set {port} up" for leaf, port in wired.values() if leaf == number), "-n", name)
             (folder / name).write_text(_SAY.format(f"leaf-{number}"))
             flags = ("-d", "-u", str(folder / f"{name}.s"), "-O", str(folder / name))
             Path("/run/lldpd").mkdir(exist_ok=True)  # where it locks itself up
             programs.start("ip", "netns", "exec", name, "lldpd", *flags, **QUIET)
-        yield names
+        yield request.param
 
 
-def expected(host: int, rail: int) -> tuple[str, str]:
-    at, leaf = MISCABLED.get((host, rail), (host, rail))
-    return f"leaf-{leaf + 1}", f"swp{at}"
-
-
-def test_every_cable_of_a_rail_optimised_fabric_is_found_also_where_it_is_wrong(leaves: list[str]) -> None:
-    hearing = Hearing()
-    cables = {f"{NIC}{host}-{rail}": expected(host, rail) for host in range(HOSTS) for rail in range(LEAVES)}
+def test_every_cable_is_found_and_those_in_the_wrong_leaf_and_no_others_are_called_miscabled(fabric: str) -> None:
+    hearing, wired = Hearing(), cables(fabric)
     with contextlib.closing(LldpSocket()) as receiver:
-        receiver.join(cables)
+        receiver.join(wired)
 
         def all_are_heard() -> bool:
             for netdev, frame in receiver.frames():
                 hearing.take(netdev, decode(frame), 0.0)
-            return all(hearing.neighbour(netdev, 1.0) for netdev in cables)
+            return all(hearing.neighbour(netdev, 1.0) for netdev in wired)
 
-        wait_until(all_are_heard, "every leaf speaks on every port", 60)
-    found = {netdev: hearing.neighbour(netdev, 1.0) for netdev in cables}
-    assert {netdev: (leaf.switch, leaf.port) for netdev, leaf in found.items() if leaf} == cables
-    assert len({leaf.id for leaf in found.values() if leaf}) == len(leaves)
+        wait_until(all_are_heard, "every leaf speaks on every port", 120)
+    found = {netdev: leaf for netdev in wired if (leaf := hearing.neighbour(netdev, 1.0))}
+    ends = {netdev: (leaf.switch, leaf.port) for netdev, leaf in found.items()}
+    assert ends == {netdev: (f"leaf-{leaf}", port) for netdev, (leaf, port) in wired.items()}
+    assert len({leaf.id for leaf in found.values()}) == LEAVES
+    history, nodes = History(), []
+    for host in range(HOSTS):
+        ours = [found[f"{NIC}{fabric[0]}{host}-{rail}"] for rail in range(LEAVES)]
+        rails = [Rail(f"mlx5_{rail}", leaf.switch, leaf.id, leaf.port) for rail, leaf in enumerate(ours)]
+        node, known = gpu_node(f"n{host}"), [rail for rail in parse_rails(rails_text(rails)) if rail]
+        switches = tuple([Switch(rail.switch, rail.id) for rail in known])
+        traits, ports = node.traits._replace(switches=switches), tuple([(rail.nic, rail.port) for rail in known])
+        nodes.append(replace(node, traits=traits, ports=ports))
+    history.look(nodes)
+    told = {(one.node, one.nic, one.port) for one in history.look(nodes, after=601.0).rails.miscabled}
+    assert told == {
+        (f"n{host}", f"mlx5_{rail}", "p{}-{}".format(*at))
+        for (host, rail), at in MISCABLED.items()
+        if LEAF_OF[fabric](host, rail) != LEAF_OF[fabric](*at)
+    }
 
 
+@pytest.mark.parametrize("fabric", ["rail-optimised"], indirect=True)
 def test_the_program_writes_them_and_says_when_a_leaf_leaves(
-    leaves: list[str], api: ApiUnderTest, tmp_path: Path, request: pytest.FixtureRequest
+    fabric: str, api: ApiUnderTest, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     host, rails = 3, (1, 2)
     for rail in rails:
@@ -109,9 +133,9 @@ def test_the_program_writes_them_and_says_when_a_leaf_leaves(
         for name, text in (("ports/1/link_layer", "Ethernet"), ("device/vendor", "0x15b3")):
             (folder / name).parent.mkdir(parents=True)
             (folder / name).write_text(text)
-        (folder / f"device/net/{NIC}{host}-{rail}").mkdir(parents=True)
+        (folder / f"device/net/{NIC}r{host}-{rail}").mkdir(parents=True)
     (tmp_path / "class/net").symlink_to("/sys/class/net")
-    api.create(NODES, node("n1", labels={"leaves": str(len(leaves))}))
+    api.create(NODES, node("n1", labels={"fabric": fabric}))
     flags = ("--node-name=n1", f"--kubeconfig={api.kubeconfig}", f"--sysfs={tmp_path}", "--interval=0.5")
     programs = Programs()
     request.addfinalizer(programs.close)
@@ -123,37 +147,37 @@ def test_the_program_writes_them_and_says_when_a_leaf_leaves(
 
     wait_until(lambda: all(neighbours().values()) and len(neighbours()) == len(rails), "both are written", 60)
     found = neighbours()
+    ends = {rail: cables(fabric)[f"{NIC}r{host}-{rail}"] for rail in rails}
     assert {nic: leaf and (leaf.switch, leaf.port) for nic, leaf in found.items()} == {
-        f"mlx5_{rail}": expected(host, rail) for rail in rails
+        f"mlx5_{rail}": (f"leaf-{leaf}", port) for rail, (leaf, port) in ends.items()
     }
-    ip(f"link set {NIC}{host}-2 down")
+    ip(f"link set {NIC}r{host}-2 down")
     wait_until(lambda: neighbours()["mlx5_2"] is None, "a port without a link has no neighbour", 90)
     assert neighbours()["mlx5_1"] == found["mlx5_1"]
     program.terminate()
     assert program.wait(30) == 0
 
 
-NET = """
-Switch 8 "MF0;leaf-1:MQM9700/U1"
-[1] "gpu-1"[1]
-[7] "gpu-2"[1]
-[8] "leaf-2"[8]
+def fat_tree() -> str:
+    """Leaves with eight hosts each, all of them below two spines; one more host has another at its second port."""
+    lines: list[str] = []
+    for leaf in range(LEAVES):
+        lines += [
+            "",
+            f'Switch 40 "MF0;leaf-{leaf}:MQM9700/U1"',
+            *(f'[{39 + i}] "spine-{i}"[{leaf + 1}]' for i in (0, 1)),
+        ]
+        lines += [f'[{host % 8 + 1}] "gpu-{host}"[1]' for host in range(HOSTS) if host // 8 == leaf]
+    for i in (0, 1):
+        lines += ["", f'Switch 40 "spine-{i}"']
+        lines += [f'[{leaf + 1}] "MF0;leaf-{leaf}:MQM9700/U1"[{39 + i}]' for leaf in range(LEAVES)]
+    for host in range(HOSTS):
+        lines += ["", f'Hca 3 "gpu-{host}"', f'[1] "MF0;leaf-{host // 8}:MQM9700/U1"[{host % 8 + 1}]']
+        lines += ['[2] "back"[1]'] if host == 0 else []
+    return "\n".join([*lines, "", 'Hca 1 "back"', '[1] "gpu-0"[2]', ""])
 
-Switch 8 "leaf-2"
-[3] "gpu-1"[2]
-[8] "MF0;leaf-1:MQM9700/U1"[8]
 
-Hca 3 "gpu-1"
-[1] "MF0;leaf-1:MQM9700/U1"[1]
-[2] "leaf-2"[3]
-
-Hca 2 "gpu-2"
-[1] "MF0;leaf-1:MQM9700/U1"[7]
-[2] "gpu-3"[1]
-
-Hca 1 "gpu-3"
-[1] "gpu-2"[2]
-"""
+NO_CABLE = "no answer: Connection timed out"
 ASK = """
 import ctypes, os
 from toposcope.switches.infiniband import MadError, neighbour
@@ -163,7 +187,7 @@ def opened(device, flags):  # os.open calls what umad2sim does not replace
 for port in 1, 2, 3:
     try:
         found = neighbour("/dev/infiniband/umad0", port, opened)
-        print(found and (found.switch, found.port, found.by, found.id[-1]))
+        print(found and (found.switch, found.port, found.by))
     except MadError as error:
         print(error)
 """
@@ -171,7 +195,7 @@ for port in 1, 2, 3:
 
 def test_the_first_hop_of_infiniband(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     need(UMAD2SIM and shutil.which("ibsim"), "needs Debian's ibsim-utils")
-    (tmp_path / "net").write_text(NET)
+    (tmp_path / "net").write_text(fat_tree())
     name = {**os.environ, "IBSIM_SOCKNAME": f"toposcope-{os.getpid()}"}
     programs = Programs()
     request.addfinalizer(programs.close)
@@ -186,8 +210,8 @@ def test_the_first_hop_of_infiniband(tmp_path: Path, request: pytest.FixtureRequ
         said[host] = asked.stdout.splitlines()
         return asked.returncode == 0
 
-    for host in ("gpu-1", "gpu-2"):
-        wait_until(lambda host=host: answered(host), "ibsim answers", 30)  # type: ignore[misc]
-    lost = "no answer: Connection timed out"
-    assert said["gpu-1"] == ["('leaf-1', '1', 'infiniband', '0')", "('leaf-2', '3', 'infiniband', '1')", lost]
-    assert said["gpu-2"][:2] == ["('leaf-1', '7', 'infiniband', '0')", "None"]
+    for host in range(0, HOSTS, 9):
+        wait_until(lambda host=host: answered(f"gpu-{host}"), "ibsim answers", 30)  # type: ignore[misc]
+        first, second, third = said[f"gpu-{host}"]
+        assert first == str((f"leaf-{host // 8}", str(host % 8 + 1), "infiniband"))
+        assert (second, third) == ("None" if host == 0 else NO_CABLE, NO_CABLE)

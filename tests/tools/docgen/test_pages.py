@@ -6,11 +6,9 @@ import pytest
 
 from tools.docgen import __main__ as pages
 from tools.docgen import metrics, tables
-from tools.docgen.__main__ import MissingMarkError, main, outdated, put
+from tools.docgen.__main__ import main, outdated
 from toposcope.agent.labels import ALL
 from toposcope.api.label_keys import LEAF, LEAF_GROUP, NVLINK_DOMAIN
-
-PAGE = "above\n<!-- generated: part (make reference) -->\nold\n<!-- end: part -->\nbelow\n"
 
 
 def test_no_page_differs_from_the_code() -> None:
@@ -33,18 +31,6 @@ def test_a_changed_page_is_found_and_put_right(
     assert capsys.readouterr().out == "docs/fields.md\n"
     assert main(["--check"]) == 0
     assert main(["--chek"]) == 2
-
-
-def test_only_what_stands_between_the_marks_is_written() -> None:
-    written = put(PAGE, "part", "new\n")
-    assert written == PAGE.replace("old", "\nnew\n")
-    assert put(written, "part", "new\n") == written
-
-
-@pytest.mark.parametrize("page", ["no marks", PAGE + PAGE, PAGE.replace("end: part", "end: prat")])
-def test_a_page_without_its_marks_is_an_error(page: str) -> None:
-    with pytest.raises(MissingMarkError, match="the part 'part' needs"):
-        put(page, "part", "new")
 
 
 def test_the_examples_show_every_label() -> None:
