@@ -3,14 +3,16 @@
 import contextlib
 import gc
 import os
+import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
-from tests.support.api import ApiUnderTest
+from tests.support.api import ApiUnderTest, Clients
 from tests.support.cleaning import clean
 from tests.support.paths import use_memory
 from tools.apiserver.server import RealApiServer, UnavailableError, find_binaries
@@ -22,6 +24,11 @@ use_memory()
 # Tests start the programs hundreds of times: what Python compiles is kept, also where the environment says otherwise.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a script; the programs would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+# The same cases everywhere, however busy the machine is; `make fuzz` looks for new ones.
+settings.register_profile("suite", deadline=None, derandomize=True, database=None, suppress_health_check=[*HealthCheck])
+settings.load_profile("suite")
 
 THOROUGH = (
     "tests/chart/test_release.py",
@@ -159,7 +166,7 @@ def real_api(real_server: RealApiServer, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture
-def clients(api: ApiUnderTest) -> Iterator[Callable[[], ApiClient]]:
+def clients(api: ApiUnderTest) -> Iterator[Clients]:
     """Production clients of `api`, closed at the end of the test."""
     with contextlib.ExitStack() as stack:
 

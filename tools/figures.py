@@ -1,4 +1,4 @@
-"""Measured tables in docs/figures/*.json: bench, chaos and fuzz write them, tools.docgen puts them on pages."""
+"""Measured tables in docs/figures/*.json: what measures writes them, tools.docgen puts them on pages."""
 
 import json
 import os
@@ -71,10 +71,8 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def part(page: str, *subjects: str) -> str:
     """The tables of some subjects as Markdown: one table for neighbours with the same columns, then the runs."""
     tables = [read(page)[subject] for subject in subjects]
-    parts = [
-        markdown(head, (row for table in group for row in table.rows))
-        for head, group in groupby(tables, lambda table: table.head)
-    ]
+    groups = groupby(tables, lambda table: table.head)
+    parts = [markdown(head, (row for table in group for row in table.rows)) for head, group in groups]
     runs = dict.fromkeys(f"`{table.command}`, {table.measured}" for table in tables)
     return "\n\n".join((*parts, *(f"<small>{run}</small>" for run in runs)))
 

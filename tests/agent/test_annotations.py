@@ -4,16 +4,18 @@ import json
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from tests.support.machines import discovered, probed
+from tests.support.tables import each_case, each_row
 from toposcope.agent.annotation import LIMIT, annotation_for
 from toposcope.agent.baseline import Baseline, best, decode, degradations, encode, observed
 from toposcope.agent.describe import describe
 from toposcope.api.label_keys import REFERENCE
 from toposcope.simulator.faults import Faults
-from toposcope.simulator.machine import Machine
 from toposcope.simulator.profile import load_profile
 from toposcope.topology.hardware import NodeTopology, PathDispute, State
 from toposcope.topology.matrix import LinkMatrix
@@ -104,58 +106,38 @@ def test_disputes_are_dropped_first(tmp_path: Path) -> None:
     assert {"gpus", "nics", "matrix", "reasons"} <= document.keys()
 
 
-BRIDGE = "rtx3090-2-nvlink"
+class Look(msgspec.Struct, forbid_unknown_fields=True):
+    """A machine, perhaps with its first GPUs alone and with faults, and what is wrong with it by what it was before."""
+
+    machine: str
+    gpus: int | None = None
+    faults: dict[str, Any] = {}
+    """As in a fault file."""
+    reasons: list[str] = []
+    """With `{n}` for the address of GPU n."""
+    kept: bool = False
+    """Whether the baseline stays what it was."""
 
 
-def remembered(machine: Machine, folder: Path, faults: Faults | None = None, before: str | None = None) -> str:
-    return describe(probed(machine, folder, faults), "n1", before).annotations[REFERENCE]
+class Past(msgspec.Struct, forbid_unknown_fields=True):
+    case: str
+    looks: list[Look]
 
 
-def reasons(machine: Machine, folder: Path, faults: Faults, before: str) -> tuple[str, ...]:
-    topology = describe(probed(machine, folder, faults), "n1", before).topology
-    assert topology is not None
-    assert topology.state is (State.DEGRADED if topology.reasons else State.OK)
-    return topology.reasons
-
-
-def test_a_bridge_that_is_badly_seated_shows_only_against_the_past(tmp_path: Path) -> None:
-    """Both cards have three of four links then: nothing on the node shows that there were more."""
-    machine = load_profile(BRIDGE)
-    loose = Faults(links_down={0: frozenset({3})})
-    assert discovered(machine, tmp_path, loose).reasons == ()
-    before = remembered(machine, tmp_path)
-    assert reasons(machine, tmp_path, loose, before) == ("GPU 0: 3 of 4 NVLinks active", "GPU 1: 3 of 4 NVLinks active")
-
-
-def test_a_repaired_node_is_ok_again_and_its_baseline_survives_meanwhile(tmp_path: Path) -> None:
-    machine = load_profile(BRIDGE)
-    before = remembered(machine, tmp_path)
-    during = remembered(machine, tmp_path, Faults(links_down={0: "all"}), before)
-    assert during == before
-    assert reasons(machine, tmp_path, Faults(), during) == ()
-
-
-def test_without_a_baseline_today_is_the_baseline(tmp_path: Path) -> None:
-    machine = load_profile(BRIDGE)
-    loose = Faults(links_down={0: frozenset({3})})
-    assert reasons(machine, tmp_path, loose, remembered(machine, tmp_path, loose)) == ()
-
-
-def test_a_gpu_that_is_gone_from_the_bus_is_named(tmp_path: Path) -> None:
-    whole = load_profile("l40s-4")
-    before = remembered(whole, tmp_path / "before")
-    gone = whole.gpus[3].function.address
-    # Another device tree: the GPU is not even on the bus any more.
-    less = replace(whole, gpus=whole.gpus[:3])
-    assert reasons(less, tmp_path / "after", Faults(), before) == (f"GPU {gone} was here before and is gone",)
-
-
-def test_a_gpu_that_the_bus_still_shows_is_named_once(tmp_path: Path) -> None:
-    machine = load_profile("l40s-4")
-    before = remembered(machine, tmp_path)
-    assert reasons(machine, tmp_path, Faults(lost=frozenset({3})), before) == (
-        f"GPU {machine.gpus[3].function.address} is on the PCI bus but not in NVML",
-    )
+@each_row("baselines.yaml", Past, ids=lambda row: row.case)
+def test_what_is_wrong_by_what_was_before(row: Past, tmp_path: Path) -> None:
+    before = None
+    for number, look in enumerate(row.looks):
+        whole = load_profile(look.machine)
+        machine, folder = replace(whole, gpus=whole.gpus[: look.gpus]), tmp_path / str(number)
+        folder.mkdir()
+        found = describe(probed(machine, folder, msgspec.convert(look.faults, Faults)), "n1", before)
+        addresses = [gpu.function.address for gpu in whole.gpus]
+        assert found.topology
+        assert found.topology.reasons == tuple(text.format(*addresses) for text in look.reasons), number
+        assert found.topology.state is (State.DEGRADED if look.reasons else State.OK)
+        assert not look.kept or found.annotations[REFERENCE] == before
+        before = found.annotations[REFERENCE]
 
 
 def test_a_worse_path_is_reported_with_what_it_was(tmp_path: Path) -> None:
@@ -164,11 +146,6 @@ def test_a_worse_path_is_reported_with_what_it_was(tmp_path: Path) -> None:
     first, second = topology.gpus[0].pci, topology.gpus[1].pci
     nearer = past._replace(paths={**past.paths, (first, second): "PIX"})
     assert degradations(nearer, topology) == ["GPU 0 to GPU 1: NODE, was PIX"]
-
-
-def test_other_hardware_starts_a_new_baseline(tmp_path: Path) -> None:
-    old = remembered(load_profile(BRIDGE), tmp_path / "old")
-    assert reasons(load_profile("l40s-4"), tmp_path / "new", Faults(), old) == ()
 
 
 def test_renumbered_buses_are_the_same_machine(tmp_path: Path) -> None:
@@ -185,27 +162,9 @@ def test_the_annotation_reads_back(tmp_path: Path) -> None:
         assert len(text) < 4096
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        None,
-        "",
-        "null",
-        "{",
-        "[]",
-        '{"version":2,"product":null,"gpus":{},"paths":[]}',
-        '{"version":1,"product":null,"gpus":{"a":1},"paths":[]}',
-        '{"version":1,"product":null,"gpus":{"a":"many"},"paths":["X"]}',
-        '{"version":1,"product":null,"gpus":{"a":1},"paths":["X X"]}',
-        '{"version":1,"product":null,"gpus":{"\\ud800":1},"paths":["X"]}',
-        '{"version":true,"product":null,"gpus":{},"paths":[]}',
-        "[" * 16_000,
-        "x" * 20_000,
-        "\x00☃",
-    ],
-)
-def test_an_annotation_that_is_not_ours_is_no_baseline(text: str | None) -> None:
-    assert decode(text) is None
+@each_case("tables/agent.yaml")
+def test_an_annotation_that_is_not_ours_is_no_baseline(text: str | None, times: int) -> None:
+    assert decode(text and text * times) is None
 
 
 def test_a_garbled_baseline_never_raises(tmp_path: Path) -> None:

@@ -22,8 +22,6 @@ from toposcope.simulator.sysfs import write_sysfs
 
 GPU = RawPci("0000:01:00.0", ("pci0000:00", "0000:01:00.0"), 0, "", None)
 
-EVERY_GPU = frozenset(range(8))
-
 
 def failed(code: int = 12, *, loaded: bool = True, bus: bool = True, gpus: int = 1, **container: str) -> RawNode:
     return RawNode(
@@ -75,19 +73,12 @@ def test_the_kernel_module_is_seen_in_sysfs(tmp_path: Path) -> None:
     assert not Sysfs(tmp_path / "module").bus_visible()
 
 
-@pytest.mark.parametrize(
-    ("container", "lost", "words"),
-    [
-        ({"NVIDIA_VISIBLE_DEVICES": "none"}, EVERY_GPU, "NVIDIA_VISIBLE_DEVICES is 'none' in this container"),
-        ({"NVIDIA_VISIBLE_DEVICES": "0,1"}, frozenset({2, 3}), "NVIDIA_VISIBLE_DEVICES is '0,1' in this container"),
-        ({"NVIDIA_VISIBLE_DEVICES": "all"}, frozenset({2}), ""),
-    ],
-)
+@each_case("tables/agent.yaml")
 def test_a_container_that_got_too_few_devices_says_which_setting_hides_them(
-    container: dict[str, str], lost: frozenset[int], words: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    devices: str, lost: list[int], words: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     node = Node(load_profile("dgx-h200"), tmp_path)
-    node.container, node.faults = container, Faults(vanished=lost)
+    node.container, node.faults = {"NVIDIA_VISIBLE_DEVICES": devices}, Faults(vanished=frozenset(lost))
     caplog.set_level(logging.INFO, "agent")
     node.live(60)
     logged = "\n".join(record.message for record in caplog.records)

@@ -38,8 +38,7 @@ from toposcope.simulator.faults import CallFault, Faults
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile, profile_names
-from toposcope.simulator.recording import load_recording
-from toposcope.simulator.replay import ReplayedNvml, write_recorded_sysfs
+from toposcope.simulator.recording import ReplayedNvml, load_recording, write_recorded_sysfs
 from toposcope.simulator.sysfs import write_sysfs
 
 
@@ -98,9 +97,7 @@ def through_c() -> Iterator[Probe]:
 
 
 @pytest.mark.parametrize(("machine", "faults"), MACHINES.values(), ids=MACHINES)
-def test_a_machine_is_the_same_through_c_as_through_the_simulation(
-    machine: Machine, faults: Faults, through_c: Probe, tmp_path: Path
-) -> None:
+def test_a_machine_is_the_same_through_c(machine: Machine, faults: Faults, through_c: Probe, tmp_path: Path) -> None:
     write_table(tmp_path / "table", lines_of(simulated(machine, faults)))
     expected = probed(machine, tmp_path, faults)
     assert through_c(tmp_path / "table", tmp_path / "sys") == expected
@@ -174,9 +171,7 @@ COUNTS = {
 
 
 @pytest.mark.parametrize(("question", "things"), COUNTS.items(), ids=COUNTS.values())
-def test_a_gpu_that_counts_what_cannot_be_is_not_believed(
-    question: str, things: str, through_c: Probe, tmp_path: Path
-) -> None:
+def test_a_gpu_that_counts_wrong_is_not_believed(question: str, things: str, through_c: Probe, tmp_path: Path) -> None:
     lines = lines_of(simulated(changed(load_profile(TRAY), mig=("MIG-a",))))
     write_table(tmp_path / "table", lines, f"{question} = garbage")
     raw = through_c(tmp_path / "table", tmp_path / "nothing")
@@ -300,9 +295,7 @@ def test_a_count_that_cannot_be_ends_the_process_that_saw_it(start: Start) -> No
     assert len(agent.probe().gpus) == 8
 
 
-def test_a_library_that_is_installed_later_is_found_by_a_new_process(
-    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_library_that_comes_later_is_found(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = start()
     driver = tmp_path / "driver"
     driver.mkdir()
@@ -336,9 +329,7 @@ def test_a_driver_that_is_unloaded_and_comes_back_is_noticed(start: Start) -> No
 # Events
 
 
-def test_an_xid_wakes_the_agent_and_a_lost_gpu_ends_the_events_until_the_next_probe(
-    start: Start, wake: socket.socket
-) -> None:
+def test_an_xid_wakes_the_agent_and_a_lost_gpu_ends_the_events_until_a_probe(start: Start, wake: socket.socket) -> None:
     """The driver is one that refuses all types of event for those that it does not know."""
     agent = start(replace(load_profile(H200), driver="535.104.05"), events=True)
     whole = agent.probe()

@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.api import error_of
 from tests.support.living_agent import Node
-from tests.support.tables import each_row, says
+from tests.support.tables import each_case, each_row, says
 from toposcope.agent.raw import RawNode
 from toposcope.api import label_keys
-from toposcope.kube.errors import ApiError, KubeError, UnreachableError
+from toposcope.kube.errors import ApiError, UnreachableError
 from toposcope.simulator.faults import Faults
 from toposcope.simulator.profile import load_profile
 
@@ -124,6 +125,33 @@ def test_a_retry_that_falls_due_during_a_slow_probe_is_not_put_off_for_an_interv
     node.cluster.fails, node.change = ApiError(401, "Unauthorized", "Unauthorized"), slow
     assert not node.agent.sync()
     assert node.agent.seconds_until_sync() <= 5
+
+
+def test_policies_that_come_into_force_after_the_first_write_make_the_agent_ready_within_seconds(node: Node) -> None:
+    node.confined = False
+    node.agent.sync()
+    node.seconds += node.agent.seconds_until_sync()
+    node.agent.sync()
+    assert "do not confine" in node.agent.ready()
+    node.confined = True
+    assert node.agent.seconds_until_sync() <= 5
+    node.seconds += node.agent.seconds_until_sync()
+    node.agent.sync()
+    assert node.agent.ready() == ""
+    assert node.agent.seconds_until_sync() > 50
+
+
+def test_a_change_right_after_a_probe_is_repaired_within_four_seconds(node: Node) -> None:
+    for _edit in range(20):
+        node.live(3600)
+        node.agent.sync()
+        node.cluster.tamper()
+        node.agent.node_changed()
+        writes, pause = len(node.cluster.writes), node.agent.seconds_until_sync()
+        assert pause <= 4
+        node.seconds += pause
+        node.agent.sync()
+        assert len(node.cluster.writes) == writes + 1
 
 
 class Moment(msgspec.Struct, forbid_unknown_fields=True):
@@ -288,27 +316,15 @@ def test_mig_reconfigured_changes_no_label(tmp_path: Path) -> None:
     assert node.metric("gpu_mig_devices", gpu=first.function.address) == 2
 
 
-@pytest.mark.parametrize(
-    ("error", "outcome", "words"),
-    [
-        (UnreachableError("connection refused"), "failed", "connection refused"),
-        (ApiError(500, "InternalError", "etcd is away"), "failed", "etcd is away"),
-        (ApiError(429, "TooManyRequests", "slow down", retry_after=7), "failed", "slow down"),
-        (ApiError(409, "Conflict", "changed meanwhile"), "conflict", "changed meanwhile"),
-        (ApiError(401, "Unauthorized", "Unauthorized"), "forbidden", "token"),
-        (ApiError(404, "NotFound", 'nodes "n1" not found'), "failed", "NODE_NAME"),
-        (ApiError(403, "Forbidden", "User cannot patch"), "forbidden", "refused by RBAC"),
-        (ApiError(403, "Forbidden", "ValidatingAdmissionPolicy 'x' denied request"), "forbidden", "AdmissionPolicies"),
-    ],
-)
+@each_case("tables/agent.yaml")
 def test_api_server_errors_are_one_log_line_however_long_they_last(
-    error: KubeError, outcome: str, words: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    error: str | list[Any], outcome: str, words: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "agent")
     node = Node(load_profile("rtx3090-2-nvlink"), tmp_path)
     node.live(120)
     caplog.clear()
-    node.cluster.fails = error
+    node.cluster.fails = error_of(error)
     node.faults = Faults(links_down={1: frozenset({2})})
     node.live(3600)
     lines = [record.message for record in caplog.records if "cannot publish on node n1" in record.message]

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.machines import probed
 from tests.support.paths import DOCS
-from tools.docgen.metrics import planning_families
+from tools.docgen.metrics import families
 from toposcope import __version__
 from toposcope.agent.collector import AgentCollector, usage
 from toposcope.agent.describe import Description, describe, unknown
@@ -79,7 +79,7 @@ def test_every_metric_is_documented_and_nothing_else() -> None:
     LeaderMetrics(controller, lambda: True)
     rows = re.findall(r"^\| `(\w+)", DOCUMENT.read_text(), re.MULTILINE)
     assert sorted(rows) == sorted(
-        exposed(Scraped(pairs=True).registry) | exposed(controller) | {one.name for one in planning_families()}
+        exposed(Scraped(pairs=True).registry) | exposed(controller) | {one.name for one in families()["planning"]}
     )
 
 

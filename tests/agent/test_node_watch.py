@@ -6,12 +6,12 @@ import random
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.kube.scripted import Reply, ScriptedServer, answer, chunked
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, wait_until
+from tests.support.tables import each_case
 from toposcope.agent.metrics import AgentMetrics
 from toposcope.agent.node_watch import NodeWatch
 from toposcope.agent.publish import OwnedKeys
@@ -21,9 +21,11 @@ from toposcope.kube.client import ApiClient
 WANTED = OwnedKeys({GPUS: "8"}, {})
 
 
-def line(kind: str = "MODIFIED", name: str = "n1", gpus: Any = "8", **more: Any) -> bytes:
-    metadata = {"name": name, "uid": "u", "labels": {GPUS: gpus, "example.com/a": "b"}}
-    return json.dumps({"type": kind, "object": {"metadata": metadata, **more}}).encode() + b"\n"
+def line(kind: str, gpus: str, *changed: str) -> bytes:
+    """An event of the Node with so many GPUs, where `?` is none; `changed` are fields that are not ours."""
+    metadata = {"name": "n1", "uid": "u", "labels": {GPUS: gpus.strip("?"), "example.com/a": "b"}}
+    found = {"metadata": {} if kind == "BOOKMARK" else metadata, **{field: {"a": "b"} for field in changed}}
+    return json.dumps({"type": kind, "object": found}).encode() + b"\n"
 
 
 class Watched:
@@ -49,19 +51,9 @@ class Watched:
         self.changes += 1
 
 
-@pytest.mark.parametrize(
-    ("events", "changes"),
-    [
-        ([line("ADDED"), line(status={"a": "b"}), b'{"type":"BOOKMARK","object":{"metadata":{}}}\n'], 0),
-        ([line("ADDED", gpus="7")], 1),
-        ([line("ADDED"), line(gpus="7"), line(gpus="7"), line(gpus="7")], 1),
-        ([line(gpus="7"), line(), line(gpus="7")], 2),
-        ([line("DELETED"), line("ADDED", gpus="")], 1),
-    ],
-    ids=["nothing of ours", "while it was away", "once a change", "twice", "made anew"],
-)
-def test_a_change_of_our_keys_wakes_the_loop_once(events: list[bytes], changes: int) -> None:
-    with ScriptedServer([chunked(*events)]) as server:
+@each_case("tables/agent.yaml")
+def test_a_change_of_our_keys_wakes_the_loop_once(events: list[str], changes: int) -> None:
+    with ScriptedServer([chunked(*(line(*words.split()) for words in events))]) as server:
         watched = Watched(server.client(), 1, lasts=100.0)
     assert watched.changes == changes
     assert watched.pauses[1] <= 1.0
@@ -69,43 +61,24 @@ def test_a_change_of_our_keys_wakes_the_loop_once(events: list[bytes], changes: 
     assert "watch=true&fieldSelector=metadata.name%3Dn1&resourceVersion=0&allowWatchBookmarks=true" in target
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        chunked(),
-        chunked(b"{}\n"),
-        chunked(b"[\n"),
-        chunked(b"\xff\n"),
-        chunked(b'{"type":"MODIFIED","object":[]}\n'),
-        chunked(b'{"type":"MODIFIED","object":{"metadata":{"name":"n1","uid":"u","labels":{"a":1}}}}\n'),
-        chunked(line(name="n2")),
-        chunked(b'{"type":"ERROR","object":{"code":410,"message":"too old"}}\n'),
-        chunked(b'{"type":"ERROR","object":{"code":"x"}}\n'),
-        chunked(b"x" * 3000, complete=False),
-        chunked(line(), complete=False),
-        answer(b"x" * 3000, "503 Service Unavailable"),
-        answer(b"{}", "403 Forbidden"),
-        Reply(None),
-        Reply(b"", close=True),
-    ],
-)
-def test_a_watch_that_fails_is_tried_again_ever_later_and_told_once(
-    bad: bytes | Reply, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+@each_case("tables/agent.yaml")
+def test_a_watch_that_fails_is_told_once(
+    head: str | None, lines: str, complete: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("toposcope.agent.node_watch._IDLE_SECONDS", 0.2)
     caplog.set_level(logging.INFO, "agent")
-    with ScriptedServer(
-        [Reply(bad, close=True) if isinstance(bad, bytes) else bad] * 4 + [chunked(line(gpus="7"))]
-    ) as server:
+    body = lines.encode("latin-1")
+    bad = answer(body, head) if head else chunked(*[body] * bool(body), complete=complete)
+    reply = {"silence": Reply(None), "hangs up": Reply(b"", close=True)}.get(head or "", Reply(bad, close=True))
+    with ScriptedServer([reply] * 4 + [chunked(line("MODIFIED", "7"))]) as server:
         client = server.client()
-        client._largest = 2000
+        client._largest = 200
         watched = Watched(client, 5)
     assert watched.changes >= 1
     assert not watched.metrics.watching
     pauses = watched.pauses[1:5]
-    bounds = [300, 300, 300, 300] if answer(b"{}", "403 Forbidden") == bad else [1, 1, 1, 1]
-    assert all(low <= pause <= 600 for low, pause in zip(bounds, pauses, strict=True))
-    assert pauses[0] <= 30 or bounds[0] == 300
+    first = 30 if '"n1"' in lines and GPUS in lines else 2  # once there has been a watch, or none yet
+    assert all(1 <= pause <= first * 2**failures for failures, pause in enumerate(pauses))
     told = [record.message for record in caplog.records]
     assert len([message for message in told if message.startswith("no watch of node n1: ")]) == 1
     assert told[-1] == "node n1 is watched again"

@@ -128,9 +128,7 @@ def test_a_field_that_failed_holds_zero_and_is_ignored(tmp_path: Path) -> None:
     ("state", "name", "active"),
     [(0, LinkState.INACTIVE, 0), (1, LinkState.ACTIVE, 18), (2, LinkState.SLEEP, 18), (3, LinkState.DISABLED, 0)],
 )
-def test_a_sleeping_link_counts_and_one_without_traffic_does_not(
-    state: int, name: LinkState, active: int, tmp_path: Path
-) -> None:
+def test_a_sleeping_link_counts_and_no_idle_one(state: int, name: LinkState, active: int, tmp_path: Path) -> None:
     def set_state(entry: Any) -> None:
         if entry.fieldId == LINK_STATE:
             entry.value.uiVal = state

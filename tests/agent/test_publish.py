@@ -1,154 +1,119 @@
 """The agent's writes, its own labels and the well-known nvidia.com/ ones, on both API servers."""
 
+import contextlib
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from tests.support.api import NODES, ApiUnderTest, node
+from tests.support.api import NODES, ApiUnderTest, Clients, node
 from tests.support.machines import probed
+from tests.support.tables import each_row
 from toposcope.agent.describe import Description, describe, unknown
 from toposcope.agent.labels import NO_GPUS, Labels
 from toposcope.agent.nvidia_labels import KEYS, NvidiaLabelPublisher, nvidia_labels_for
 from toposcope.agent.publish import MANAGER, NodeEvent, Publisher
 from toposcope.api import label_keys
-from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import ApiError
 from toposcope.simulator.profile import load_profile
 
-GOOD = Description(
-    Labels({label_keys.GPUS: "8", label_keys.NVLINK_DOMAIN: "n1", label_keys.STATE: "ok"}),
-    annotations={label_keys.MATRIX: '{"version":1}'},
-)
+NODE = f"{NODES}/n1"
+
+
+class Step(msgspec.Struct, forbid_unknown_fields=True):
+    """What happens to a Node, in this order, and what it carries then."""
+
+    delete: bool = False
+    create: bool = False
+    by_hand: dict[str, dict[str, str | None]] = {}
+    """Metadata that others write."""
+    apply: dict[str, str] = {}
+    """Labels that others apply."""
+    refresh: bool = False
+    anew: bool = False
+    """Whether the agent has begun again."""
+    cleanup: int | None = None
+    """Keys that go."""
+    publish: dict[str, str] | None = None
+    """Labels without their prefix and an annotation; none where there are no GPUs, `problem` where nothing is known."""
+    missing: bool = False
+    """Whether the answer is that there is no Node."""
+    wrote: bool | None = None
+    ours: dict[str, str] | None = None
+    """All labels without their prefix. The annotation is there where any is."""
+
+
+class Written(msgspec.Struct, forbid_unknown_fields=True):
+    case: str
+    steps: list[Step]
+
+
+def make_node(api: ApiUnderTest) -> None:
+    api.create(NODES, node("n1", labels={"foreign": "stays"}, annotations={"foreign": "stays"}))
+
+
+def prefixed(labels: dict[str, str]) -> dict[str, str]:
+    return {label_keys.PREFIX + key: value for key, value in labels.items()}
+
+
+def happens(api: ApiUnderTest, publisher: Publisher, step: Step) -> None:
+    if step.delete:
+        assert api.request("DELETE", NODE)[0] == 200
+    if step.create:
+        make_node(api)
+    if step.by_hand:
+        api.patch(f"{NODE}?fieldManager=somebody", {"metadata": step.by_hand})
+    if step.apply:
+        body = {"apiVersion": "v1", "kind": "Node", "metadata": {"labels": step.apply}}
+        assert api.apply(NODE, body, "co-owner")[0] == 200
+    if step.refresh:
+        publisher.refresh()
+    assert step.cleanup is None or publisher.cleanup() == step.cleanup
+
+
+@each_row("written.yaml", Written, ids=lambda row: row.case)
+def test_what_a_node_carries(row: Written, api: ApiUnderTest, clients: Clients) -> None:
+    make_node(api)
+    publisher = Publisher(clients(), "n1")
+    for number, step in enumerate(row.steps):
+        publisher = Publisher(clients(), "n1") if step.anew else publisher
+        happens(api, publisher, step)
+        if step.publish is not None:
+            before = [item["metadata"]["resourceVersion"] for item in api.get(NODES)["items"]]
+            labels = Labels(prefixed(step.publish)) if step.publish else NO_GPUS
+            wanted = Description(labels, annotations={label_keys.MATRIX: "{}"} if step.publish else {})
+            with pytest.raises(ApiError, match="404") if step.missing else contextlib.nullcontext():
+                wrote = publisher.publish(unknown("hang", "NVML hangs") if "problem" in step.publish else wanted)
+                assert step.wrote in (None, wrote is not None), number
+            after = [item["metadata"]["resourceVersion"] for item in api.get(NODES)["items"]]
+            assert step.wrote is None or (before != after) == step.wrote, number
+        if step.ours is not None:
+            metadata = api.get(NODE)["metadata"]
+            found = {key: value for key, value in metadata["labels"].items() if key != "foreign"}
+            assert found == prefixed(step.ours), number
+            assert metadata["labels"]["foreign"] == metadata["annotations"]["foreign"] == "stays"
+            assert (label_keys.MATRIX in metadata["annotations"]) == bool(step.ours), number
+        if step.missing:
+            assert api.get(NODES)["items"] == []
 
 
 @pytest.fixture
-def publisher(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> Publisher:
-    api.create(NODES, node("n1", labels={"foreign": "stays"}, annotations={"foreign": "stays"}))
+def publisher(api: ApiUnderTest, clients: Clients) -> Publisher:
+    make_node(api)
     return Publisher(clients(), "n1")
 
 
-def ours(api: ApiUnderTest) -> dict[str, str]:
-    labels = api.get(f"{NODES}/n1")["metadata"]["labels"]
-    assert labels["foreign"] == "stays"
-    return {key: value for key, value in labels.items() if key.startswith(label_keys.PREFIX)}
-
-
-def version(api: ApiUnderTest) -> Any:
-    return api.get(f"{NODES}/n1")["metadata"]["resourceVersion"]
-
-
-def test_labels_and_annotation_are_ours_on_the_node(api: ApiUnderTest, publisher: Publisher) -> None:
-    assert publisher.publish(GOOD) is not None
-    assert ours(api) == GOOD.labels.known
-    metadata = api.get(f"{NODES}/n1")["metadata"]
-    assert metadata["annotations"][label_keys.MATRIX] == '{"version":1}'
-    assert [entry["operation"] for entry in metadata["managedFields"] if entry["manager"] == MANAGER] == ["Apply"]
-
-
-def test_an_unchanged_description_is_no_request(api: ApiUnderTest, publisher: Publisher) -> None:
-    publisher.publish(GOOD)
-    before = version(api)
-    assert publisher.publish(GOOD) is None
-    assert version(api) == before
-
-
-def test_a_restarted_agent_writes_nothing_when_the_node_is_right(
-    api: ApiUnderTest, publisher: Publisher, clients: Callable[[], ApiClient]
-) -> None:
-    publisher.publish(GOOD)
-    before = version(api)
-    assert Publisher(clients(), "n1").publish(GOOD) is None
-    assert version(api) == before
-
-
-def test_a_label_that_no_longer_applies_is_removed(api: ApiUnderTest, publisher: Publisher) -> None:
-    publisher.publish(GOOD)
-    assert publisher.publish(
-        Description(
-            Labels({label_keys.GPUS: "7", label_keys.STATE: "degraded"}),
-            annotations={label_keys.MATRIX: '{"version":1}'},
-        )
-    )
-    assert ours(api) == {label_keys.GPUS: "7", label_keys.STATE: "degraded"}
-
-
-def test_unknown_labels_keep_their_values(api: ApiUnderTest, publisher: Publisher) -> None:
-    publisher.publish(GOOD)
-    assert publisher.publish(unknown("hang", "NVML hangs")) is not None
-    assert ours(api) == {**GOOD.labels.known, label_keys.STATE: "unknown"}
-    assert api.get(f"{NODES}/n1")["metadata"]["annotations"][label_keys.MATRIX] == '{"version":1}'
-
-
-def test_a_node_without_gpus_carries_nothing_of_ours(api: ApiUnderTest, publisher: Publisher) -> None:
-    publisher.publish(GOOD)
-    assert publisher.publish(Description(NO_GPUS)) is not None
-    assert ours(api) == {}
-    assert label_keys.MATRIX not in api.get(f"{NODES}/n1")["metadata"]["annotations"]
-
-
-def test_foreign_writes_under_our_prefix_are_reverted_at_the_next_refresh(
-    api: ApiUnderTest, publisher: Publisher
-) -> None:
-    publisher.publish(GOOD)
-    patch = {"metadata": {"labels": {label_keys.GPUS: "99", label_keys.NVLINK_DOMAIN: None}}}
-    api.patch(f"{NODES}/n1", patch)
-    publisher.refresh()
-    assert publisher.publish(GOOD) is not None
-    assert ours(api) == GOOD.labels.known
-
-
-def test_a_recreated_node_is_labelled_again(api: ApiUnderTest, publisher: Publisher) -> None:
-    publisher.publish(GOOD)
-    assert api.request("DELETE", f"{NODES}/n1")[0] == 200
-    api.create(NODES, node("n1", labels={"foreign": "stays"}))
-    changed = Description(
-        Labels({label_keys.GPUS: "4", label_keys.STATE: "ok"}), annotations={label_keys.MATRIX: '{"version":1}'}
-    )
-    assert publisher.publish(changed) is not None
-    assert ours(api) == changed.labels.known
-
-
-def test_a_deleted_node_is_an_error_and_not_recreated(api: ApiUnderTest, publisher: Publisher) -> None:
-    publisher.publish(GOOD)
-    assert api.request("DELETE", f"{NODES}/n1")[0] == 200
-    with pytest.raises(ApiError) as error:
-        publisher.publish(unknown("hang", "NVML hangs"))
-    assert error.value.not_found
-    assert api.get(NODES)["items"] == []
-
-
-def test_cleanup_removes_our_keys_even_if_co_owned(api: ApiUnderTest, publisher: Publisher) -> None:
-    publisher.publish(GOOD)
-    also = {"metadata": {"labels": {label_keys.GPUS: "8", f"{label_keys.PREFIX}old": "x"}}}
-    api.patch(f"{NODES}/n1?fieldManager=somebody", also)
-    code, _ = api.apply(
-        f"{NODES}/n1",
-        {"apiVersion": "v1", "kind": "Node", "metadata": {"labels": {label_keys.STATE: "ok"}}},
-        "co-owner",
-    )
-    assert code == 200
-    assert publisher.cleanup() == 5
-    assert ours(api) == {}
-    metadata = api.get(f"{NODES}/n1")["metadata"]
-    assert metadata["annotations"]["foreign"] == "stays"
-    assert label_keys.MATRIX not in metadata["annotations"]
-    assert publisher.cleanup() == 0
-
-
-def test_after_a_cleanup_an_agent_labels_the_node_again(api: ApiUnderTest, publisher: Publisher) -> None:
-    publisher.publish(GOOD)
-    publisher.cleanup()
-    publisher.refresh()
-    assert publisher.publish(GOOD) is not None
-    assert ours(api) == GOOD.labels.known
+def test_what_is_written_is_ours(api: ApiUnderTest, publisher: Publisher) -> None:
+    publisher.publish(Description(Labels(prefixed({"gpus": "8"}))))
+    fields = api.get(NODE)["metadata"]["managedFields"]
+    assert [entry["operation"] for entry in fields if entry["manager"] == MANAGER] == ["Apply"]
 
 
 def test_an_event_about_the_node_is_found_by_its_name(api: ApiUnderTest, publisher: Publisher) -> None:
-    publisher.publish(GOOD)
+    publisher.refresh()
     publisher.record_event(NodeEvent("Warning", "NodeDegraded", "GPU 3: 17 of 18 NVLinks active"))
     events = api.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
     assert [(e["regarding"]["name"], e["reason"], e["note"]) for e in events if e["reason"] == "NodeDegraded"] == [
@@ -156,9 +121,7 @@ def test_an_event_about_the_node_is_found_by_its_name(api: ApiUnderTest, publish
     ]
 
 
-def test_events_of_a_moment_take_names_of_two_digits_until_too_many_are_taken(
-    api: ApiUnderTest, clients: Callable[[], ApiClient]
-) -> None:
+def test_events_of_a_moment_take_names_of_two_digits_until_too_many_are(api: ApiUnderTest, clients: Clients) -> None:
     """The admission policy lets a node have 256 of them."""
     api.create(NODES, node("n1"))
     publisher = Publisher(clients(), "n1", lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
@@ -182,7 +145,7 @@ def tray(tmp_path: Path) -> Description:
 
 
 @pytest.fixture
-def nvidia_labels(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> NvidiaLabelPublisher:
+def nvidia_labels(api: ApiUnderTest, clients: Clients) -> NvidiaLabelPublisher:
     api.create(NODES, node("n1"))
     return NvidiaLabelPublisher(clients(), "n1")
 
@@ -200,7 +163,7 @@ def gfd_writes(api: ApiUnderTest, **labels: str | None) -> None:
     api.patch(f"{NODES}/n1?fieldManager=nfd-master", patch)
 
 
-def test_nvidia_labels_without_an_owner_are_written_once(
+def test_labels_that_nobody_owns_are_written(
     api: ApiUnderTest, nvidia_labels: NvidiaLabelPublisher, tray: Description
 ) -> None:
     assert nvidia_labels.publish(tray, metadata(api))
@@ -209,7 +172,7 @@ def test_nvidia_labels_without_an_owner_are_written_once(
     assert not nvidia_labels.publish(tray, metadata(api))
 
 
-def test_nvidia_labels_with_an_owner_are_left_alone(
+def test_labels_with_an_owner_are_left_alone(
     api: ApiUnderTest, nvidia_labels: NvidiaLabelPublisher, tray: Description
 ) -> None:
     gfd_writes(api, clique="theirs", count="4")
@@ -218,9 +181,7 @@ def test_nvidia_labels_with_an_owner_are_left_alone(
     assert theirs(api)["nvidia.com/gpu.product"] == "NVIDIA-GB200"
 
 
-def test_an_nvidia_label_is_given_up_when_an_owner_appears(
-    api: ApiUnderTest, nvidia_labels: NvidiaLabelPublisher, tray: Description
-) -> None:
+def test_a_label_goes_to_an_owner(api: ApiUnderTest, nvidia_labels: NvidiaLabelPublisher, tray: Description) -> None:
     nvidia_labels.publish(tray, metadata(api))
     gfd_writes(api, clique="theirs")
     nvidia_labels.publish(tray, metadata(api))
@@ -229,9 +190,7 @@ def test_an_nvidia_label_is_given_up_when_an_owner_appears(
     assert CLIQUE not in theirs(api)
 
 
-def test_an_owner_that_appears_in_between_is_a_conflict_and_wins(
-    api: ApiUnderTest, nvidia_labels: NvidiaLabelPublisher, tray: Description
-) -> None:
+def test_an_owner_that_comes_wins(api: ApiUnderTest, nvidia_labels: NvidiaLabelPublisher, tray: Description) -> None:
     seen = metadata(api)
     gfd_writes(api, clique="theirs")
     with pytest.raises(ApiError) as error:

@@ -100,9 +100,7 @@ def test_another_switch_counts_once_it_is_steady(node: Cabled) -> None:
 
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("lost", ["port", "card", "component", "hardware"])
-def test_what_is_lost_changes_no_label_within_the_grace_period(
-    node: Cabled, tmp_path: Path, lost: str, restarted: bool
-) -> None:
+def test_what_is_lost_changes_no_label_within_grace(node: Cabled, tmp_path: Path, lost: str, restarted: bool) -> None:
     before, gone = node.group, node
     if restarted:
         gone = Cabled(tmp_path)
@@ -127,9 +125,7 @@ def _down(nic: Any) -> Any:
     return nic._replace(ports=tuple(port._replace(state="1: DOWN") for port in nic.ports))
 
 
-def test_a_rail_that_went_before_a_restart_leaves_no_group_until_an_admin_accepts_it(
-    node: Cabled, tmp_path: Path
-) -> None:
+def test_a_rail_that_went_before_a_restart_leaves_no_group_until_it_is_accepted(node: Cabled, tmp_path: Path) -> None:
     node.cables.pop("mlx5_9")
     node.live(800)
     later = []

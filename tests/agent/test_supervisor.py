@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,8 @@ import pytest
 
 from tests.support import nvml
 from toposcope.agent.nvml import supervisor, worker
-from toposcope.agent.nvml.channel import REQUEST, RESULT, Channel
+from toposcope.agent.nvml.channel import LISTEN, REQUEST, RESULT, Channel
+from toposcope.agent.nvml.process import Worker
 from toposcope.agent.nvml.supervisor import ProbeError, ProbeProcess
 from toposcope.simulator.profile import load_profile
 from toposcope.simulator.sysfs import write_sysfs
@@ -103,9 +105,7 @@ def test_a_crash_is_named_and_the_next_probe_works(probe: ProbeProcess, faults: 
     assert len(probe.probe().gpus) == 4
 
 
-def test_a_replacement_is_not_a_fork_of_an_agent_with_threads(
-    probe: ProbeProcess, monkeypatch: pytest.MonkeyPatch, faults: Path
-) -> None:
+def test_a_replacement_is_no_fork(probe: ProbeProcess, monkeypatch: pytest.MonkeyPatch, faults: Path) -> None:
     def must_not() -> NoReturn:
         raise AssertionError("forked")
 
@@ -143,9 +143,7 @@ def _open_files(pid: int, only: Callable[[int], bool] = lambda _: True) -> set[s
     return targets
 
 
-def test_a_process_that_cannot_be_started_is_a_failed_probe(
-    probe: ProbeProcess, monkeypatch: pytest.MonkeyPatch, faults: Path
-) -> None:
+def test_a_failed_start_is_a_failed_probe(probe: ProbeProcess, monkeypatch: pytest.MonkeyPatch, faults: Path) -> None:
     def no_room(*_: Any, **__: Any) -> NoReturn:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
@@ -302,9 +300,7 @@ def test_what_is_not_a_signal_is_a_crash(
         assert len(probe.probe().gpus) == 4
 
 
-def test_a_process_that_stops_in_the_middle_of_its_answer_hangs(
-    monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path
-) -> None:
+def test_a_process_that_stops_in_an_answer_hangs(monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path) -> None:
     def stop(agent: Channel, *_: Any) -> None:
         agent.receive()
         agent._memory[4096:4106] = b"half of it"
@@ -326,9 +322,7 @@ def test_a_process_that_dies_while_it_waits_wakes_the_agent(probe: ProbeProcess,
     assert len(probe.probe().gpus) == 4
 
 
-def test_an_answer_without_a_request_ends_its_process(
-    monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, wake: socket.socket
-) -> None:
+def test_an_unasked_answer(monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, wake: socket.socket) -> None:
     def blurt(agent: Channel, *_: Any) -> None:
         agent.send(RESULT)
         agent.receive()
@@ -339,7 +333,7 @@ def test_an_answer_without_a_request_ends_its_process(
         assert len(probe.probe().gpus) == 4
 
 
-def test_a_device_that_comes_or_goes_wakes_the_agent(
+def test_devices_wake_it(
     probe: ProbeProcess, monkeypatch: pytest.MonkeyPatch, sysfs: Path, wake: socket.socket
 ) -> None:
     monkeypatch.setattr(supervisor, "_LOOK_SECONDS", 0.01)
@@ -359,11 +353,33 @@ def test_a_wait_ends_when_the_agent_stops(sysfs: Path, faults: Path) -> None:
         assert probe.wait(FOREVER, wake) == ""
 
 
+def test_a_wake_up_says_anew_until_when_the_worker_listens(
+    probe: ProbeProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wake, waker = socket.socketpair()
+    agent, theirs = Channel.pair()
+    with wake, waker, contextlib.closing(agent), contextlib.closing(theirs):
+        monkeypatch.setattr(probe, "_worker", Worker(0, agent))
+        monkeypatch.setattr(probe, "_listening", False)
+        began = time.monotonic()
+        waker.send(b"x")
+        assert probe.wait(3600, wake) == ""
+        wake.recv(1)
+        assert probe.wait(0.01, wake) == ""
+        said = [theirs.receive() for _ in range(2) if theirs.wait(0)]
+        monkeypatch.undo()
+    assert [kind for kind, _ in said] == [LISTEN, LISTEN]
+    assert began < float(said[1][1]) < began + 3600 <= float(said[0][1])
+
+
 def test_a_wait_ends_after_its_time(probe: ProbeProcess, monkeypatch: pytest.MonkeyPatch, wake: socket.socket) -> None:
     monkeypatch.setattr(supervisor, "_LOOK_SECONDS", 0.001)
     probe.probe()
     assert probe.wait(0.01, wake) == ""
     assert probe.wait(-1.0, wake) == ""
+    probe._listening = False  # as after a wake-up
+    assert probe.wait(0.01, wake) == ""
+    assert len(probe.probe().gpus) == 4
 
 
 def test_a_step_that_is_announced_again_is_another_one_and_a_long_one_is_cut() -> None:

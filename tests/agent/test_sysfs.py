@@ -139,11 +139,8 @@ def test_nics_are_numbered_as_nvidia_smi_numbers_them(tmp_path: Path) -> None:
 def test_nics_of_any_name_come_in_the_order_of_nvidia_smi_s_legend(legend: list[str], tmp_path: Path) -> None:
     """Each is the legend of a machine that somebody published."""
     machine = load_profile(H200)
-    names = [*reversed(legend)]
-    renamed = replace(
-        machine, nics=tuple(replace(nic, name=name) for nic, name in zip(machine.nics, names, strict=False))
-    )
-    assert [nic.name for nic in discovered(renamed, tmp_path).nics] == legend
+    nics = tuple(replace(nic, name=name) for nic, name in zip(machine.nics, reversed(legend), strict=False))
+    assert [nic.name for nic in discovered(replace(machine, nics=nics), tmp_path).nics] == legend
 
 
 def test_storage_ports_and_ports_that_are_down_are_not_rails(tmp_path: Path) -> None:

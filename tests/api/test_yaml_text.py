@@ -41,6 +41,12 @@ def test_aliases_that_multiply_or_contain_themselves_are_rejected() -> None:
         check_limits(b"spec: &a {self: *a}")
 
 
+def test_a_document_of_many_small_values_is_rejected_before_it_takes_a_hundred_times_its_size() -> None:
+    with pytest.raises(YamlSyntaxError, match="more than 1,000,000 values; split it into documents") as rejected:
+        load(b"a:\n" + b"- \n" * 1_000_000)
+    assert rejected.value.line == 999_999
+
+
 def test_harmless_aliases_and_braces_load_and_each_document_is_measured_alone() -> None:
     assert load(b"a: &x {b: 1}\nc: *x") == {"a": {"b": 1}, "c": {"b": 1}}
     assert load(b"a: &x 1\nc: [*x, *x]") == {"a": 1, "c": [1, 1]}

@@ -60,11 +60,8 @@ def test_what_we_call_valid_is_accepted(served: ApiUnderTest) -> None:
 def test_annotations_that_we_call_valid_are_accepted(api: ApiUnderTest) -> None:
     create_namespace(api, "ml")
     annotations = {"batch-min-member": "2", "topology": "cluster", "topology-required-placement": RACK.key}
-    document = job(
-        2,
-        {f"kai.scheduler/{name}": value for name, value in annotations.items()},
-        {"kueue.x-k8s.io/podset-required-topology": RACK.key},
-    )
+    kai = {f"kai.scheduler/{name}": value for name, value in annotations.items()}
+    document = job(2, kai, {"kueue.x-k8s.io/podset-required-topology": RACK.key})
     document["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "gpus"}
     document["spec"]["template"]["spec"]["restartPolicy"] = "Never"
     assert [finding.message for reading in readings(document, KNOWN) for finding in reading.findings] == []

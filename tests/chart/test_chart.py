@@ -21,26 +21,13 @@ from toposcope import __version__
 NAMESPACE = "toposcope-system"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 CHART = MANIFESTS / "chart"
-SWITCHES = {
-    "default-runtime": "components.defaultRuntime",
-    "grafana-dashboard": "components.grafanaDashboard",
-    "host-sysfs": "components.hostSysfs",
-    "network-policy": "components.networkPolicy",
-    "nvidia-labels": "components.nvidiaLabels",
-    "pod-monitor": "components.podMonitor",
-    "privileged-runtime": "components.privilegedRuntime",
-    "prometheus-rule": "components.prometheusRule",
-    "switches": "switches.enabled",
-    "switches-infiniband": "switches.infiniband",
-    "unique-values": "components.uniqueValues",
-    "ui": "ui.enabled",
-}
+SWITCHES: dict[str, str] = named_objects("chart_switches.yaml")
 """Component to the value that switches it on."""
 PLATFORMS = ("aks", "bottlerocket", "eks", "gke", "openshift")
 """Components of which the value `platform` names one."""
 OPTIONS = (*SWITCHES, *PLATFORMS)
 # Where two of these change the same object it is the DaemonSet; the others add objects and change none.
-ON_THE_AGENT = ("default-runtime", "host-sysfs", "nvidia-labels", "privileged-runtime")
+ON_THE_AGENT = ("default-runtime", "dra-claim", "host-sysfs", "nvidia-labels", "privileged-runtime", "slice-audit")
 EVERYTHING_ON = [(*SWITCHES, *platform) for platform in ((), *((platform,) for platform in PLATFORMS))]
 SETS = [(), *((option,) for option in OPTIONS), *itertools.combinations(ON_THE_AGENT, 2), *EVERYTHING_ON]
 Helm = Callable[..., subprocess.CompletedProcess[str]]
@@ -125,9 +112,7 @@ def normalized(part: Any) -> Any:
 
 
 @pytest.mark.parametrize("chosen", SETS, ids=lambda chosen: "+".join(chosen) or "base")
-def test_helm_renders_what_kustomize_renders(
-    template_of: Helm, kustomized: Callable[..., str], chosen: tuple[str, ...]
-) -> None:
+def test_helm_renders_as_kustomize(template_of: Helm, kustomized: Callable[..., str], chosen: tuple[str, ...]) -> None:
     done = template_of(switched_on(chosen))
     assert (done.returncode, done.stderr) == (0, "")
     assert objects(done.stdout) == objects(kustomized(*chosen))
@@ -138,9 +123,7 @@ def test_helm_lints_it_strictly(helm: Helm, chart: Path) -> None:
     assert (done.returncode, "1 chart(s) linted, 0 chart(s) failed" in done.stdout) == (0, True), done.stdout
 
 
-def test_pruning_is_a_hook_that_says_what_kustomize_says(
-    template_of: Helm, kustomized: Callable[..., str], kubectl: str
-) -> None:
+def test_pruning_is_a_hook_and_as_in_kustomize(template_of: Helm, kustomized: Callable[..., str], kubectl: str) -> None:
     done = template_of({"prune": {"onUninstall": True}})
     assert (done.returncode, done.stderr) == (0, "")
     found, plain = objects(done.stdout), objects(kustomized())
@@ -203,9 +186,7 @@ def test_wrong_values_are_refused_objects(template_of: Helm, values: dict[str, A
     assert says in done.stderr
 
 
-def test_any_namespace_will_do_but_the_one_that_nobody_has_chosen(
-    template_of: Helm, kustomized: Callable[..., str]
-) -> None:
+def test_any_namespace_will_do_but_one_that_nobody_chose(template_of: Helm, kustomized: Callable[..., str]) -> None:
     everything = switched_on(EVERYTHING_ON[-1])
     moved = kustomized(*EVERYTHING_ON[-1]).replace(NAMESPACE, "gpu-fleet")
     assert objects(template_of(everything, namespace="gpu-fleet").stdout) == objects(moved)

@@ -12,6 +12,7 @@ from tests.support.api import MERGE, NODES, ApiUnderTest, node, wait_until
 from tests.support.cleaning import remove_namespace
 from tests.support.helm import find_helm
 from tests.support.paths import MANIFESTS
+from tests.support.tables import each_case
 from toposcope.cli.main import main
 
 NAMESPACE = "toposcope-system"
@@ -64,17 +65,9 @@ def test_a_release_comes_changes_and_goes(real_api: ApiUnderTest, start: Start, 
     assert names(real_api) == before
 
 
-@pytest.mark.parametrize(
-    ("label", "values", "says"),
-    [
-        (None, (), "create namespace toposcope-system"),
-        ("", (), "lacks the label pod-security.kubernetes.io/enforce"),
-        ("restricted", ("platform=gke",), 'enforces Pod Security "restricted"'),
-    ],
-    ids=["created by helm", "without labels", "too strict"],
-)
+@each_case("tables/chart.yaml")
 def test_a_namespace_that_would_lose_pod_security_is_refused_with_the_fix(
-    real_api: ApiUnderTest, start: Start, chart: Path, label: str | None, values: tuple[str, ...], says: str
+    real_api: ApiUnderTest, start: Start, chart: Path, label: str | None, values: list[str], says: str
 ) -> None:
     path = f"/api/v1/namespaces/{NAMESPACE}"
     if label is None:
@@ -90,9 +83,7 @@ def test_a_namespace_that_would_lose_pod_security_is_refused_with_the_fix(
     assert names(real_api) == before
 
 
-def test_a_release_that_prunes_leaves_no_label_and_no_rights(
-    real_api: ApiUnderTest, start: Start, chart: Path, tmp_path: Path
-) -> None:
+def test_a_pruning_release_leaves_nothing(real_api: ApiUnderTest, start: Start, chart: Path, tmp_path: Path) -> None:
     before = names(real_api)
     real_api.create(NODES, node("n1", labels={"example.com/pool": "a", "gpu.topology/gpus": "8"}))
     finish(start("install", "toposcope", str(chart), "--set", "prune.onUninstall=true"))

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cli.conftest import Command, requests_to, write_cluster
+from tests.cli.conftest import Command, page, requests_to, write_cluster
+from tests.support.paths import FIXTURES
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
 from tests.support.upstream_crds import stand_in
 from toposcope.simulator.apiserver import EmbeddedApiServer
@@ -107,9 +108,7 @@ def work(folder: Path, *names: str) -> str:
     return str(file)
 
 
-def test_of_a_running_cluster_the_objects_there_count(
-    where: list[str], server: EmbeddedApiServer, tmp_path: Path, toposcope: Command
-) -> None:
+def test_a_cluster_s_objects(where: list[str], server: EmbeddedApiServer, tmp_path: Path, toposcope: Command) -> None:
     file, requests = work(tmp_path, "llm", "new"), requests_to(server)
     assert toposcope(f"check -f {file}", *where, code=1).out.count(CHANGED) == 1
     sets = [request.path.rpartition("/")[2] for request in requests if "/podcliquesets" in request.path]
@@ -121,3 +120,39 @@ def test_of_a_running_cluster_the_objects_there_count(
 def test_a_file_counts_more_than_the_cluster(where: list[str], tmp_path: Path, toposcope: Command) -> None:
     file = work(tmp_path, "llm")
     assert CHANGED not in toposcope(f"check -f {file}", *where, "--against", "live", "--against", file).out
+
+
+RACK = "cloud.google.com/gce-topology-subblock"
+WORKFLOW = (FIXTURES / "configurations.yaml").read_text()
+
+
+@pytest.fixture
+def trays(tmp_path: Path) -> str:
+    file = tmp_path / "cluster.json"
+    nodes = demo_nodes(most=4)
+    for node in nodes:
+        node["metadata"]["labels"]["nvidia.com/gpu.clique"] = "a.1"
+    file.write_text(saved([*nodes, cluster_topology()]))
+    return str(file)
+
+
+def test_a_pool_in_the_same_run(trays: str, tmp_path: Path, toposcope: Command) -> None:
+    file = tmp_path / "workflow.yaml"
+    file.write_text(WORKFLOW)
+    assert toposcope(f"check -f {file} --from {trays}", code=1).out == page("configurations.txt").format(file=file)
+    # A pool in a file of its own, as OSMO prints it.
+    workflow, _, pool = WORKFLOW.replace("rak\n", "rack\n").partition("---\n")
+    file.write_text(workflow)
+    configured = tmp_path / "pool.json"
+    keys = [{"key": "rack", "label": RACK}]
+    configured.write_text(json.dumps({"pools": {"gb200": {"topology_keys": keys}}}, indent=2))
+    assert pool
+    assert "fits: rack rack-1 (4 nodes, " in toposcope(f"check -f {file} -f {configured} --from {trays}").out
+
+
+def test_a_document_of_unknown_kind_is_reported(trays: str, tmp_path: Path, toposcope: Command) -> None:
+    file = tmp_path / "some.yaml"
+    file.write_text("what: is this\n---\n" + WORKFLOW.partition("---\n")[0].replace("rak\n", "rack\n"))
+    shown = toposcope(f"check -f {file} --from {trays}", code=2)
+    assert f"{file}, document 1, line 1: kind: is missing; what object is this?" in shown.err
+    assert "workflow/train" in shown.out

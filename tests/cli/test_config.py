@@ -30,10 +30,8 @@ PATH = "row-1 row-1/rack-1 row-1/rack-1/n1 row-1/rack-2 row-1/rack-2/n2 row-1/ra
 
 
 def nodes() -> list[Object]:
-    status = {
-        "allocatable": {"nvidia.com/gpu": "8", "cpu": "64", "pods": "110"},
-        "conditions": [{"type": "Ready", "status": "True"}],
-    }
+    allocatable = {"nvidia.com/gpu": "8", "cpu": "64", "pods": "110"}
+    status = {"allocatable": allocatable, "conditions": [{"type": "Ready", "status": "True"}]}
     labels = {"gpu.topology/gpus": "8", "gpu.topology/state": "ok", "example.com/row": "row-1"}
     return [
         node(name, labels=labels | {"kubernetes.io/hostname": name, "example.com/rack": rack}) | {"status": status}
@@ -42,9 +40,7 @@ def nodes() -> list[Object]:
 
 
 @pytest.mark.parametrize("place", [HOME_NAMESPACE, "gpus"])
-def test_of_a_running_cluster_those_of_the_controller_count(
-    place: str, api: ApiUnderTest, tmp_path: Path, toposcope: Command
-) -> None:
+def test_of_a_cluster_the_controller_s_count(place: str, api: ApiUnderTest, tmp_path: Path, toposcope: Command) -> None:
     if place != HOME_NAMESPACE and api.name == "embedded":
         pytest.skip("the embedded API server has no Deployments to find the controller by")
     for labelled in nodes():
@@ -56,12 +52,9 @@ def test_of_a_running_cluster_those_of_the_controller_count(
     if place != HOME_NAMESPACE:
         labels = {"app.kubernetes.io/name": "toposcope", "app.kubernetes.io/component": "controller"}
         template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-        deployment = {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": "toposcope-controller", "labels": labels},
-            "spec": {"selector": {"matchLabels": labels}, "template": template},
-        }
+        metadata = {"name": "toposcope-controller", "labels": labels}
+        spec = {"selector": {"matchLabels": labels}, "template": template}
+        deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
         api.create(f"/apis/apps/v1/namespaces/{place}/deployments", deployment)
     assert " ".join(toposcope("tree", *where).out.split()) == PATH
     plain = tmp_path / "plain.yaml"

@@ -32,7 +32,7 @@ def test_nccl_of_one_node(export: Command) -> None:
     assert "not known: addresses of PCI switches" in printed.err
 
 
-def test_one_form_is_converted_into_another(
+def test_one_becomes_another(
     export: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toposcope: Command
 ) -> None:
     forms = {"grove": (), "kai": ("--variant", "aliases"), "osmo": ()}
@@ -47,9 +47,7 @@ def test_one_form_is_converted_into_another(
     assert toposcope("export --format grove --convert -").out == expected
 
 
-def test_a_live_cluster_gives_what_its_saved_objects_give(
-    api: ApiUnderTest, export: Command, toposcope: Command
-) -> None:
+def test_a_live_cluster_gives_what_saved_objects_give(api: ApiUnderTest, export: Command, toposcope: Command) -> None:
     for saved_node in demo_nodes():
         api.create(NODES, node(**{part: saved_node["metadata"][part] for part in ("name", "labels", "annotations")}))
     for arguments in (["grove"], ["slurm"], ["nccl", "--node", "h200-1"]):

@@ -71,9 +71,7 @@ NAMED: dict[str, Callable[[Any, str], None]] = {
 
 @pytest.mark.parametrize("field", NAMED)
 @pytest.mark.parametrize("form", ["json", "yaml"])
-def test_names_that_no_api_server_takes_are_refused_with_file_line_and_field(
-    field: str, form: str, tmp_path: Path, toposcope: Command
-) -> None:
+def test_names_that_no_server_takes_are_refused(field: str, form: str, tmp_path: Path, toposcope: Command) -> None:
     """A node's name of several lines made `kubectl apply` of the suggestion create a ClusterRoleBinding."""
     nodes = demo_nodes(most=3)
     NAMED[field](nodes[1], EVIL)

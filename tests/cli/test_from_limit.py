@@ -13,11 +13,8 @@ LIMIT = 1 << 20
 
 def test_the_flag_raises_it(tmp_path: Path, toposcope: Command) -> None:
     file = tmp_path / "cluster.json"
-    nodes = [
-        {**node, "metadata": node["metadata"] | {"name": f"n{i}-{k}"}}
-        for i, node in enumerate(demo_nodes())
-        for k in range(4)
-    ]
+    demo = enumerate(demo_nodes())
+    nodes = [{**node, "metadata": node["metadata"] | {"name": f"n{i}-{k}"}} for i, node in demo for k in range(4)]
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes}))  # on one line
     assert "raise --from-limit (now 1)" in toposcope("tree --from-limit 1 --from", file, code=2).err
     toposcope("tree --from", file)

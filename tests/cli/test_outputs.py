@@ -13,6 +13,7 @@ import yaml
 from tests.cli.conftest import Command, Ran, write_cluster
 from tests.support.paths import ROOT
 from tests.support.saved import cluster_topology, demo_nodes, pod
+from tests.support.tables import each_case
 
 WORK = """\
 apiVersion: batch/v1
@@ -24,30 +25,6 @@ spec:
     spec:
       containers: [{name: main, resources: {limits: {nvidia.com/gpu: 64}}}]
 """
-COMMANDS: Final = {
-    "tree": ("tree", "domains", "rack rack-3", "zone-1/block-2/rack-3"),
-    "summary": ("tree --summary", "conditions", "30 nodes, 152 GPUs", "cluster"),
-    "nodes": ("nodes", "nodes", "h200-3", "node/h200-3"),
-    "levels": ("levels", "levels", "gpu.topology/nvlink-domain", "nvlink-domain"),
-    "matrix": ("matrix h200-3", "matrix", "NV18", "GPU7"),
-    "diff": ("diff BEFORE", "changes", "17 -> 18", "node/h200-2"),
-    "check": ("check -f WORK", "workloads", "cannot fit", "job/train -n train"),
-    "explain": ("explain pod/train-1", "steps", "Checked, in this order", "pod/train-1"),
-    "suggest": ("suggest", "items", "kind: ClusterTopology", "clustertopology.gpu.topology/cluster"),
-    "grove": ("export --format grove", "spec", "domain: rack", "clustertopologybinding.grove.io/cluster"),
-    "helm-grove": ("export --format helm-grove", "config", "enabled: true", "cluster"),
-    "kai": ("export --format kai", "spec", "nodeLabel:", "topology.kai.scheduler/cluster"),
-    "kueue": ("export --format kueue", "spec", "nodeLabel:", "topology.kueue.x-k8s.io/cluster"),
-    "runai": ("export --format runai", "levels", '"name": "cluster"', "cluster"),
-    "osmo": ("export --format osmo", "topology_keys", '"key": "rack"', "cluster"),
-}
-"""Words of the command; a field of its document; what people read; one of the lines of `-o name`."""
-NODES_ONLY: Final = {
-    "slurm": ("export --format slurm", "rack-3", "cluster"),
-    "nccl": ("export --format nccl --node h200-3", "<gpu", "h200-3"),
-}
-"""Files that are no documents: the same, without a field."""
-
 Run = Callable[[str], Ran]
 
 
@@ -73,9 +50,9 @@ def run(files: dict[str, str], toposcope: Command) -> Run:
     return on_files
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_every_form(command: str, run: Run) -> None:
-    line, field, text, name = COMMANDS[command]
+@each_case("tables/cli.yaml")
+def test_every_command_has_every_form(line: str, field: str, text: str, name: str, run: Run) -> None:
+    """A field of its document; what people read; one of the lines of `-o name`."""
     plain, wide = run(line), run(f"{line} -o wide")
     as_json, as_yaml, names = (run(f"{line} -o {form}") for form in ("json", "yaml", "name"))
     document = as_json.json
@@ -96,9 +73,8 @@ def _of_list(documents: list[Any]) -> Any:
     return {"apiVersion": "v1", "kind": "List", "items": documents}
 
 
-@pytest.mark.parametrize("form", NODES_ONLY)
-def test_files_of_other_programs_have_a_name_and_one_form(form: str, run: Run) -> None:
-    line, text, name = NODES_ONLY[form]
+@each_case("tables/cli.yaml")
+def test_files_of_other_programs_have_a_name_and_one_form(form: str, line: str, text: str, name: str, run: Run) -> None:
     plain = run(line).out
     assert text in plain
     assert run(f"{line} -o wide").out == plain

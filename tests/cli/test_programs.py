@@ -17,18 +17,11 @@ from toposcope.cli import COMMANDS
 
 def toposcope(*arguments: str, module: str = "toposcope.cli.main", **environ: str) -> subprocess.CompletedProcess[str]:
     clean = {key: value for key, value in os.environ.items() if key not in ("NODE_NAME", "KUBECONFIG")}
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-m", module, *" ".join(arguments).split()],
-        cwd=ROOT,
-        env=clean | environ,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    line = [sys.executable, "-W", "error", "-m", module, *" ".join(arguments).split()]
+    return subprocess.run(line, cwd=ROOT, env=clean | environ, capture_output=True, text=True, check=False, timeout=60)
 
 
-def test_an_agent_whose_hardware_does_not_answer_fails_and_says_so_on_the_node(
+def test_an_agent_whose_hardware_does_not_answer_fails_and_says_so_on_its_node(
     api: ApiUnderTest, tmp_path: Path
 ) -> None:
     faults = tmp_path / "faults.yaml"

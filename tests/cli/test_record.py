@@ -42,11 +42,12 @@ from toposcope.simulator.recording import (
     Raised,
     RecordingError,
     Reference,
+    ReplayedNvml,
     Silence,
     Value,
     load_recording,
+    write_recorded_sysfs,
 )
-from toposcope.simulator.replay import ReplayedNvml, write_recorded_sysfs
 from toposcope.simulator.sysfs import write_sysfs
 
 TODAY = date(2025, 1, 31)
@@ -118,22 +119,7 @@ def test_a_recording_of_every_profile_tells_what_the_machine_told(profile: str, 
     assert [identity for identity in identities(machine) if identity.lower() in text] == []
 
 
-FAULTS = [
-    ("dgx-h200", "lost: [2]"),
-    ("dgx-h200", "vanished: [5]"),
-    ("dgx-h200", "links_down: {0: [3, 4], 1: all}"),
-    ("dgx-h200", "init_error: 12"),
-    ("dgx-h200", "init_error: 9"),
-    ("dgx-h200", "calls: [{call: nvmlDeviceGetUUID, error: 3}, {call: nvmlDeviceGetFieldValues, gpu: 1, error: 3}]"),
-    ("dgx-h200", "calls: [{call: nvmlDeviceGetTopologyCommonAncestor, error: 3}]"),
-    ("dgx-h200", "calls: [{call: nvmlDeviceGetGpuFabricInfoV, error: 25}, {call: nvmlDeviceGetCount, error: 999}]"),
-    ("gb200-nvl72-tray", "fabric: {0: {state: 2}, 1: {status: 15}, 2: {health_mask: 1, health_summary: 2}}"),
-    ("gb200-nvl72-tray", "calls: [{call: nvmlDeviceGetGpuFabricInfoV, error: 77}]"),
-    ("gb200-nvl72-tray", "calls: [{call: nvmlDeviceGetPlatformInfo, error: 25}]"),
-]
-
-
-@pytest.mark.parametrize(("profile", "faults"), FAULTS)
+@each_case("tables/cli.yaml")
 def test_a_recording_of_a_broken_machine_is_as_broken(profile: str, faults: str, tmp_path: Path) -> None:
     machine = with_identity(load_profile(profile), NODE)
     seen, file = recorded(machine, tmp_path, faults)
@@ -340,9 +326,7 @@ def discover_command(toposcope: Command) -> Command:
     return partial(toposcope, "discover --node-name", NODE)
 
 
-def test_recording_prints_what_it_always_prints_and_so_does_the_replay(
-    tmp_path: Path, discover_command: Command
-) -> None:
+def test_recording_prints_what_it_always_prints_and_so_does_a_replay(tmp_path: Path, discover_command: Command) -> None:
     file = str(tmp_path / "recording.json")
     plain = discover_command("--profile dgx-h200")
     recording = discover_command(f"--profile dgx-h200 --record {file}")
@@ -394,7 +378,7 @@ def test_a_recording_has_its_own_faults(tmp_path: Path, discover_command: Comman
 
 
 @each_case("tables/cli.yaml")
-def test_a_recording_that_cannot_be_replayed_is_refused_by_field(
+def test_broken_ones_are_refused(
     change: list[str] | int, words: str, tmp_path: Path, discover_command: Command
 ) -> None:
     file = recorded(load_profile("t4-1"), tmp_path)[1]

@@ -126,6 +126,7 @@ def test_each_right_that_is_missing_is_named_with_what_to_ask_for(
     assert "NODES" in out
     assert "warning: these credentials cannot list pods, so free GPUs are unknown" in err
     assert "the verb list on pods in all namespaces (the API server: pods is forbidden: User" in err
+    assert "?       driver        ResourceSlices cannot be listed" in toposcope("explain node/gb200-01", *where).out
     code, out, err = toposcope("explain", "job/x", *where, code=None)
     assert code == 2
     assert "jobs.batch" in err

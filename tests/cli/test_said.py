@@ -14,6 +14,7 @@ import yaml
 
 from tests.cli.conftest import Command, page, write_cluster
 from tests.support.saved import Object, cluster_topology, demo_nodes, pod
+from tests.support.slices import slices_of
 from tests.support.tables import at, each_row, named_objects
 
 Saved = Callable[[str], str]
@@ -88,14 +89,26 @@ class Cluster(msgspec.Struct, forbid_unknown_fields=True):
     topology: Object | None = {}
     """The spec of the ClusterTopology; None: there is none."""
     status: Object = {}
+    slices: str = ""
+    """Nodes whose GPUs and NICs are offered by DRA drivers alone."""
+    attributes: dict[str, dict[str, Object]] = {}
+    """What a device such as `h200-1/gpu-3` says of itself instead."""
+    objects_too: list[Object] = []
 
     def objects(self) -> list[Object]:
         nodes = demo_nodes(most=self.most, faulty=self.faulty)
         for change in self.changes:
             nodes = change.of(nodes)
+        offered = [node for node in nodes if re.fullmatch(self.slices, node["metadata"]["name"])]
+        slices = copy.deepcopy([one for node in offered for one in slices_of(node["metadata"]["name"])])
+        for node in offered:
+            node["status"] |= {"allocatable": {**node["status"]["allocatable"], "nvidia.com/gpu": "0"}}
+        for found in slices:
+            for device in found["spec"]["devices"]:
+                device["attributes"] |= self.attributes.get(f"{found['spec']['nodeName']}/{device['name']}", {})
         pods = [one for running in self.pods for one in running.of(nodes)]
         topology = [] if self.topology is None else [cluster_topology(self.status, **self.topology)]
-        return [*nodes, *pods, *topology]
+        return [*nodes, *pods, *topology, *slices, *self.objects_too]
 
 
 CLUSTERS = msgspec.convert(named_objects("saved_clusters.yaml"), dict[str, Cluster])

@@ -9,6 +9,7 @@ import pytest
 from tests.cli.conftest import Command, write_cluster
 from tests.support.api import NODES, ApiUnderTest, create_namespace
 from tests.support.saved import cluster_topology, demo_nodes, pod
+from tests.support.tables import each_case
 from toposcope.simulator.apiserver import EmbeddedApiServer
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/toposcope-system/leases"
@@ -29,18 +30,9 @@ def reported(conditions: list[tuple[str, str]]) -> dict[str, Any]:
     return {**cluster_topology(), "status": {"conditions": all_of_them, "published": [entry] * 9}}
 
 
-@pytest.mark.parametrize(
-    ("conditions", "code"),
-    [
-        ([("LevelsCovered", "True")], 0),
-        ([("Published", "Unknown"), ("LevelsCovered", "False")], 1),
-        ([(kind, "False") for kind in NEXT], 1),
-        ([(f"Condition{number}", "False") for number in range(12)], 1),
-    ],
-)
-def test_one_screen_says_what_is_wrong_and_what_to_do(
-    conditions: list[tuple[str, str]], code: int, tmp_path: Path, toposcope: Command
-) -> None:
+@each_case("tables/cli.yaml")
+def test_one_screen_says_it(told: dict[str, str], code: int, tmp_path: Path, toposcope: Command) -> None:
+    conditions = list(told.items())
     topology = reported(conditions)
     cluster = write_cluster(tmp_path / "cluster.json", *demo_nodes(), pod("one", "gb200-01", 4), topology)
     lines = toposcope(f"status --from {cluster}", code=code).out.splitlines()
@@ -61,9 +53,7 @@ def test_one_screen_says_what_is_wrong_and_what_to_do(
 
 
 @pytest.mark.parametrize(("seconds", "lost"), [(3, False), (600, True), (None, True)])
-def test_a_controller_that_is_gone_is_told_by_its_lease(
-    seconds: int | None, lost: bool, tmp_path: Path, toposcope: Command
-) -> None:
+def test_a_controller_is_lost_by_lease(seconds: int | None, lost: bool, tmp_path: Path, toposcope: Command) -> None:
     with EmbeddedApiServer() as server:
         api = ApiUnderTest.of_embedded(server, tmp_path)
         api.create(NODES, demo_nodes(most=1)[0])

@@ -158,9 +158,7 @@ def test_progress_tells_the_rate_and_what_is_left() -> None:
     ]
 
 
-def test_checking_many_workloads_shows_progress(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toposcope: Command
-) -> None:
+def test_a_check_of_many_shows_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toposcope: Command) -> None:
     shown = []
 
     class Shown(Progress):

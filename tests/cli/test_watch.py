@@ -76,9 +76,7 @@ def watching(api: ApiUnderTest, *words: str, terminal: bool = False) -> Iterator
 
 
 @pytest.mark.parametrize("words", ["status", "tree", "nodes", "levels", "explain pod/a -n train", "nodes -o yaml"])
-def test_it_prints_again_what_changed_and_outlives_the_api_server(
-    words: str, api: ApiUnderTest, toposcope: Command
-) -> None:
+def test_it_prints_what_changed_and_outlives_the_api_server(words: str, api: ApiUnderTest, toposcope: Command) -> None:
     assert api.embedded
     once = toposcope(f"{words} --kubeconfig {api.kubeconfig}", code=None).out
     with watching(api, *words.split()) as found:

@@ -1,11 +1,11 @@
 """What `AgentsReporting` says where the agents' DaemonSet cannot create pods."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from tests.support.api import MERGE, NODES, ApiUnderTest, create_namespace, node
+from tests.support.api import MERGE, NODES, ApiUnderTest, Clients, create_namespace, node
 from tests.support.controller import condition, controller_of, make_topology, share_crd
 from tests.support.publishing import Time
 from tests.support.tables import each_case
@@ -38,7 +38,7 @@ class Confined(ApiClient):
 
 
 @pytest.fixture
-def client(clients: Callable[[], ApiClient]) -> Confined:
+def client(clients: Clients) -> Confined:
     client = clients()
     client.__class__ = Confined
     assert isinstance(client, Confined)
@@ -105,9 +105,7 @@ def test_without_a_right_it_says_what_it_knows(
     assert reason == "NodesWithoutLabels"
 
 
-def test_without_a_daemon_set_or_where_it_has_all_its_pods_the_question_stays(
-    api: ApiUnderTest, controller: Controller, time: Time
-) -> None:
+def test_without_a_daemon_set_or_with_all_pods_it_asks(api: ApiUnderTest, controller: Controller, time: Time) -> None:
     controller.once()
     assert said(api) == UNKNOWN
     report(api, "a.1", install(api, 2), FORBIDDEN.format("") + MISSING)  # and then it could

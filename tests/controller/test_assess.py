@@ -1,20 +1,28 @@
-"""What the controller concludes from nodes, over time and on thin evidence."""
+"""What the controller concludes from nodes, over time and on thin evidence; topologies that select the same ones."""
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
-from tests.support.cluster import BLOCK, RACK, ZONE, History, gpu_node, topology
-from tests.support.tables import each_case, each_row, says
+from tests.support.cluster import BLOCK, RACK, ZONE, History, fabric, gpu_node, topology
+from tests.support.paths import FIXTURES, SHARED
+from tests.support.tables import at, each_case, each_row, says
+from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import Condition
 from toposcope.api.controller_config import read_config
 from toposcope.api.effective_levels import Absences
-from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME, NVLINK_DOMAIN
+from toposcope.api.label_keys import GPU_PRESENT, HOSTNAME, NVLINK_DOMAIN
+from toposcope.api.yaml_text import load
 from toposcope.controller.assess.assessment import Assessment
 from toposcope.controller.assess.availability import judge, unsynced
+from toposcope.controller.assess.diagnostics import MOST
+from toposcope.controller.assess.selection import disjoint_condition, overlaps, selected
 from toposcope.topology.catalogue import BUILT_IN
 from toposcope.topology.node import NodeFacts, node_facts
+from toposcope.topology.table import Table
 
 FULL = "zone > block > rack > nvlink-domain > host"
 NO_RACK = "zone > block > nvlink-domain > host"
@@ -33,59 +41,112 @@ def nodes(count: int = 4, **labels: str | None) -> list[NodeFacts]:
 
 
 class Group(msgspec.Struct, forbid_unknown_fields=True):
-    """One node, or `count` of them with a number behind the name, each `count`ed from 0."""
+    """One node, or `count` of them with a number behind the name, each `count`ed from `first`."""
 
     name: str
     count: int | None = None
+    first: int = 0
     labels: dict[str, str | None] = {}
+    """`fabric 3.1` is the NVLink domain of that fabric and clique."""
+    chassis: str = ""
+    state: str = "ok"
 
-    @property
-    def names(self) -> list[str]:
-        return [self.name] if self.count is None else [f"{self.name}{i}" for i in range(self.count)]
+    def nodes(self) -> list[NodeFacts]:
+        numbers = [""] if self.count is None else range(self.first, self.first + self.count)
+        labels = {key: resolved(value) for key, value in self.labels.items()}
+        return [gpu_node(f"{self.name}{i}", labels, chassis=self.chassis, state=self.state) for i in numbers]
 
 
-class Assessed(msgspec.Struct, forbid_unknown_fields=True):
-    """Nodes, and what is said of them at first sight."""
+def resolved(value: Any) -> Any:
+    """A value of a table with fabrics by their numbers."""
+    if isinstance(value, dict):
+        return {key: resolved(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [resolved(part) for part in value]
+    words = re.fullmatch(r"fabric (\d+)(?:\.(\d+))?", str(value))
+    if not words:
+        return value
+    return fabric(int(words[1]), int(words[2])) if words[2] else fabric(int(words[1])).partition(".")[0]
 
-    case: str
-    nodes: list[Group]
-    spec: dict[str, Any] = {}
-    catalogue: str = ""
+
+class Look(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What happens, in this order, and what is said of the nodes then."""
+
+    restart: bool = False
+    once: bool = False
+    """Whether nobody looks again."""
+    generation: int | None = None
+    """The one that the status is about, where the spec has another."""
+    spec: dict[str, Any] | None = None
+    catalogue: str | None = None
     """As in a configuration file."""
     by_value: dict[str, str] = {}
+    nodes: list[Group] | None = None
+    """As before where nothing is said."""
+    after: float = 0
+    same: bool = False
+    """Whether the status is the last one."""
     path: str = ""
+    published: bool | None = None
+    """Whether schedulers would be told of any levels."""
+    segments: dict[str, int] | None = None
     domains: list[int] = []
     """Of each level, counted by their path from the top."""
     status: dict[str, Any] = {}
-    """Whole fields of the status; None for one that it must not have."""
-    conditions: dict[str, list[str]] = {}
-    """Status, reason, and what the message says."""
+    """Values of the status by their place; None for one that it must not have."""
+    conditions: dict[str, list[str] | None] = {}
+    """Status, reason, and what the message says; None for one that there must not be."""
     hints: dict[str, dict[str, Any] | None] = {}
     """Fields by reason and key; None for a hint that there must not be."""
 
 
-@each_row("assessed.yaml", Assessed, ids=lambda row: row.case)
-def test_what_is_said_at_first_sight(row: Assessed) -> None:
-    history = History(**row.spec)
-    if row.catalogue:
-        config = f"apiVersion: config.gpu.topology/v1alpha1\nkind: ControllerConfig\ncatalogue: {row.catalogue}"
+class Assessed(Look, kw_only=True):
+    case: str
+    then: list[Look] = []
+
+
+def change(history: History, look: Look) -> None:
+    if look.restart or look.once:
+        history.absences = Absences(single_look=look.once)
+    if look.generation is not None:
+        history.status["observedGeneration"] = look.generation
+    if look.spec is not None:
+        history.spec = look.spec
+    if look.catalogue is not None:
+        config = f"apiVersion: config.gpu.topology/v1alpha1\nkind: ControllerConfig\ncatalogue: {look.catalogue}"
         history.catalogue = read_config(config.encode(), "c").catalogue
-    history.by_value = row.by_value
-    found = history.look([gpu_node(name, group.labels) for group in row.nodes for name in group.names])
-    assert not row.path or found.effective.path == row.path
-    assert not row.domains or [cover.domains for cover in found.coverage] == row.domains
-    assert {field: history.status.get(field) for field in row.status} == row.status
-    for kind, expected in row.conditions.items():
-        seen = history.condition(kind)
-        said = [seen["status"], seen["reason"], *[seen["message"]] * len(expected)]
-        for words, text in zip(expected, said, strict=False):
-            assert says(text, words), text
-    hints = {f"{hint['reason']} {hint['key']}": hint for hint in history.status.get("hints", ())}
-    for name, fields in row.hints.items():
-        assert (name in hints) == (fields is not None)
-        for field, value in (fields or {}).items():
-            hint = hints[name].get(field)
-            assert says(hint, value) if field == "message" else hint == value, hint
+    history.by_value = look.by_value
+
+
+@each_row("assessed.yaml", Assessed, ids=lambda row: row.case)
+def test_what_is_said_at_each_look(row: Assessed) -> None:
+    history = History()
+    nodes: list[NodeFacts] = []
+    for look in (row, *row.then):
+        change(history, look)
+        nodes = nodes if look.nodes is None else [node for group in look.nodes for node in group.nodes()]
+        before = history.status
+        found = history.look(nodes, look.after)
+        assert not look.same or history.status == before
+        assert len(found.selected) == history.status.get("nodes", 0)
+        assert not look.path or found.effective.path == look.path
+        told = {found.publishable is not None, found.bindable is not None}
+        assert look.published is None or told == {look.published}
+        assert look.segments is None or history.segments == look.segments
+        assert not look.domains or [cover.domains for cover in found.coverage] == look.domains
+        assert {place: at(history.status, place) for place in look.status} == resolved(look.status)
+        for kind, expected in look.conditions.items():
+            seen = history.condition(kind)
+            assert bool(seen) == (expected is not None), kind
+            said = [seen["status"], seen["reason"], *[seen["message"]] * len(expected)] if expected else []
+            for words, text in zip(expected or (), said, strict=False):
+                assert says(text, words), text
+        hints = {f"{hint['reason']} {hint['key']}": hint for hint in history.status.get("hints", ())}
+        for name, fields in look.hints.items():
+            assert (name in hints) == (fields is not None)
+            for field, value in (fields or {}).items():
+                hint = hints[name].get(field)
+                assert says(hint, value) if field == "message" else hint == value, hint
 
 
 def test_levels_that_are_no_longer_required_are_forgotten() -> None:
@@ -103,9 +164,7 @@ def test_levels_that_are_no_longer_required_are_forgotten() -> None:
 
 
 @each_case("tables/controller.yaml")
-def test_a_level_is_what_nearly_all_nodes_carry_and_the_others_are_named(
-    without: int, total: int, percent: int | None, level: bool
-) -> None:
+def test_a_level_is_what_nearly_all_nodes_carry(without: int, total: int, percent: int | None, level: bool) -> None:
     spec = {} if percent is None else {"minCoveragePercent": percent}
     bare = [gpu_node(f"bare-{i}", {"rack": "no-topology" if i % 2 else None}) for i in range(without)]
     found = History(**spec).look([*nodes(total - without), *bare])
@@ -127,66 +186,6 @@ def test_the_message_stays_short_however_long_the_names_and_many_the_labels() ->
     assert message.endswith("more such labels: toposcope levels")
     assert len(message) < 3000
     assert "bare-0" in message
-
-
-def test_a_level_that_nearly_all_carry_stays_however_few_are_left() -> None:
-    history = History()
-    for labelled, path in ((94, NO_RACK), (95, FULL), (94, FULL), (1, FULL), (95, FULL), (0, FULL)):
-        bare = [gpu_node(f"bare-{i}", {"rack": None}) for i in range(100 - labelled)]
-        assert history.look([*nodes(labelled), *bare], after=1).effective.path == path
-    assert history.look(bare, after=601).effective.path == NO_RACK
-
-
-def test_a_level_stays_while_any_node_carries_it_and_the_others_are_named() -> None:
-    history = History(required=["rack"])
-    history.look(nodes(3))
-    found = history.look([*nodes(3), gpu_node("n9", {"rack": None})], after=100000)
-    assert found.effective.path == FULL
-    assert available(history)["status"] == "True"
-    covered = condition(found, "LevelsCovered")
-    assert (covered.status, covered.reason) == ("False", "NodesMissingLevels")
-    assert f"1 of 4 nodes lacks level 'rack' ({RACK}): n9" in covered.message
-
-
-def test_a_level_that_is_gone_counts_as_unavailable_after_the_grace_period_and_not_before() -> None:
-    history = History(required=["rack"], gracePeriod="10m")
-    history.look(nodes())
-    for _ in range(6):
-        assert history.look(nodes(rack=None), after=100).effective.path == FULL
-        assert available(history)["status"] == "True"
-    # Seen gone at 100 s: 600 s later is not yet longer than the grace period, 601 s is.
-    assert history.look(nodes(rack=None), after=100).publishable is not None
-    assert available(history)["status"] == "True"
-    found = history.look(nodes(rack=None), after=1)
-    assert available(history) == {
-        "type": "TopologyLevelsAvailable",
-        "status": "False",
-        "reason": "TopologyLevelsUnavailable",
-        "message": "Topology level 'rack' is no longer available in the cluster topology",
-        "observedGeneration": 3,
-        "lastTransitionTime": "2026-01-02T03:04:05Z",
-    }
-    assert found.effective.path == NO_RACK
-    assert [level.domain for level in found.publishable or ()] == NO_RACK.split(" > ")
-
-
-def test_a_grace_period_of_zero_means_at_once() -> None:
-    history = History(required=["rack"], gracePeriod="0s")
-    history.look(nodes())
-    assert history.look(nodes(rack=None), after=1).effective.path == NO_RACK
-    assert available(history)["status"] == "False"
-
-
-@pytest.mark.parametrize("seen", [True, False])
-def test_one_look_says_what_is_gone_and_takes_nothing_from_what_is_published(*, seen: bool) -> None:
-    """Of `controller --once`: nobody looks again when the grace period is over."""
-    history = History(required=["rack"])
-    if seen:
-        history.look(nodes())
-    history.absences = Absences(single_look=True)
-    found = history.look(nodes(rack=None))
-    assert available(history)["status"] == "False"
-    assert found.effective.path == (FULL if seen else NO_RACK)
 
 
 NODES = {
@@ -222,11 +221,11 @@ def test_availability_of_a_required_level_over_time(row: Course) -> None:
             case ["retain"]:
                 history.spec["removalPolicy"] = "Retain"
             case [name, seconds, status, published]:
-                levels = history.look(NODES[name], after=float(seconds)).publishable
-                path = levels and " > ".join(level.domain for level in levels)
+                found = history.look(NODES[name], after=float(seconds))
+                path = found.publishable and " > ".join(level.domain for level in found.publishable)
                 assert path == {"rack": FULL, "-": NO_RACK, "nothing": None}[published], step
                 seen = available(history)
-                assert seen["status"] == status, step
+                assert (seen["status"], found.unavailable) == (status, ("rack",) * (status == "False")), step
                 assert status != "Unknown" or (seen["reason"], seen["message"]) == UNKNOWN[name], step
 
 
@@ -238,7 +237,13 @@ def test_preferred_levels_are_missed_after_the_grace_period_whatever_is_required
 
     assert [missed(0), missed(61), missed(61, "zone"), missed(122, "zone")] == [(), racks, racks, racks]
     absences = Absences()
-    assert missed(200, status={"preferredBy": [{"domain": "rack", "workloads": 1, "available": False}]}) == racks
+    status = {"preferredBy": [{"domain": "rack", "workloads": 1, "available": False}]}
+    assert missed(200, status=status) == racks
+    history = History()
+    history.status = status
+    assert history.look([]).missed == racks
+    history.preferred = ("host",)
+    assert history.look(nodes()).missed == ()
 
 
 def test_before_the_nodes_are_listed_nothing_is_known() -> None:
@@ -254,7 +259,7 @@ LISTED = {"levels": [{"domain": domain, "key": key} for domain, key in (("zone",
 @each_row("kept_levels.yaml", Course, ids=lambda row: row.case)
 def test_grove_s_binding_keeps_a_level_that_workloads_require(levels: dict[str, Any], row: Course) -> None:
     """`=`: rack is published everywhere; `+`: only for Grove; `-`: nowhere. Before the nodes: what Grove's require."""
-    history = History(gracePeriod="1m", **levels)
+    history = History(gracePeriod="1m", required=["rack"], **levels)
     history.look(NODES["labelled"])
     for step in row.steps.split(", "):
         words = step.split()
@@ -271,10 +276,10 @@ def test_grove_s_binding_keeps_a_level_that_workloads_require(levels: dict[str, 
                 found = history.look(NODES[name], after=float(seconds))
                 racks = [any(x.key == RACK for x in of or ()) for of in (found.publishable, found.bindable)]
                 assert racks == {"=": [True] * 2, "+": [False, True], "-": [False] * 2, "nothing": [False] * 2}[outcome]
-                entry: dict[str, Any] = next(
-                    (level for level in history.status["levels"] if level["domain"] == "rack"), {}
-                )
-                assert name == "none" or entry.get("retained", False) == (outcome == "+"), step
+                retained = at(history.status, "levels[rack].retained")
+                assert name == "none" or bool(retained) == (outcome == "+"), step
+                said = available(history)
+                assert said["status"] != "False" or ("(kept in Grove's" in said["message"]) == bool(retained), step
 
 
 def test_a_level_that_nodes_carry_by_another_key_needs_no_retention() -> None:
@@ -287,32 +292,6 @@ def test_a_level_that_nodes_carry_by_another_key_needs_no_retention() -> None:
     found = history.look(moved, after=61)
     keys = [level.key for level in found.bindable or () if level.domain == "rack"]
     assert (keys, found.bindable) == ([other], found.publishable)
-
-
-def test_several_levels_are_sorted_and_joined() -> None:
-    history = History(required=["zone", "rack", "block"], gracePeriod="1m")
-    history.look(nodes())
-    history.look(nodes(rack=None, block=None))
-    history.look(nodes(rack=None, block=None), after=61)
-    assert available(history)["message"] == (
-        "Topology level 'block' is no longer available in the cluster topology; "
-        "Topology level 'rack' is no longer available in the cluster topology"
-    )
-
-
-def test_a_bad_spec_publishes_nothing_and_still_reports() -> None:
-    found = History(levels=[{"domain": "Rack", "key": RACK}]).look(nodes())
-    assert found.publishable is None
-    assert found.nodes == 4
-
-
-def test_nodes_that_lack_a_level_count_and_are_counted_apart() -> None:
-    history = History(levels=[{"domain": "block", "key": BLOCK}, {"domain": "rack", "key": RACK}])
-    bare = [gpu_node(f"bare-{i}", {GPUS: "4"} | {("rack", "block")[i % 2]: None}) for i in range(3)]
-    found = history.look([*nodes(2), *bare, gpu_node("both", {"rack": None, "block": "no-topology"})])
-    assert (found.nodes, found.gpus, found.left_out) == (6, 36, (4, 20))
-    assert (history.status["leftOutNodes"], history.status["leftOutGpus"]) == (4, 20)
-    assert history.look(nodes()).left_out == (0, 0)
 
 
 @pytest.mark.parametrize(("key", "reporting"), [(HOSTNAME, "True"), (GPU_PRESENT, "False"), (NVLINK_DOMAIN, "False")])
@@ -341,3 +320,68 @@ def test_the_status_of_a_huge_cluster_is_small() -> None:
     history.look(many)
     assert len(str(history.status)) < 8192
     assert max(len(level.get("missingNodes", ())) for level in history.status["levels"]) == 10
+
+
+SIXTEEN = Table(gpu_node(f"n{i}", {"rack": f"r{i // 4}", "block": f"b{i // 8}"}) for i in range(16))
+
+
+def named(name: str, labels: dict[str, str]) -> Topology:
+    keys = {"block": BLOCK, "rack": RACK}
+    spec = {"nodeSelector": {"matchLabels": {keys[key]: value for key, value in labels.items()}}} if labels else {}
+    return replace(topology(**spec), name=name, uid=name)
+
+
+@each_case("tables/controller.yaml")
+def test_each_topology_counts_the_nodes_it_shares_with_each_other(
+    topologies: dict[str, dict[str, str]], owner: str | None, shared: dict[str, dict[str, int]]
+) -> None:
+    """`owner`: the topology that belongs to `all`."""
+    found = [replace(named(*one), owner="all" if one[0] == owner else "") for one in topologies.items()]
+    assert overlaps(found, SIXTEEN) == shared
+    assert overlaps(found, Table(())) == {name: {} for name in topologies}
+
+
+def test_every_label_of_a_selector_counts() -> None:
+    assert len(selected(named("both", {"block": "b0", "rack": "r0"}), SIXTEEN)) == 4
+
+
+def test_selectors_that_look_at_labels_only_share_too() -> None:
+    some = {"nodeSelector": {"matchExpressions": [{"key": BLOCK, "operator": "Exists"}]}}
+    one = replace(topology(**some), name="one")
+    bare = Table([*SIXTEEN, gpu_node("bare", {"block": None})])
+    assert overlaps([one, named("all", {})], bare) == {"one": {"all": 16}, "all": {"one": 16}}
+
+
+def test_the_condition_names_the_largest_shares_first_and_not_all_of_them() -> None:
+    shared = disjoint_condition({"b": 2, "a": 2, "c": 9, **{f"x{i}": 1 for i in range(4)}}, nodes=12)
+    assert (shared.status, shared.reason) == ("False", "NodesShared")
+    assert shared.message.startswith(
+        "Of 12 nodes, 9 with 'c', 2 with 'a', 2 with 'b', 1 with 'x0', 1 with 'x1' and some with 2 more are shared"
+    )
+    none = disjoint_condition({}, nodes=12)
+    assert none == Condition(
+        "SelectorsDisjoint", "True", "NoSharedNodes", "No other ClusterTopology selects these nodes"
+    )
+    one = disjoint_condition({"b": 1}, nodes=1)
+    assert one.message.startswith("Of 1 node, 1 with 'b' are shared with another ClusterTopology; each is published")
+    assert one.type == "SelectorsDisjoint"
+
+
+def test_there_are_never_more_than_a_handful() -> None:
+    many: dict[str, str | None] = dict.fromkeys(sorted(BUILT_IN.suspects), "x")
+    history = History()
+    history.look([gpu_node("n1", many)])
+    shown = history.status["hints"]
+    assert len(shown) == MOST
+    assert {hint["reason"] for hint in shown} == {"NearMiss"}  # the most urgent
+
+
+def test_labels_of_the_gpu_operator_are_no_near_misses() -> None:
+    labels = {f"nvidia.com/{key}": "1" for key in load((FIXTURES / "gpu_operator_labels.yaml").read_bytes())}
+    for capture in (SHARED / "captures" / "labels").glob("*.txt"):
+        lines = (line.partition("=") for line in capture.read_text().splitlines() if not line.startswith("#"))
+        labels |= {key: value for key, _, value in lines if key}
+    tracked = {key: value for key, value in labels.items() if key in BUILT_IN.tracked}
+    history = History()
+    assert history.look([gpu_node("n1", tracked)]).effective.path == FULL
+    assert history.status.get("hints") is None

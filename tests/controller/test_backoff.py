@@ -2,7 +2,7 @@
 
 import logging
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, cast
@@ -10,7 +10,8 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from tests.support.api import ApiUnderTest, wait_until
+from tests.support import publishing
+from tests.support.api import ApiUnderTest, Clients, error_of, wait_until
 from tests.support.cluster import BLOCK, RACK, START, ZONE, topology
 from tests.support.controller import (
     condition,
@@ -20,18 +21,6 @@ from tests.support.controller import (
     make_topology,
     share_crd,
     status_of,
-)
-from tests.support.publishing import (
-    FOUR,
-    KAI,
-    Time,
-    WatchedClient,
-    backoff_on,
-    found,
-    install,
-    kai_topology,
-    node_labels,
-    spec_levels,
 )
 from tests.support.tables import each_case
 from toposcope.controller.loop import Controller
@@ -45,17 +34,14 @@ from toposcope.kube.errors import ApiError, RefusedError, UnreachableError
 from toposcope.topology.levels import Level
 
 DENIED = ApiError(403, "Forbidden", 'admission webhook "w" denied the request: no')
-BROKEN = ApiError(500, "InternalError", 'failed calling webhook "w": connection refused')
-BUSY = ApiError(429, "TooManyRequests", "later", 7.0)
-CHANGED = ApiError(409, "Conflict", "the object has been modified")
-WRITE = Request("PATCH", f"{KAI}/cluster", {}, b"this")
+WRITE = Request("PATCH", f"{publishing.KAI}/cluster", {}, b"this")
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
 
 class Refusing:
     """An API server that gives one answer, and notes when it was asked."""
 
-    def __init__(self, time: Time, answer: Exception | None) -> None:
+    def __init__(self, time: publishing.Time, answer: Exception | None) -> None:
         self.time = time
         self.answer = answer
         self.asked: list[float] = []
@@ -67,7 +53,9 @@ class Refusing:
         return {"path": request.path}
 
 
-def send_until(backoff: WriteBackoff, time: Time, until: float, request: Request = WRITE) -> Exception | None:
+def send_until(
+    backoff: WriteBackoff, time: publishing.Time, until: float, request: Request = WRITE
+) -> Exception | None:
     """Send a request every second; the last error."""
     last: Exception | None = None
     while time.seconds < until:
@@ -80,24 +68,11 @@ def send_until(backoff: WriteBackoff, time: Time, until: float, request: Request
     return last
 
 
-@pytest.mark.parametrize(
-    ("answer", "until", "asked"),
-    [
-        pytest.param(DENIED, 2200, [0, 30, 90, 210, 450, 930, 1530, 2130], id="denied-up-to-10-minutes"),
-        pytest.param(BROKEN, 260, [0, 5, 15, 35, 75, 135, 195, 255], id="unavailable-up-to-a-minute"),
-        pytest.param(CHANGED, 40, [0, 5, 15, 35], id="conflict"),
-        pytest.param(BUSY, 50, [0, 7, 21, 49], id="never-sooner-than-the-server-asks"),
-        pytest.param(ApiError(429, "", "", 900.0), 1801, [0, 900, 1800], id="not-even-at-the-limit"),
-        pytest.param(ApiError(404, "NotFound", "no such kind"), 3, [0, 1, 2], id="a-kind-that-is-gone-may-be-back"),
-        pytest.param(UnreachableError("refused"), 3, [0, 1, 2], id="without-an-answer-the-loop-paces-it"),
-        pytest.param(None, 3, [0, 1, 2], id="what-is-accepted-is-not-held-up"),
-    ],
-)
-def test_when_the_same_write_is_tried_again(
-    time: Time, answer: Exception | None, until: float, asked: list[float]
-) -> None:
+@each_case("tables/controller.yaml")
+def test_when_a_write_is_tried_again(time: publishing.Time, said: Any, until: float, asked: list[float]) -> None:
+    answer = None if said is None else error_of(said)
     server = Refusing(time, answer)
-    last = send_until(backoff_on(server, time), time, until)
+    last = send_until(publishing.backoff_on(server, time), time, until)
     assert server.asked == asked
     if isinstance(last, RefusedError) and isinstance(answer, ApiError):
         assert (last.status, last.message) == (answer.status, answer.message)
@@ -105,28 +80,19 @@ def test_when_the_same_write_is_tried_again(
         assert last.retry_at == START + timedelta(seconds=due)
 
 
-@pytest.mark.parametrize(
-    ("request_", "subject"),
-    [
-        pytest.param(WRITE._replace(body=b"that"), None, id="another-document"),
-        pytest.param(WRITE._replace(method="DELETE"), None, id="another-method"),
-        pytest.param(WRITE._replace(path=f"{KAI}/other"), None, id="another-target"),
-        pytest.param(WRITE, "edited", id="an-edit-of-the-spec-or-of-a-crd"),
-        pytest.param(WRITE._replace(method="GET"), None, id="reads-are-not-held-up"),
-    ],
-)
-def test_what_is_tried_at_once(time: Time, request_: Request, subject: str | None) -> None:
+@each_case("tables/controller.yaml")
+def test_what_is_tried_at_once(time: publishing.Time, change: dict[str, Any], subject: str | None) -> None:
     server = Refusing(time, DENIED)
-    backoff = backoff_on(server, time)
+    backoff = publishing.backoff_on(server, time)
     send_until(backoff, time, 10)
     backoff.subject = subject
-    send_until(backoff, time, 11, request_)
+    send_until(backoff, time, 11, WRITE._replace(**change))
     assert server.asked == [0, 10]
 
 
-def test_acceptance_begins_anew_and_old_refusals_are_forgotten(time: Time) -> None:
+def test_acceptance_begins_anew_and_old_refusals_are_forgotten(time: publishing.Time) -> None:
     server = Refusing(time, DENIED)
-    backoff = backoff_on(server, time)
+    backoff = publishing.backoff_on(server, time)
     send_until(backoff, time, 90)
     server.answer = None
     send_until(backoff, time, 91)
@@ -139,9 +105,9 @@ def test_acceptance_begins_anew_and_old_refusals_are_forgotten(time: Time) -> No
     assert len(backoff._refusals) < 10
 
 
-def test_pauses_differ_by_up_to_a_tenth(time: Time) -> None:
-    server = Refusing(time, BROKEN)
-    backoff = backoff_on(server, time, random.Random(7))
+def test_pauses_differ_by_up_to_a_tenth(time: publishing.Time) -> None:
+    server = Refusing(time, error_of([500, "InternalError", "failed calling webhook"]))
+    backoff = publishing.backoff_on(server, time, random.Random(7))
     for time.seconds in (step / 100 for step in range(20_000)):
         with pytest.raises(RefusedError):
             backoff.call(WRITE)
@@ -151,21 +117,23 @@ def test_pauses_differ_by_up_to_a_tenth(time: Time) -> None:
 
 
 @each_case("tables/controller.yaml")
-def test_each_step_of_a_replacement_backs_off(
-    api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time, prepare: str, attempts: list[float]
+def test_a_replacement_backs_off(
+    api: ApiUnderTest, clients: Clients, time: publishing.Time, prepare: str, attempts: list[float]
 ) -> None:
-    install(api, "kai-topologies-v0.17")
+    publishing.install(api, "kai-topologies-v0.17")
     denied = "DELETE" if prepare == "deny a deletion" else "POST"
     tried: list[float] = []
 
     def before(request: Request) -> None:
-        if request.method == "PATCH" and found(api, request.path):
+        if request.method == "PATCH" and publishing.found(api, request.path):
             raise ApiError(422, "Invalid", "field is immutable")
         if request.method == denied:
             tried.append(time.seconds)
             raise DENIED
 
-    publisher = ImmutableTopologyPublisher(backoff_on(WatchedClient(clients(), before), time), time, 0.0)
+    publisher = ImmutableTopologyPublisher(
+        publishing.backoff_on(publishing.WatchedClient(clients(), before), time), time, 0.0
+    )
     target = TOPOLOGIES.target("cluster")
     assert publisher.publish(target, topology(), [Level("zone", ZONE), Level("rack", RACK)]).in_sync
     for time.seconds in range(0, 300, 10):
@@ -173,7 +141,7 @@ def test_each_step_of_a_replacement_backs_off(
         assert (refused.reason, refused.message) == ("Rejected", DENIED.message)
         assert time.seconds < 210 or refused.text.endswith("; next try at 03:11:35 UTC")
     assert tried == attempts
-    assert node_labels(api, f"{KAI}/cluster") == (ZONE, RACK)
+    assert publishing.node_labels(api, f"{publishing.KAI}/cluster") == (ZONE, RACK)
 
 
 RULES = "apiGroups: [kai.scheduler], apiVersions: ['*'], resources: [topologies], operations"
@@ -207,18 +175,18 @@ PLURALS = {
 def admission(api: ApiUnderTest, documents: str) -> Iterator[None]:
     """Have topologies of KAI refused."""
     made = []
-    trial = kai_topology(RACK) | {"metadata": {"name": "trial"}}
+    trial = publishing.kai_topology(RACK) | {"metadata": {"name": "trial"}}
     try:
         for document in yaml.safe_load_all(documents):
             made.append(f"{ADMISSION}/{PLURALS[document['kind']]}")
             head = {"apiVersion": ADMISSION.removeprefix("/apis/"), "metadata": {"name": "dead"}}
             api.create(made[-1], head | document)
-        wait_until(lambda: api.request("POST", f"{KAI}?dryRun=All", trial)[0] >= 400, "admission refuses")
+        wait_until(lambda: api.request("POST", f"{publishing.KAI}?dryRun=All", trial)[0] >= 400, "admission refuses")
         yield
     finally:
         for path in made:
             api.request("DELETE", f"{path}/dead")
-    wait_until(lambda: api.request("POST", f"{KAI}?dryRun=All", trial)[0] < 400, "admission lets it pass")
+    wait_until(lambda: api.request("POST", f"{publishing.KAI}?dryRun=All", trial)[0] < 400, "admission lets it pass")
 
 
 @pytest.mark.real_api("admission")
@@ -233,8 +201,8 @@ def admission(api: ApiUnderTest, documents: str) -> Iterator[None]:
 )
 def test_what_admission_refuses_is_tried_ever_more_rarely_over_passes(
     api: ApiUnderTest,
-    clients: Callable[[], ApiClient],
-    time: Time,
+    clients: Clients,
+    time: publishing.Time,
     caplog: pytest.LogCaptureFixture,
     obstacle: str,
     reason: str,
@@ -244,28 +212,25 @@ def test_what_admission_refuses_is_tried_ever_more_rarely_over_passes(
     wait: float,
 ) -> None:
     share_crd(api)
-    install(api, "kai-topologies-v0.17")
+    publishing.install(api, "kai-topologies-v0.17")
     make_node(api, "n0", {ZONE: "z", BLOCK: "b", RACK: "r"})
-    make_topology(api, levels=spec_levels(*FOUR))
+    make_topology(api, levels=publishing.spec_levels(*publishing.FOUR))
     tries: list[float] = []
     statuses: list[float] = []
 
     def before(request: Request) -> None:
         if request.method != "GET":
-            (tries if request.path.startswith(KAI) else statuses).append(time.seconds)
+            (tries if request.path.startswith(publishing.KAI) else statuses).append(time.seconds)
 
-    client = WatchedClient(clients(), before)
+    client = publishing.WatchedClient(clients(), before)
 
     reconcilers: list[Reconciler] = []
 
     def new_controller() -> Controller:
-        backoff = backoff_on(client, time)
+        backoff = publishing.backoff_on(client, time)
+        caller = cast("ApiClient", client)
         reconciler = Reconciler(
-            cast("ApiClient", client),
-            make_publishers(backoff),
-            time,
-            lambda: START + timedelta(seconds=time.seconds),
-            backoff=backoff,
+            caller, make_publishers(backoff), time, lambda: START + timedelta(seconds=time.seconds), backoff=backoff
         )
         reconcilers.append(reconciler)
         return controller_of(clients(), reconciler)

@@ -1,15 +1,17 @@
 """The controller against API servers: what it writes, what it leaves alone, what it survives."""
 
+import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from tests.support.api import ApiUnderTest, wait_until
+from tests.support.api import NODES, ApiUnderTest, Clients, node, wait_until
 from tests.support.cluster import BLOCK, RACK, ZONE
 from tests.support.controller import (
+    READY,
     condition,
     controller_of,
     edit_topology,
@@ -22,17 +24,17 @@ from tests.support.controller import (
 )
 from tests.support.controller import running as in_a_thread
 from tests.support.publishing import BINDINGS, Time, install, patch
-from tests.support.tables import each_case
 from toposcope.api.cluster_topology import PATH
-from toposcope.api.label_keys import GPUS, STATE
+from toposcope.api.label_keys import GPUS, RAILS, STATE
 from toposcope.controller.loop import Controller
 from toposcope.controller.reconcile import Reconciler
-from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import KubeError
+
+EVENTS = "/apis/events.k8s.io/v1/events"
 
 
 @pytest.fixture
-def controller(api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time) -> Controller:
+def controller(api: ApiUnderTest, clients: Clients, time: Time) -> Controller:
     share_crd(api)
     return full_controller(clients(), time)
 
@@ -56,15 +58,13 @@ def make_nodes(api: ApiUnderTest, count: int = 3) -> None:
 
 def events(api: ApiUnderTest) -> list[dict[str, Any]]:
     """Those about the level, on the ClusterTopology."""
-    found = api.get("/apis/events.k8s.io/v1/events")["items"]
+    found = api.get(EVENTS)["items"]
     about = [event for event in found if event["regarding"].get("kind") == "ClusterTopology"]
     return [event for event in about if "TopologyLevels" in event["reason"]]
 
 
 @pytest.mark.real_api("Events as kubectl searches them")
-def test_kubectl_describe_tells_when_conditions_turned_once_and_across_a_failover(
-    api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time
-) -> None:
+def test_kubectl_describe_tells_once_when_conditions_turned(api: ApiUnderTest, clients: Clients, time: Time) -> None:
     share_crd(api)
     make_nodes(api)
     made = make_topology(api)
@@ -96,22 +96,7 @@ def test_kubectl_describe_tells_when_conditions_turned_once_and_across_a_failove
     assert told() == [*[("Normal", reason) for reason in good], *[("Warning", reason) for reason in bad]]
 
 
-@each_case("tables/controller.yaml")
-def test_ready_says_whether_what_should_be_published_is(
-    api: ApiUnderTest, controller: Controller, crd: str | None, publish: dict[str, str], reason: str, message: str
-) -> None:
-    """A script can wait for Ready where no scheduler is installed yet."""
-    if crd:
-        upstream(api, crd)
-    make_nodes(api)
-    make_topology(api, publish=publish)
-    controller.once()
-    ready = condition(api, "Ready")
-    assert (ready["status"], ready["reason"]) == ("True", reason)
-    assert message in ready["message"]
-
-
-def test_a_level_that_goes_from_every_node_becomes_unavailable_and_comes_back(
+def test_a_level_that_goes_is_unavailable_until_it_comes_back(
     api: ApiUnderTest, running: Controller, time: Time
 ) -> None:
     upstream(api, "grove-clustertopologybindings-alpha10")
@@ -158,19 +143,6 @@ def test_what_was_edited_or_deleted_by_hand_is_put_back_at_once(api: ApiUnderTes
     assert running.healthy() == ""
 
 
-def test_never_takes_back_what_was_published_and_auto_publishes_again(api: ApiUnderTest, running: Controller) -> None:
-    for crd in ("grove-clustertopologybindings-alpha10", "kueue-topologies-v0.19"):
-        upstream(api, crd)
-    paths = (f"{BINDINGS}/cluster", "/apis/kueue.x-k8s.io/v1beta2/topologies/cluster")
-    make_nodes(api)
-    make_topology(api)
-    for mode, code in (("Auto", 200), ("Never", 404), ("Auto", 200)):
-        edit_topology(api, publish={"grove": mode, "kueue": mode})
-        for path in paths:
-            wait_until(lambda path=path, code=code: api.request("GET", path)[0] == code, f"{mode}: {path}")  # type: ignore[misc]  # mypy infers no default
-    assert running.healthy() == ""
-
-
 def test_a_label_that_a_new_spec_names_is_found_without_a_restart(api: ApiUnderTest, running: Controller) -> None:
     make_nodes(api)
     make_topology(api)
@@ -178,15 +150,11 @@ def test_a_label_that_a_new_spec_names_is_found_without_a_restart(api: ApiUnderT
     for i in range(3):
         relabel(api, f"n{i}", {"example.com/row": f"row-{i}"})
     edit_topology(api, levels=[{"domain": "row", "key": "example.com/row"}])
-    wait_until(
-        lambda: status_of(api)["levelPath"] == "row" and status_of(api)["levels"][0]["domains"] == 3, "rows counted"
-    )
+    wait_until(lambda: status_of(api)["levelPath"] == "row" and status_of(api)["levels"][0]["domains"] == 3, "rows")
     assert running.ready() == ""
 
 
-def test_what_follows_the_cluster_ends_with_the_controller_though_nothing_comes(
-    api: ApiUnderTest, controller: Controller
-) -> None:
+def test_what_follows_the_cluster_ends_though_nothing_comes(api: ApiUnderTest, controller: Controller) -> None:
     make_nodes(api)
     make_topology(api)
     before = set(threading.enumerate())
@@ -200,9 +168,7 @@ def test_what_follows_the_cluster_ends_with_the_controller_though_nothing_comes(
     wait_until(lambda: not names() & {"topologies", "nodes", "crds"}, "the reflectors have ended")
 
 
-def test_before_the_crd_is_there_nothing_is_ready_and_the_reason_is_shown(
-    api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time
-) -> None:
+def test_before_the_crd_is_there_nothing_is_ready(api: ApiUnderTest, clients: Clients, time: Time) -> None:
     api.remove_crd("clustertopologies.gpu.topology")
     wait_until(lambda: api.request("GET", PATH)[0] == 404, "ClusterTopologies are not served")
     client = clients()
@@ -213,23 +179,18 @@ def test_before_the_crd_is_there_nothing_is_ready_and_the_reason_is_shown(
 
 
 def pod_group(api: ApiUnderTest, name: str, level: str) -> dict[str, Any]:
-    body = {
-        "apiVersion": "scheduling.run.ai/v2alpha2",
-        "kind": "PodGroup",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"minMember": 2, "topologyConstraint": {"topology": "cluster", "requiredTopologyLevel": level}},
-    }
+    metadata = {"name": name, "namespace": "default"}
+    spec = {"minMember": 2, "topologyConstraint": {"topology": "cluster", "requiredTopologyLevel": level}}
+    body = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": metadata, "spec": spec}
     return api.create("/apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups", body)
 
 
 def events_of(api: ApiUnderTest, uid: str) -> list[tuple[str, str]]:
-    found = api.get("/apis/events.k8s.io/v1/events")["items"]
+    found = api.get(EVENTS)["items"]
     return sorted((e["type"], e["note"]) for e in found if e["regarding"].get("uid") == uid)
 
 
-def test_a_level_that_a_workload_asks_for_is_required_and_the_workload_hears_of_it(
-    api: ApiUnderTest, running: Controller, time: Time
-) -> None:
+def test_a_level_that_a_workload_asks_for_is_required(api: ApiUnderTest, running: Controller, time: Time) -> None:
     upstream(api, "kai-podgroups-v0.17")
     make_nodes(api)
     make_topology(api, gracePeriod="10m")
@@ -253,3 +214,26 @@ def test_a_level_that_a_workload_asks_for_is_required_and_the_workload_hears_of_
     back = "Topology level 'rack' is available again in the cluster topology"
     wait_until(lambda: events_of(api, asks) == [("Normal", back), ("Warning", gone)], "and a second one")
     assert events_of(api, other) == []
+
+
+def test_a_cable_in_the_wrong_switch_is_in_status_and_one_event(api: ApiUnderTest, controller: Controller) -> None:
+    """With the longest texts that an annotation can have."""
+    expected, found, nic, port = (letter * 255 for letter in "eanp")
+    for i in range(5):
+        leaf = {"nic": nic, "switch": expected, "id": expected[:-1], "port": port}
+        rails = [leaf | {"id": "other"}, leaf if i else leaf | {"id": found}]
+        api.create(NODES, node(f"n{i}", labels={GPUS: "8"}, annotations={RAILS: json.dumps(rails)}))
+        patch(api, f"{NODES}/n{i}/status", {"status": {"conditions": [READY]}})
+    make_topology(api, gracePeriod="0s")
+    controller.once()
+    one = {"node": "n0", "nic": nic, "port": port}
+    one |= {"switch": f"{expected} ({found})", "expected": f"{expected} ({expected[:-1]})"}
+    told = {"nodes": 5, "miscabledRails": 1, "miscabled": [one], "sharedNames": [{"name": expected, "switches": 3}]}
+    written = api.get(f"{PATH}/cluster")
+    assert written["status"]["rails"] == told
+    assert condition(api, "RailsConsistent")["reason"] == "RailsMiscabled"
+    for _ in range(3):
+        controller.once()
+    assert api.get(f"{PATH}/cluster") == written
+    about = [event for event in api.get(EVENTS)["items"] if event["regarding"]["kind"] == "Node"]
+    assert [(event["type"], event["reason"]) for event in about] == [("Warning", "RailsMiscabled")]

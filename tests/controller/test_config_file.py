@@ -71,9 +71,7 @@ def test_a_file_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
     assert not file.look()
 
 
-def test_a_broken_file_keeps_the_last_good_one_and_is_logged_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_broken_file_keeps_the_last_one_and_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = ConfigFile(mounted(tmp_path, "..1", text("a/rack")))
     file.look()
     mounted(tmp_path, "..2", HEAD + "catalogue: [\n")

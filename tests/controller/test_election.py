@@ -3,28 +3,26 @@
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from tests.support.api import ApiUnderTest
+from tests.support.api import ApiUnderTest, Clients
 from tests.support.cluster import START
 from tests.support.publishing import Time
 from tests.support.tables import each_case, each_row
 from toposcope.controller.election import Election, LeaderElector, Timing
 from toposcope.kube.client import ApiClient
-from toposcope.kube.config import load
 from toposcope.kube.lease import Lease, new_lease
 from toposcope.kube.runtime import REAL
-from toposcope.simulator.apiserver import EmbeddedApiServer
+from toposcope.simulator.apiserver.server import Faults
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 LEASE = f"{LEASES}/leader"
 ABSENT = new_lease("default", "leader")
 TIMING = Timing()
+FAULTS = pytest.mark.embedded_api("fails on demand and counts requests")
 
 
 @each_case("tables/controller.yaml")
@@ -37,6 +35,7 @@ def test_the_proportions_of_other_leases_are_the_usual_ones() -> None:
     assert Timing.lasting(15) == Timing()
     assert Timing.lasting(30) == Timing(30, 20.0, 4.0)
     assert Timing.lasting(3).request == 1.0
+    assert Timing(renew=5).request == 2.5
 
 
 class Store:
@@ -208,7 +207,7 @@ def clock() -> Time:
 
 
 @pytest.fixture
-def pair(clients: Callable[[], ApiClient], clock: Time) -> tuple[Process, Process]:
+def pair(clients: Clients, clock: Time) -> tuple[Process, Process]:
     """Two electors; the first leads."""
     a, b = Process(clients(), "a", clock), Process(clients(), "b", clock)
     assert not a.tick()
@@ -243,26 +242,19 @@ def test_a_deleted_lease_does_not_make_a_second_leader(pair: tuple[Process, Proc
 
 
 @pytest.fixture
-def client(embedded_server: EmbeddedApiServer, tmp_path: Path) -> Iterator[ApiClient]:
-    embedded_server.write_kubeconfig(tmp_path / "kubeconfig")
-    client = ApiClient(load(str(tmp_path / "kubeconfig")), timeout=5.0)
-    yield client
-    client.close()
-
-
-@pytest.fixture
-def leading(client: ApiClient, clock: Time) -> Process:
-    process = Process(client, "a", clock)
+def leading(clients: Clients, clock: Time) -> Process:
+    process = Process(clients(), "a", clock)
     process.tick()
     assert process.tick(after=15.1)
     return process
 
 
+@FAULTS
 def test_an_api_server_that_is_away_ends_leadership_in_time_and_is_reported_once(
-    embedded_server: EmbeddedApiServer, leading: Process, caplog: pytest.LogCaptureFixture
+    faults: Faults, leading: Process, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    embedded_server.faults.reject(503, times=8)
+    faults.reject(503, times=8)
     assert [leading.tick(after=2.0) for _ in range(8)] == [True] * 4 + [False] * 4
     assert leading.tick(after=2.0)
     assert leading.news == [True, False, True]
@@ -270,38 +262,35 @@ def test_an_api_server_that_is_away_ends_leadership_in_time_and_is_reported_once
     assert caplog.text.count("can be read and written again") == 1
 
 
-def test_a_busy_server_is_asked_less_often_but_often_enough_to_stay_leader(
-    embedded_server: EmbeddedApiServer, leading: Process
-) -> None:
+@FAULTS
+def test_a_busy_server_is_asked_less_but_often_enough(faults: Faults, leading: Process) -> None:
     assert leading.elector.tick() == TIMING.retry
-    embedded_server.faults.reject(429, retry_after=3)
+    faults.reject(429, retry_after=3)
     assert leading.elector.tick() == 3.0
-    embedded_server.faults.reject(429, retry_after=300)
+    faults.reject(429, retry_after=300)
     assert leading.elector.tick() == TIMING.request
 
 
-def test_followers_ask_at_different_times(client: ApiClient, clock: Time) -> None:
-    follower = Process(client, "b", clock)
+def test_followers_ask_at_different_times(clients: Clients, clock: Time) -> None:
+    follower = Process(clients(), "b", clock)
     waits = {follower.elector.tick() for _ in range(20)}
     assert len(waits) == 20
     assert TIMING.retry <= min(waits) < TIMING.retry * 1.8
     assert max(waits) <= TIMING.retry * 2.2
 
 
-def test_a_lease_that_cannot_be_given_back_does_not_keep_the_program_from_ending(
-    embedded_server: EmbeddedApiServer, leading: Process
-) -> None:
-    embedded_server.faults.reject(500)
+@FAULTS
+def test_a_lease_that_cannot_be_given_back_keeps_no_program_from_ending(faults: Faults, leading: Process) -> None:
+    faults.reject(500)
     leading.elector.release()
     assert not leading.elector.may_write()
     assert leading.news == [True, False]
 
 
-def test_a_program_that_never_led_gives_nothing_back(
-    embedded_server: EmbeddedApiServer, client: ApiClient, clock: Time
-) -> None:
-    Process(client, "b", clock).elector.release()
-    assert not embedded_server.faults.requests
+@FAULTS
+def test_who_never_led_gives_nothing_back(faults: Faults, clients: Clients, clock: Time) -> None:
+    Process(clients(), "b", clock).elector.release()
+    assert not faults.requests
 
 
 def test_a_lapse_that_ends_within_one_turn_is_reported(leading: Process) -> None:
@@ -316,9 +305,8 @@ def test_an_elector_that_hangs_is_reported(leading: Process, clock: Time) -> Non
     assert leading.elector.healthy() == "the election has been stuck for 61 s"
 
 
-def test_the_thread_leads_and_gives_back(
-    client: ApiClient, embedded_server: EmbeddedApiServer, leading: Process
-) -> None:
+@FAULTS
+def test_a_thread_leads_and_gives_back(clients: Clients, faults: Faults, leading: Process) -> None:
     leading.elector.release()
     stop, led = threading.Event(), threading.Event()
     news: list[bool] = []
@@ -327,14 +315,14 @@ def test_the_thread_leads_and_gives_back(
         news.append(is_leader)
         led.set()
 
-    elector = LeaderElector(client, "default", "leader", "b", stop, changed)
+    elector = LeaderElector(clients(), "default", "leader", "b", stop, changed)
     elector.start()
     assert led.wait(30.0)
     assert elector.may_write()
     stop.set()
     elector.release()
     assert news == [True, False]
-    puts = embedded_server.faults.requests["PUT", LEASE]
+    puts = faults.requests["PUT", LEASE]
     assert puts == 4  # renewed and given back by one, taken and given back by the other
 
 

@@ -154,7 +154,7 @@ def hold_a_pass(api: ApiUnderTest, leader: Replica) -> int:
     raise AssertionError
 
 
-def test_a_leader_that_is_asked_to_end_gives_the_lease_back_as_its_last_act(
+def test_a_leader_that_ends_gives_its_lease_back_last(
     cluster: ApiUnderTest, leader: Replica, follower: Replica
 ) -> None:
     follower.send_signal(signal.SIGSTOP)
@@ -165,7 +165,7 @@ def test_a_leader_that_is_asked_to_end_gives_the_lease_back_as_its_last_act(
     leader.proxy.release()
     assert leader.process.wait(timeout=30) == 0
     assert counted(cluster) == nodes, "the pass in hand is finished first"
-    assert leader.proxy.writes()[-1] == ("PUT", LEASE)
+    assert leader.proxy.writes[-1] == ("PUT", LEASE)
     # The next one that looks takes it at once.
     assert (holder(cluster)["holderIdentity"], holder(cluster)["leaseDurationSeconds"]) == ("", 1)
     follower.send_signal(signal.SIGCONT)

@@ -1,22 +1,26 @@
 """What is held back when leadership ends, and for how long."""
 
+import contextlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from prometheus_client import Gauge, generate_latest
 
+from tests.support.api import ApiUnderTest
 from tests.support.cluster import Turns
 from toposcope.controller.fence import Fence, FencedClient, NoElection, NotLeaderError
 from toposcope.controller.metrics import LeaderMetrics, LeaderOnly
-from toposcope.kube.client import Request
+from toposcope.kube.client import Observe, Request, unobserved
 from toposcope.kube.config import load
 from toposcope.kube.requests import get
-from toposcope.simulator.apiserver import EmbeddedApiServer
+from toposcope.simulator.apiserver.server import Faults
 from toposcope.telemetry.prometheus import new_registry
+
+pytestmark = pytest.mark.embedded_api("counts requests")
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 MAKE = Request("POST", LEASES, {}, b'{"metadata":{"name":"x","namespace":"default"}}')
+Make = Callable[..., FencedClient]
 
 
 def test_a_fence_is_open_in_the_term_that_was_entered() -> None:
@@ -40,35 +44,32 @@ def test_without_an_election_the_fence_is_open() -> None:
 
 
 @pytest.fixture
-def make(embedded_server: EmbeddedApiServer, tmp_path: Path) -> Iterator[Callable[[Callable[[], bool]], FencedClient]]:
-    made = []
-    embedded_server.write_kubeconfig(tmp_path / "kubeconfig")
+def make(api: ApiUnderTest) -> Iterator[Make]:
+    with contextlib.ExitStack() as stack:
 
-    def client(may_write: Callable[[], bool]) -> FencedClient:
-        made.append(FencedClient(load(str(tmp_path / "kubeconfig")), "test", 5.0, may_write))
-        return made[-1]
+        def client(may_write: Callable[[], bool], observe: Observe = unobserved) -> FencedClient:
+            client = FencedClient(load(str(api.kubeconfig)), "test", 5.0, may_write, observe)
+            stack.callback(client.close)
+            return client
 
-    yield client
-    for fenced in made:
-        fenced.close()
+        yield client
 
 
-def test_writes_are_held_back_from_the_moment_leadership_is_not_certain(
-    embedded_server: EmbeddedApiServer, make: Callable[[Callable[[], bool]], FencedClient]
-) -> None:
-    turns = Turns(leads=True)
-    client = make(turns.may_write)
+def test_writes_are_held_back_from_the_moment_leadership_is_not_certain(faults: Faults, make: Make) -> None:
+    turns, codes = Turns(leads=True), list[int]()
+    client = make(turns.may_write, lambda _: codes.append)
     client.call(MAKE)
+    assert client._connection
+    assert client._connection.timeout == 5, "so that no write arrives when another leads"
+    assert client._user_agent.startswith("test/")
     turns.end()
     with pytest.raises(NotLeaderError, match=f"does not lead, so it does not send POST {LEASES}"):
         client.call(MAKE)
     assert client.call(get(f"{LEASES}/x"))["metadata"]["name"] == "x"
-    assert embedded_server.faults.requests["POST", LEASES] == 1
+    assert (faults.requests["POST", LEASES], codes) == (1, [201, 200])
 
 
-def test_connecting_takes_time_in_which_leadership_may_end(
-    embedded_server: EmbeddedApiServer, make: Callable[[Callable[[], bool]], FencedClient]
-) -> None:
+def test_connecting_takes_time_in_which_leadership_may_end(faults: Faults, make: Make) -> None:
     connected = []
 
     def may_write() -> bool:
@@ -79,12 +80,10 @@ def test_connecting_takes_time_in_which_leadership_may_end(
     with pytest.raises(NotLeaderError):
         client.call(MAKE)
     assert connected == [True], "asked when nothing was left but to send"
-    assert embedded_server.faults.requests["POST", LEASES] == 0
+    assert faults.requests["POST", LEASES] == 0
 
 
-def test_a_write_that_is_sent_again_on_a_new_connection_is_checked_again(
-    embedded_server: EmbeddedApiServer, make: Callable[[Callable[[], bool]], FencedClient]
-) -> None:
+def test_a_write_that_is_sent_again_on_a_new_connection_is_checked_again(faults: Faults, make: Make) -> None:
     answers = iter((True, True, False))
     client = make(lambda: next(answers))
     client.call(MAKE)
@@ -93,7 +92,7 @@ def test_a_write_that_is_sent_again_on_a_new_connection_is_checked_again(
     client._connection.sock = Closed()
     with pytest.raises(NotLeaderError):
         client.call(MAKE)
-    assert embedded_server.faults.requests["POST", LEASES] == 1
+    assert faults.requests["POST", LEASES] == 1
 
 
 class Closed:

@@ -1,11 +1,11 @@
 """More ClusterTopologies than anybody needs: which are kept up to date, in which order, and what the others say."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from tests.support.api import ApiUnderTest
+from tests.support.api import ApiUnderTest, Clients
 from tests.support.cluster import gpu_node
 from tests.support.controller import NoWorkloads, condition, make_topology, share_crd, status_of
 from tests.support.publishing import Time
@@ -36,7 +36,7 @@ class Slow(ApiClient):
 
 
 @pytest.fixture
-def client(clients: Callable[[], ApiClient], time: Time) -> Slow:
+def client(clients: Clients, time: Time) -> Slow:
     client = clients()
     client.__class__ = Slow
     assert isinstance(client, Slow)
@@ -96,9 +96,7 @@ def nodes_of(racks: Sequence[str | None], gpus: str) -> list[NodeFacts]:
     return [gpu_node(f"n{i}", {OTHER_RACK: rack, "rack": None, GPUS: gpus}) for i, rack in enumerate(racks)]
 
 
-def test_a_lost_level_comes_before_other_work_and_news_end_a_long_pass(
-    api: ApiUnderTest, reconciler: Reconciler, client: Slow
-) -> None:
+def test_a_lost_level_comes_first_and_news_end_a_pass(api: ApiUnderTest, reconciler: Reconciler, client: Slow) -> None:
     """No topology waits for ever, though each pass is cut short."""
     share_crd(api)
     for i, name in enumerate(NAMES):
@@ -107,9 +105,8 @@ def test_a_lost_level_comes_before_other_work_and_news_end_a_long_pass(
 
     def look(racks: Sequence[str | None], gpus: str, *, news: bool) -> tuple[bool, list[str]]:
         client.written.clear()
-        return reconciler.reconcile(topologies(api), nodes_of(racks, gpus), NoWorkloads(), lambda: news), [
-            *client.written
-        ]
+        done = reconciler.reconcile(topologies(api), nodes_of(racks, gpus), NoWorkloads(), lambda: news)
+        return done, [*client.written]
 
     assert look("rrrrrr", "1", news=False) == (True, NAMES[::-1])
     assert look(["r", "r", None, "r", "r", "r"], "2", news=True) == (False, ["t2", "t5"])
@@ -119,7 +116,7 @@ def test_a_lost_level_comes_before_other_work_and_news_end_a_long_pass(
     assert look([None, "r", None, "r", "r", "r"], "4", news=False) == (True, ["t5", "t2", "t4", "t3"])
 
 
-def test_a_hint_is_logged_once_for_all_topologies(
+def test_hints_are_logged_once_for_all(
     api: ApiUnderTest, reconciler: Reconciler, caplog: pytest.LogCaptureFixture
 ) -> None:
     share_crd(api)

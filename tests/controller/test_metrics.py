@@ -11,18 +11,18 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from tests.support.cluster import fabric, gpu_node, topology
 from tests.support.publishing import Time
+from tests.support.tables import each_case
 from toposcope import __version__
 from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import NVLINK_DOMAIN
 from toposcope.controller.assess.assessment import assess
 from toposcope.controller.assess.rails import Rails
 from toposcope.controller.loop import Trigger
-from toposcope.controller.metrics import ControllerMetrics, RequestMetrics, WatchMetrics
+from toposcope.controller.metrics import ControllerMetrics, Report, RequestMetrics, WatchMetrics, report
 from toposcope.controller.status import conditions_of
-from toposcope.controller.topology_metrics import Report, report
 from toposcope.integrations.framework.published import Published
 from toposcope.kube.client import Request
-from toposcope.kube.requests import apply, get
+from toposcope.kube.requests import apply
 from toposcope.topology.hierarchy import level_sizes
 from toposcope.topology.node import NodeFacts
 from toposcope.topology.rails import Miscabled
@@ -117,7 +117,7 @@ def test_no_series_names_a_node(scraped: Scraped) -> None:
 
 
 def test_the_fabric_in_numbers(scraped: Scraped) -> None:
-    nodes = [gpu_node(f"a{i}", {NVLINK_DOMAIN: fabric(1, clique=i % 2)}) for i in range(5)]
+    nodes = [gpu_node(f"a{i}", {NVLINK_DOMAIN: fabric(1, clique=i // 4)}) for i in range(5)]
     scraped.metrics.show({"cluster": reported(nodes)})
     assert scraped.value("topology_split_domains", topology="cluster") == 1
     assert scraped.value("topology_small_domains", topology="cluster") == 1
@@ -197,19 +197,12 @@ def test_requests_are_counted_by_what_they_do_and_how_they_end() -> None:
     assert registry.get_sample_value(f"{seconds}_bucket", {"verb": "apply", "le": "0.1"}) == 0
 
 
-@pytest.mark.parametrize(
-    ("request_", "code", "labels"),
-    [
-        (Request("GET", "/api/v1/nodes", {"watch": "true"}), 200, {"verb": "watch", "resource": "nodes"}),
-        (get("/apis/grove.io/v1alpha1"), 404, {"verb": "get", "resource": "discovery"}),
-    ],
-    ids=["watch", "discovery"],
-)
-def test_names_come_from_the_request_alone_and_watches_are_not_timed(
-    request_: Request, code: int, labels: dict[str, str]
+@each_case("tables/controller.yaml")
+def test_names_come_from_requests_and_watches_are_not_timed(
+    path: str, query: dict[str, str], code: int, labels: dict[str, str]
 ) -> None:
     registry = CollectorRegistry()
-    RequestMetrics(registry)(request_)(code)
+    RequestMetrics(registry)(Request("GET", path, query))(code)
     assert registry.get_sample_value("toposcope_api_requests_total", labels | {"code": str(code)}) == 1
     timed = registry.get_sample_value("toposcope_api_request_duration_seconds_count", {"verb": labels["verb"]})
     assert timed == (None if labels["verb"] == "watch" else 1)

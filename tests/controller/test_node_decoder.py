@@ -90,21 +90,10 @@ def test_quantities(quantity: str, gpus: int) -> None:
     assert facts(smallest(status={"allocatable": {label_keys.ALLOCATABLE_GPUS: quantity, "cpu": "2"}})).gpus == gpus
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b"{}",
-        b'{"metadata":{}}',
-        b'{"metadata":{"name":null}}',
-        b'{"metadata":{"name":"n","labels":[]}}',
-        b'{"metadata":{"name":"n","labels":{"a":1}}}',
-        b'{"metadata":{"name":"n"},"status":{"allocatable":{"nvidia.com/gpu":8}}}',
-        b"[]",
-    ],
-)
-def test_what_is_no_node_is_refused(raw: bytes) -> None:
+@each_case("tables/controller.yaml")
+def test_what_is_no_node_is_refused(raw: str) -> None:
     with pytest.raises(msgspec.ValidationError):
-        NodeDecoder(TRACKED)(raw)
+        NodeDecoder(TRACKED)(raw.encode())
 
 
 def test_values_of_any_script() -> None:

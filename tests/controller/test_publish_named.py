@@ -5,33 +5,20 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.api import ApiUnderTest
+from tests.support import publishing
+from tests.support.api import ApiUnderTest, Clients
 from tests.support.cluster import topology
-from tests.support.publishing import (
-    BINDINGS,
-    FOUR,
-    KAI,
-    THREE,
-    Time,
-    WatchedClient,
-    backoff_on,
-    found,
-    install,
-    levels,
-    node_labels,
-    patch,
-)
 from tests.support.upstream_crds import upstream_crd
 from tools.apiserver.grove_operator import start_grove
 from toposcope.api.cluster_topology import Topology
 from toposcope.controller.publishers.grove import GrovePublisher
-from toposcope.controller.publishers.kai import KaiPublisher
+from toposcope.controller.publishers.immutable_topology import KaiPublisher
 from toposcope.integrations.framework.published import Published
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError, UnreachableError
 
-BINDING = f"{BINDINGS}/cluster"
-OURS = f"{KAI}/cluster"
+BINDING = f"{publishing.BINDINGS}/cluster"
+OURS = f"{publishing.KAI}/cluster"
 GROVE_CRD = "grove-clustertopologybindings-alpha10"
 KAI_CRD = "kai-topologies-v0.17"
 ENTRY = {"schedulerName": "kai-scheduler", "topologyReference": "cluster"}
@@ -46,7 +33,7 @@ class Site:
     def __init__(self, api: ApiUnderTest, client: ApiClient) -> None:
         self.api = api
         self._client = client
-        self.time = Time()
+        self.time = publishing.Time()
         self.writes: list[str] = []
         self.last: int | None = None
         """How many writes there are before the controller dies; None: it lives."""
@@ -55,7 +42,7 @@ class Site:
 
     def restart(self) -> None:
         """Begin with a controller that remembers nothing."""
-        client = backoff_on(WatchedClient(self._client, self._before), self.time)
+        client = publishing.backoff_on(publishing.WatchedClient(self._client, self._before), self.time)
         self.grove = GrovePublisher(client, self.time)
         self.kai = KaiPublisher(client, self.time, 0.0)
 
@@ -73,7 +60,9 @@ class Site:
             if publisher.served():
                 never = wanted.publish.get(publisher.name) == "Never"
                 results.append(
-                    publisher.retract(wanted) if never else publisher.publish(wanted, levels(*(keys or FOUR)))
+                    publisher.retract(wanted)
+                    if never
+                    else publisher.publish(wanted, publishing.levels(*(keys or publishing.FOUR)))
                 )
         return [outcome for outcome in results if outcome and not outcome.in_sync]
 
@@ -87,21 +76,21 @@ class Site:
 
 
 @pytest.fixture
-def site(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> Site:
+def site(api: ApiUnderTest, clients: Clients) -> Site:
     return Site(api, clients())
 
 
 def both(site: Site) -> Site:
     """KAI first, Grove later."""
-    install(site.api, KAI_CRD)
+    publishing.install(site.api, KAI_CRD)
     assert site.turn() == []
-    install(site.api, GROVE_CRD)
+    publishing.install(site.api, GROVE_CRD)
     assert site.turn() == []
     return site
 
 
 def test_an_entry_that_grove_refuses_costs_nothing_and_is_tried_ever_more_rarely(site: Site) -> None:
-    install(site.api, KAI_CRD)
+    publishing.install(site.api, KAI_CRD)
     site.turn()
     crd = upstream_crd(GROVE_CRD)
     spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
@@ -115,11 +104,9 @@ def test_an_entry_that_grove_refuses_costs_nothing_and_is_tried_ever_more_rarely
         attempts += [site.time.seconds] * (len(site.writes) - before)
         assert result.reason == "Rejected"
         assert "spec.schedulerTopologyBindings[0].schedulerName" in result.message
-        assert (
-            "enable the backend kai-scheduler in Grove's configuration, or set spec.publish.grove to" in result.message
-        )
+        assert "enable the backend kai-scheduler in Grove's configuration, or set spec.publish.grove" in result.message
     assert attempts == [0, 30, 90, 210]
-    assert (found(site.api, BINDING), node_labels(site.api, OURS)) == (None, FOUR)
+    assert (publishing.found(site.api, BINDING), publishing.node_labels(site.api, OURS)) == (None, publishing.FOUR)
     # As advised.
     assert site.turn(WITHOUT_KAI) == []
     start_grove(site.api)
@@ -127,14 +114,11 @@ def test_an_entry_that_grove_refuses_costs_nothing_and_is_tried_ever_more_rarely
 
 
 def test_the_words_of_grove_s_webhook_are_understood_and_others_are_not(site: Site) -> None:
-    install(site.api, KAI_CRD)
+    publishing.install(site.api, KAI_CRD)
     site.turn()
-    install(site.api, GROVE_CRD)
-    words = [
-        "spec.schedulerTopologyReferences[0].schedulerName: scheduler backend is not enabled in Grove",
-        "scheduler backend does not implement topology-aware scheduling",
-        "too many levels",
-    ]
+    publishing.install(site.api, GROVE_CRD)
+    disabled = "spec.schedulerTopologyReferences[0].schedulerName: scheduler backend is not enabled in Grove"
+    words = [disabled, "scheduler backend does not implement topology-aware scheduling", "too many levels"]
 
     def refuse(request: Request) -> None:
         if request.method == "PATCH":
@@ -152,27 +136,27 @@ def test_the_words_of_grove_s_webhook_are_understood_and_others_are_not(site: Si
 
 def test_ours_is_not_made_anew_while_grove_does_not_take_the_entry_back(site: Site) -> None:
     both(site)
-    patch(site.api, BINDING, {"spec": {"schedulerTopologyBindings": []}})
+    publishing.patch(site.api, BINDING, {"spec": {"schedulerTopologyBindings": []}})
 
     def refuse(request: Request) -> None:
         if request.path == BINDING and request.method == "PATCH":
             raise ApiError(403, "Forbidden", "scheduler backend is not enabled in Grove")
 
     site.refused = refuse
-    binding, kai = site.turn(TOPOLOGY, *THREE)
+    binding, kai = site.turn(TOPOLOGY, *publishing.THREE)
     assert (binding.reason, kai.reason) == ("Rejected", "Waiting")
     assert kai.message == "stays as it is until Grove's ClusterTopologyBinding names it"
-    assert node_labels(site.api, OURS) == FOUR
+    assert publishing.node_labels(site.api, OURS) == publishing.FOUR
 
 
 LIFE: Final[tuple[tuple[Topology, tuple[str, ...], str, list[dict[str, str]] | None], ...]] = (
-    (WITHOUT_GROVE, FOUR, "ClusterTopology", None),
-    (TOPOLOGY, FOUR, "ClusterTopology", [ENTRY]),
-    (TOPOLOGY, THREE, "ClusterTopology", [ENTRY]),
-    (WITHOUT_KAI, THREE, "ClusterTopologyBinding", []),
-    (TOPOLOGY, FOUR, "ClusterTopologyBinding", []),
-    (WITHOUT_GROVE, FOUR, "ClusterTopology", None),
-    (TOPOLOGY, FOUR, "ClusterTopology", [ENTRY]),
+    (WITHOUT_GROVE, publishing.FOUR, "ClusterTopology", None),
+    (TOPOLOGY, publishing.FOUR, "ClusterTopology", [ENTRY]),
+    (TOPOLOGY, publishing.THREE, "ClusterTopology", [ENTRY]),
+    (WITHOUT_KAI, publishing.THREE, "ClusterTopologyBinding", []),
+    (TOPOLOGY, publishing.FOUR, "ClusterTopologyBinding", []),
+    (WITHOUT_GROVE, publishing.FOUR, "ClusterTopology", None),
+    (TOPOLOGY, publishing.FOUR, "ClusterTopology", [ENTRY]),
 )
 """What is wanted one after the other, whose the KAI Topology is then, and what the binding names."""
 
@@ -190,17 +174,17 @@ def live(site: Site) -> Iterator[tuple[Any, ...]]:
                 site.restart()
                 continue
             start_grove(site.api)
-            if not result and found(site.api, OURS) and site.owner() == owner:
+            if not result and publishing.found(site.api, OURS) and site.owner() == owner:
                 break
-        binding = found(site.api, BINDING)
+        binding = publishing.found(site.api, BINDING)
         named = binding["spec"].get("schedulerTopologyBindings") if binding else None
-        yield (site.owner(), named, node_labels(site.api, OURS)), (owner, entries, keys)
+        yield (site.owner(), named, publishing.node_labels(site.api, OURS)), (owner, entries, keys)
         if mortal and site.last is None:
             return
 
 
 def test_whichever_write_is_the_last_of_a_controller_grove_starts_and_the_next_one_finishes(site: Site) -> None:
-    install(site.api, KAI_CRD, GROVE_CRD)
+    publishing.install(site.api, KAI_CRD, GROVE_CRD)
     for found_then, expected in live(site):
         assert found_then == expected
     total = len(site.writes)

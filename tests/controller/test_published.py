@@ -9,22 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.support.api import NODES, ApiUnderTest, wait_until
+from tests.support import publishing
+from tests.support.api import NODES, ApiUnderTest, Clients, wait_until
 from tests.support.cluster import BLOCK, RACK, ZONE, topology
 from tests.support.controller import controller_of, make_node, relabel, share_crd
-from tests.support.publishing import (
-    Time,
-    WatchedClient,
-    backoff_on,
-    finalizer,
-    found,
-    install,
-    install_narrowed,
-    kai_topology,
-    levels,
-    node_labels,
-    patch,
-)
+from tests.support.publishing import found, levels, patch
 from tests.support.tables import at, rows, says
 from tests.support.upstream_crds import upstream_crd
 from tools.apiserver.grove_operator import GroveExitError, start_grove
@@ -33,8 +22,8 @@ from toposcope.api.label_keys import HOSTNAME
 from toposcope.controller.loop import Controller
 from toposcope.controller.publishers.dry_run import DryRun
 from toposcope.controller.publishers.grove import GrovePublisher
-from toposcope.controller.publishers.kai import KaiPublisher
-from toposcope.controller.publishers.kueue import KueuePublisher
+from toposcope.controller.publishers.immutable_topology import KaiPublisher, KueuePublisher
+from toposcope.controller.publishers.volcano import HyperNodePlans, VolcanoPublisher
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.run import make_publishers
 from toposcope.integrations.framework.published import Published
@@ -47,6 +36,7 @@ PATHS = {
     "OLDER": "/apis/grove.io/v1alpha1/clustertopologies",
     "KAI": "/apis/kai.scheduler/v1alpha1/topologies",
     "KUEUE": "/apis/kueue.x-k8s.io/v1beta2/topologies",
+    "HYPER": "/apis/topology.volcano.sh/v1alpha1/hypernodes",
     "FLAVORS": "/apis/kueue.x-k8s.io/v1beta2/resourceflavors",
     "TOPOLOGIES": PATH,
     "NODES": NODES,
@@ -79,6 +69,8 @@ class Step(msgspec.Struct, forbid_unknown_fields=True):
     time: float | None = None
     grove: str | None = None
     """Grove starts: why it exits, or nothing."""
+    slow: float = 0.0
+    """Seconds that each write takes."""
     passes: list[float] = []
     """The controller makes one so many seconds later, and then the next."""
     by: str = ""
@@ -104,6 +96,8 @@ class Step(msgspec.Struct, forbid_unknown_fields=True):
     anew: list[str] = []
     writes: list[str] | None = None
     """All so far."""
+    logged: dict[str, int] = {}
+    """How often these words have been."""
 
 
 class Case(msgspec.Struct, forbid_unknown_fields=True):
@@ -121,29 +115,35 @@ class Site:
     """Publishers as a pass asks them, and what they write."""
 
     def __init__(self, api: ApiUnderTest, client: ApiClient, patience: float) -> None:
-        self.api, self.time = api, Time()
+        self.api, self.time = api, publishing.Time()
         self.before: Callable[[Request], None] = lambda _: None
         """Hears of each request first; what it raises takes the request's place."""
         self.writes: list[str] = []
+        self.slow = 0.0
         self.noted: dict[str, Any] = {}
         self.held = contextlib.ExitStack()
-        watched = WatchedClient(client, self._note)
-        self.dry_run = DryRun(watched, make_publishers, self.time)
-        through = backoff_on(watched, self.time)
+        watched = publishing.WatchedClient(client, self._note)
+        self.dry_run = DryRun(watched, lambda client: make_publishers(client, hyper_nodes=self.plans), self.time)
+        through = publishing.backoff_on(watched, self.time)
         self._client = client
         kai, kueue = (kind(through, self.time, patience) for kind in (KaiPublisher, KueuePublisher))
-        self.publishers = {"grove": GrovePublisher(through, self.time), "kai": kai, "kueue": kueue}
+        self.plans = HyperNodePlans()
+        volcano = VolcanoPublisher(through, self.plans, self.time)
+        self.publishers = {"grove": GrovePublisher(through, self.time), "kai": kai, "kueue": kueue, "volcano": volcano}
 
     def _note(self, request: Request) -> None:
         self.before(request)
         if request.method != "GET" and request.query.get("dryRun") != "All":
             self.writes.append(f"{request.method} {request.path.rsplit('/', 2)[1]}")
+            self.time.seconds += self.slow
 
     @functools.cached_property
     def controller(self) -> Controller:
-        return controller_of(
-            self._client, Reconciler(self._client, tuple(self.publishers.values()), self.time, instance="test")
+        publishers = tuple(self.publishers.values())
+        reconciler = Reconciler(
+            self._client, publishers, self.time, instance="test", dry_run=self.dry_run, hyper_nodes=self.plans
         )
+        return controller_of(self._client, reconciler)
 
     def turn(self, step: Step) -> list[Published]:
         """What comes of asking publishers whose kinds are served; nothing of one that has nothing to take back."""
@@ -167,14 +167,14 @@ class Site:
         return [result for result in results if result]
 
     def happen(self, step: Step) -> None:
-        install(self.api, *step.serve)
+        publishing.install(self.api, *step.serve)
         for crd, most in step.narrow.items():
-            install_narrowed(self.api, crd, most)
+            publishing.install_narrowed(self.api, crd, most)
         for crd in step.remove:
             self.api.remove_crd(crd)
         self._write(step)
         for path, name in step.hold.items():
-            self.held.enter_context(finalizer(self.api, path, name))
+            self.held.enter_context(publishing.finalizer(self.api, path, name))
         if step.release:
             self.held.close()
         self.noted |= {path: self.api.get(path) for path in step.note}
@@ -184,6 +184,7 @@ class Site:
                 start_grove(self.api)
         elif step.grove is not None:
             start_grove(self.api)
+        self.slow = step.slow
         for seconds in step.passes:
             self.time.seconds += seconds
             self.controller.once()
@@ -229,7 +230,10 @@ def cases() -> list[Any]:
 
 
 @pytest.mark.parametrize("row", cases())
-def test_what_becomes_of_what_is_published(row: Case, api: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
+def test_what_becomes_of_what_is_published(
+    row: Case, api: ApiUnderTest, clients: Clients, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     if any(step.passes for step in row.steps):
         share_crd(api)
     site = Site(api, clients(), row.patience)
@@ -259,6 +263,7 @@ def test_what_becomes_of_what_is_published(row: Case, api: ApiUnderTest, clients
             same = {path: now["metadata"]["uid"] == then["metadata"]["uid"] for path, (now, then) in uids.items()}
             assert same == {**dict.fromkeys(step.kept, True), **dict.fromkeys(step.anew, False)}, number
             assert step.writes is None or site.writes == step.writes, number
+            assert {words: caplog.text.count(words) for words in step.logged} == step.logged, number
 
 
 KAI, OURS = PATHS["KAI"], f"{PATHS['KAI']}/cluster"
@@ -267,8 +272,8 @@ IMMUTABLE = pytest.mark.real_api("immutability is a CEL rule")
 
 
 @pytest.fixture
-def kai(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> Site:
-    install(api, "kai-topologies-v0.17")
+def kai(api: ApiUnderTest, clients: Clients) -> Site:
+    publishing.install(api, "kai-topologies-v0.17")
     return Site(api, clients(), 30.0)
 
 
@@ -281,9 +286,7 @@ def replacing(kai: Site) -> Site:
 
 
 @IMMUTABLE
-def test_a_crash_between_deletion_and_creation_heals_at_the_next_pass(
-    api: ApiUnderTest, replacing: Site, clients: Callable[[], ApiClient]
-) -> None:
+def test_a_crash_between_deletion_and_creation_heals(api: ApiUnderTest, replacing: Site, clients: Clients) -> None:
     def crash(request: Request) -> None:
         if "DELETE topologies" in replacing.writes and request.method == "PATCH":
             raise UnreachableError("gone")
@@ -293,7 +296,7 @@ def test_a_crash_between_deletion_and_creation_heals_at_the_next_pass(
         replacing.turn(THREE)
     assert found(api, OURS) is None
     assert Site(api, clients(), 30.0).turn(THREE)[0].in_sync
-    assert node_labels(api, OURS) == (ZONE, RACK, HOSTNAME)
+    assert publishing.node_labels(api, OURS) == (ZONE, RACK, HOSTNAME)
 
 
 @IMMUTABLE
@@ -306,17 +309,15 @@ def test_what_changed_since_it_was_looked_at_is_not_deleted(api: ApiUnderTest, r
     (result,) = replacing.turn(THREE)
     assert (result.reason, result.again_in) == ("Waiting", 5)
     assert "The object might have been modified" in result.message
-    assert node_labels(api, OURS) == (ZONE, BLOCK, RACK, HOSTNAME)
+    assert publishing.node_labels(api, OURS) == (ZONE, BLOCK, RACK, HOSTNAME)
 
 
-def test_one_that_somebody_makes_at_the_last_moment_is_theirs(
-    api: ApiUnderTest, kai: Site, clients: Callable[[], ApiClient]
-) -> None:
+def test_one_that_somebody_makes_at_the_last_moment_is_theirs(api: ApiUnderTest, kai: Site, clients: Clients) -> None:
     """Also where it has the very levels: a forced apply would take it over, and the next levels would replace it."""
 
     def be_quicker(request: Request) -> None:
         if request.method == "PATCH":
-            api.create(KAI, kai_topology(ZONE, BLOCK, RACK, HOSTNAME))
+            api.create(KAI, publishing.kai_topology(ZONE, BLOCK, RACK, HOSTNAME))
 
     kai.before = be_quicker
     assert kai.turn(FOUR)[0].reason == "Waiting"
@@ -326,7 +327,7 @@ def test_one_that_somebody_makes_at_the_last_moment_is_theirs(
 
 @pytest.mark.real_api("disputed short names")
 def test_two_crds_that_want_one_short_name_are_named(api: ApiUnderTest, kai: Site) -> None:
-    install(api, "grove-clustertopologies-alpha4")
+    publishing.install(api, "grove-clustertopologies-alpha4")
     api.install_crd(upstream_crd("grove-clustertopologybindings-alpha10"))
     (result,) = kai.turn(Step(by="grove"))
     assert result.reason == "Conflict"

@@ -3,14 +3,15 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
 
+from tests.support import publishing
 from tests.support.api import CRDS as CRD_PATH
-from tests.support.api import ApiUnderTest, wait_until
+from tests.support.api import ApiUnderTest, Clients, wait_until
 from tests.support.cluster import BLOCK, RACK, ZONE, topology
 from tests.support.controller import (
     OPTIONS,
@@ -21,24 +22,6 @@ from tests.support.controller import (
     make_topology,
     running,
     share_crd,
-)
-from tests.support.publishing import (
-    BINDINGS,
-    FOUR,
-    KAI,
-    THREE,
-    Time,
-    WatchedClient,
-    backoff_on,
-    finalizer,
-    found,
-    install,
-    install_narrowed,
-    kai_topology,
-    levels,
-    node_labels,
-    patch,
-    spec_levels,
 )
 from tests.support.upstream_crds import upstream_crd
 from toposcope.controller.informer import InformerFactory
@@ -66,15 +49,15 @@ class Site:
     """Publishers that read through what is followed, and every request that got past it."""
 
     client: ApiClient
-    time: Time = field(default_factory=Time)
+    time: publishing.Time = field(default_factory=publishing.Time)
     stop: threading.Event = field(default_factory=threading.Event)
     asked: Counter[str] = field(default_factory=Counter)
     news: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        through = cast("ApiClient", WatchedClient(self.client, self._note))
+        through = cast("ApiClient", publishing.WatchedClient(self.client, self._note))
         self.watched = CachedReader(through, InformerFactory(self.client, self.stop))
-        self.publishers = make_publishers(backoff_on(self.watched, self.time))
+        self.publishers = make_publishers(publishing.backoff_on(self.watched, self.time))
 
     def _note(self, request: Request) -> None:
         self.asked[request.method] += 1
@@ -92,7 +75,9 @@ class Site:
 
     def publish(self, *keys: str) -> list[Published]:
         """One pass of all publishers whose kind is served."""
-        return self.watched.decide(lambda: [p.publish(TOPOLOGY, levels(*keys)) for p in self.publishers if p.served()])
+        return self.watched.decide(
+            lambda: [p.publish(TOPOLOGY, publishing.levels(*keys)) for p in self.publishers if p.served()]
+        )
 
     def asks_nothing(self, *keys: str) -> bool:
         """Whether a pass gets along without a request."""
@@ -102,7 +87,7 @@ class Site:
 
 
 @pytest.fixture
-def site(clients: Callable[[], ApiClient]) -> Iterator[Site]:
+def site(clients: Clients) -> Iterator[Site]:
     made = Site(clients())
     yield made
     made.watched.close()
@@ -116,65 +101,69 @@ def following() -> list[threading.Thread]:
 
 
 def test_once_everything_is_in_sync_nothing_is_asked(api: ApiUnderTest, site: Site) -> None:
-    install(api, *CRDS)
-    assert site.publish(*FOUR)[0].in_sync  # nothing is followed yet
+    publishing.install(api, *CRDS)
+    assert site.publish(*publishing.FOUR)[0].in_sync  # nothing is followed yet
     assert site.asked["PATCH"] == 2
     site.look()
-    wait_until(lambda: site.asks_nothing(*FOUR), "everything is known")
-    assert [outcome.reason for outcome in site.publish(*FOUR)] == ["", "Waiting", ""]  # Grove does not run here
-    site.publish(*THREE)
+    wait_until(lambda: site.asks_nothing(*publishing.FOUR), "everything is known")
+    assert [outcome.reason for outcome in site.publish(*publishing.FOUR)] == [
+        "",
+        "Waiting",
+        "",
+    ]  # Grove does not run here
+    site.publish(*publishing.THREE)
     assert site.asked["PATCH"] > 0
-    wait_until(lambda: site.asks_nothing(*THREE), "what was written is known too")
+    wait_until(lambda: site.asks_nothing(*publishing.THREE), "what was written is known too")
 
 
 def test_a_change_by_hand_is_news_and_that_of_a_status_is_not(api: ApiUnderTest, site: Site) -> None:
-    install(api, *CRDS[:2])
-    site.settle(*FOUR)
+    publishing.install(api, *CRDS[:2])
+    site.settle(*publishing.FOUR)
     status = {"status": {"observedGeneration": 7}}
-    patch(api, f"{BINDINGS}/cluster/status", status)
-    patch(api, f"{BINDINGS}/cluster", EDIT)
+    publishing.patch(api, f"{publishing.BINDINGS}/cluster/status", status)
+    publishing.patch(api, f"{publishing.BINDINGS}/cluster", EDIT)
     assert site.news.wait(30)
-    wait_until(lambda: not site.asks_nothing(*FOUR), "the edit is seen")
-    assert len(api.get(f"{BINDINGS}/cluster")["spec"]["levels"]) == 4
+    wait_until(lambda: not site.asks_nothing(*publishing.FOUR), "the edit is seen")
+    assert len(api.get(f"{publishing.BINDINGS}/cluster")["spec"]["levels"]) == 4
 
 
 def test_what_grove_finds_of_a_topology_that_is_named_is_news(api: ApiUnderTest, site: Site) -> None:
-    install(api, CRDS[1])
-    site.publish(*FOUR)
-    install(api, CRDS[0])
-    site.settle(*FOUR)
+    publishing.install(api, CRDS[1])
+    site.publish(*publishing.FOUR)
+    publishing.install(api, CRDS[0])
+    site.settle(*publishing.FOUR)
     verdict = {"schedulerName": "kai-scheduler", "topologyReference": "cluster", "inSync": False, "message": "differs"}
-    generation = api.get(f"{BINDINGS}/cluster")["metadata"]["generation"]
+    generation = api.get(f"{publishing.BINDINGS}/cluster")["metadata"]["generation"]
     status = {"status": {"observedGeneration": generation, "schedulerTopologyStatuses": [verdict]}}
-    patch(api, f"{BINDINGS}/cluster/status", status)
+    publishing.patch(api, f"{publishing.BINDINGS}/cluster/status", status)
     assert site.news.wait(30)
-    assert site.publish(*FOUR)[0].message == "Grove says of KAI's Topology cluster: differs"
-    assert site.asks_nothing(*FOUR)
+    assert site.publish(*publishing.FOUR)[0].message == "Grove says of KAI's Topology cluster: differs"
+    assert site.asks_nothing(*publishing.FOUR)
 
 
 def test_what_memory_shows_is_looked_at_again_before_anything_is_written(api: ApiUnderTest, site: Site) -> None:
-    install(api, *CRDS[:2])
-    api.create(KAI, kai_topology(RACK))
+    publishing.install(api, *CRDS[:2])
+    api.create(publishing.KAI, publishing.kai_topology(RACK))
     site.look()
     kai = site.watched._followed[KAI_TOPOLOGIES].cache
     wait_until(lambda: kai.get("cluster") is not None and len(following()) == 2, "both are followed")
     kai.gone("cluster")  # as if the watch had not come that far
-    outcome = site.publish(*FOUR)[0]
+    outcome = site.publish(*publishing.FOUR)[0]
     assert outcome.reason == "Conflict"
     assert "a KAI Topology named cluster exists that neither Grove nor Toposcope made" in outcome.message
-    assert found(api, f"{BINDINGS}/cluster") is None
+    assert publishing.found(api, f"{publishing.BINDINGS}/cluster") is None
     assert site.asked["PATCH"] == 0
 
 
 def test_kinds_are_followed_as_their_crds_come_and_go(api: ApiUnderTest, site: Site) -> None:
     site.look()
     assert not following()
-    assert site.publish(*FOUR) == []
-    install(api, CRDS[1])
+    assert site.publish(*publishing.FOUR) == []
+    publishing.install(api, CRDS[1])
     site.look()
     assert [thread.name for thread in following()] == ["topologies.kai.scheduler"]
-    site.publish(*FOUR)
-    wait_until(lambda: site.asks_nothing(*FOUR), "KAI's Topology is known")
+    site.publish(*publishing.FOUR)
+    wait_until(lambda: site.asks_nothing(*publishing.FOUR), "KAI's Topology is known")
     api.remove_crd("topologies.kai.scheduler")
     if api.is_real:  # the embedded one lets watches of a kind outlive it
         wait_until(lambda: site.watched.outdated, "the watch notices")
@@ -183,7 +172,7 @@ def test_kinds_are_followed_as_their_crds_come_and_go(api: ApiUnderTest, site: S
         thread.join(30)
     assert not following()
     assert not site.watched.outdated
-    assert site.publish(*FOUR) == []
+    assert site.publish(*publishing.FOUR) == []
 
 
 def flavor(name: str, topology_name: str = "cluster") -> dict[str, Any]:
@@ -193,72 +182,70 @@ def flavor(name: str, topology_name: str = "cluster") -> dict[str, Any]:
 
 @pytest.mark.real_api("immutability is a CEL rule")
 def test_while_a_flavor_holds_the_topology_nothing_is_asked_and_its_end_is_news(api: ApiUnderTest, site: Site) -> None:
-    install(api, *KUEUE)
+    publishing.install(api, *KUEUE)
     api.create(FLAVORS, flavor("gpu"))
     api.create(FLAVORS, flavor("other", "another"))
-    site.settle(*FOUR)
-    assert "still held by ResourceFlavor gpu" in site.publish(*THREE)[0].message
-    wait_until(lambda: site.asks_nothing(*THREE), "that it cannot be changed in place is known")
+    site.settle(*publishing.FOUR)
+    assert "still held by ResourceFlavor gpu" in site.publish(*publishing.THREE)[0].message
+    wait_until(lambda: site.asks_nothing(*publishing.THREE), "that it cannot be changed in place is known")
     site.news.clear()
     assert api.request("DELETE", f"{FLAVORS}/gpu")[0] == 200
     assert site.news.wait(30)
-    assert site.publish(*THREE)[0].in_sync
-    assert node_labels(api, OURS) == THREE
+    assert site.publish(*publishing.THREE)[0].in_sync
+    assert publishing.node_labels(api, OURS) == publishing.THREE
 
 
 def test_flavors_are_not_followed_without_kueue(api: ApiUnderTest, site: Site) -> None:
-    install(api, *CRDS[:2])
+    publishing.install(api, *CRDS[:2])
     site.look()
     assert "resourceflavors.kueue.x-k8s.io" not in {thread.name for thread in following()}
 
 
 @pytest.mark.real_api("immutability is a CEL rule")
-def test_what_goes_while_a_publisher_waits_is_acted_on_without_the_debounce(
-    api: ApiUnderTest, clients: Callable[[], ApiClient]
-) -> None:
+def test_what_goes_while_a_publisher_waits_is_acted_on_without_debounce(api: ApiUnderTest, clients: Clients) -> None:
     """An admin who deletes a flavor and applies it again leaves a moment in which Kueue lets go of its Topology."""
     share_crd(api)
-    install(api, *KUEUE)
+    publishing.install(api, *KUEUE)
     make_node(api, "n0", {ZONE: "z", BLOCK: "b", RACK: "r"})
-    make_topology(api, levels=spec_levels(*FOUR))
+    make_topology(api, levels=publishing.spec_levels(*publishing.FOUR))
     api.create(FLAVORS, flavor("gpu"))
     debounce, took = 4.0, list[float]()
-    with running(full_controller(clients(), Time(), replace(OPTIONS, debounce=debounce))):
-        wait_until(lambda: found(api, OURS) is not None, "the Topology is written")
+    with running(full_controller(clients(), publishing.Time(), replace(OPTIONS, debounce=debounce))):
+        wait_until(lambda: publishing.found(api, OURS) is not None, "the Topology is written")
         old = api.get(OURS)
-        edit_topology(api, levels=spec_levels(*THREE))
+        edit_topology(api, levels=publishing.spec_levels(*publishing.THREE))
         wait_until(lambda: "ResourceFlavor gpu" in str(condition(api, "Published")), "the flavor holds it")
-        with finalizer(api, OURS, "kueue.x-k8s.io/resource-in-use"):  # as Kueue does
+        with publishing.finalizer(api, OURS, "kueue.x-k8s.io/resource-in-use"):  # as Kueue does
             began = time.monotonic()
             assert api.request("DELETE", f"{FLAVORS}/gpu")[0] == 200
             wait_until(lambda: "deletionTimestamp" in api.get(OURS)["metadata"], "it is deleted")
             took.append(time.monotonic() - began)
             wait_until(lambda: "is being deleted" in str(condition(api, "Published")), "it waits for Kueue")
             began = time.monotonic()
-        wait_until(lambda: (found(api, OURS) or old)["metadata"]["uid"] != old["metadata"]["uid"], "it is a new one")
+        wait_until(
+            lambda: (publishing.found(api, OURS) or old)["metadata"]["uid"] != old["metadata"]["uid"], "it is a new one"
+        )
         took.append(time.monotonic() - began)
     assert max(took) < debounce / 2
-    assert node_labels(api, OURS) == THREE
+    assert publishing.node_labels(api, OURS) == publishing.THREE
 
 
 @pytest.mark.real_api("limits of a list")
-def test_what_a_crd_refused_is_tried_again_when_the_crd_changes(
-    api: ApiUnderTest, clients: Callable[[], ApiClient]
-) -> None:
+def test_what_a_crd_refused_is_tried_again_when_the_crd_changes(api: ApiUnderTest, clients: Clients) -> None:
     share_crd(api)
-    install_narrowed(api, CRDS[1], most=3)
+    publishing.install_narrowed(api, CRDS[1], most=3)
     make_node(api, "n0", {ZONE: "z", BLOCK: "b", RACK: "r"})
-    make_topology(api, levels=spec_levels(*FOUR))
-    with running(full_controller(clients(), Time())):  # time stands still: no pause ends
+    make_topology(api, levels=publishing.spec_levels(*publishing.FOUR))
+    with running(full_controller(clients(), publishing.Time())):  # time stands still: no pause ends
         wait_until(lambda: condition(api, "Published").get("reason") == "Rejected", "four levels are too many")
         path = f"{CRD_PATH}/topologies.kai.scheduler"
         versions = upstream_crd(CRDS[1])["spec"]["versions"]
-        patch(api, path, {"spec": {"versions": versions}})
+        publishing.patch(api, path, {"spec": {"versions": versions}})
         wait_until(lambda: condition(api, "Published").get("reason") == "InSync", "they are published")
 
 
-def test_what_may_not_be_followed_is_asked_for(clients: Callable[[], ApiClient], api: ApiUnderTest) -> None:
-    install(api, *CRDS[:2])
+def test_what_may_not_be_followed_is_asked_for(clients: Clients, api: ApiUnderTest) -> None:
+    publishing.install(api, *CRDS[:2])
 
     class Blind(ApiClient):
         """May read objects, and neither list nor watch them."""
@@ -267,7 +254,7 @@ def test_what_may_not_be_followed_is_asked_for(clients: Callable[[], ApiClient],
             pass
 
         def read(self, request: Request) -> bytes:
-            if request.path == BINDINGS:
+            if request.path == publishing.BINDINGS:
                 raise ApiError(403, "Forbidden", "cannot list resource")
             return behind.read(request)
 
@@ -278,9 +265,9 @@ def test_what_may_not_be_followed_is_asked_for(clients: Callable[[], ApiClient],
     watched = CachedReader(behind, InformerFactory(Blind(), stop))
     watched.refresh(discover(behind, FOLLOWED), threading.Event().set)
     grove = GrovePublisher(watched)
-    assert watched.decide(lambda: grove.publish(TOPOLOGY, levels(*FOUR))).in_sync
-    patch(api, f"{BINDINGS}/cluster", EDIT)
-    assert watched.decide(lambda: grove.publish(TOPOLOGY, levels(*FOUR))).in_sync
-    assert len(api.get(f"{BINDINGS}/cluster")["spec"]["levels"]) == 4
+    assert watched.decide(lambda: grove.publish(TOPOLOGY, publishing.levels(*publishing.FOUR))).in_sync
+    publishing.patch(api, f"{publishing.BINDINGS}/cluster", EDIT)
+    assert watched.decide(lambda: grove.publish(TOPOLOGY, publishing.levels(*publishing.FOUR))).in_sync
+    assert len(api.get(f"{publishing.BINDINGS}/cluster")["spec"]["levels"]) == 4
     stop.set()
     watched.close()

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.support.cluster import History, gpu_node, topology
-from tests.support.tables import each_row
+from tests.support.tables import each_row, says
 from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import LEAF_GROUP
 from toposcope.controller.assess.rails import Rails, expected_switches
@@ -32,8 +32,9 @@ class Fabric(msgspec.Struct, forbid_unknown_fields=True):
     down: list[int] = []
     names: dict[str, str] = {}
     wrong: list[str] = []
-    shared: list[str] = []
-    status: str = ""
+    shared: dict[str, int] = {}
+    known: bool = True
+    message: str = "*"
 
     def facts(self) -> list[NodeFacts]:
         cabled: list[list[str | None]] = [
@@ -50,7 +51,10 @@ class Fabric(msgspec.Struct, forbid_unknown_fields=True):
     def _node(self, i: int, leaves: list[str | None]) -> NodeFacts:
         node = gpu_node(f"n{i}", ready=i not in self.down)
         switches = tuple(
-            [None if leaf is None else Switch(self.names.get(leaf, leaf), f"id:{leaf}") for leaf in leaves]
+            [
+                None if leaf is None else Switch(self.names.get(leaf, self.names.get(leaf[2:], leaf)), f"id:{leaf}")
+                for leaf in leaves
+            ]
         )
         ports = tuple([(f"mlx5_{rail}", f"Ethernet1/{i}") if leaf else None for rail, leaf in enumerate(leaves)])
         return replace(node, traits=node.traits._replace(switches=switches), ports=ports)
@@ -69,14 +73,22 @@ def test_what_is_said_of_a_fabric_that_lasts(row: Fabric) -> None:
     found = history.look(nodes, after=GRACE).rails
     assert sorted(told(found)) == sorted(row.wrong)
     said = history.condition("RailsConsistent")
-    assert said["status"] == (row.status or ("False" if row.wrong or row.shared else "True"))
-    for text in row.shared:
-        assert text in said["message"]
-    for one in found.miscabled:
+    reason = "RailsMiscabled" if row.wrong else "SwitchNamesNotUnique" if row.shared else "RailsMeetPeers"
+    expected = (str(reason == "RailsMeetPeers"), reason) if row.known else ("Unknown", "NoRails")
+    assert (said["status"], said["reason"]) == expected
+    assert says(said["message"], row.message), said["message"]
+    shared = {one["name"]: one["switches"] for one in history.status.get("rails", {}).get("sharedNames", ())}
+    assert shared == dict([*row.shared.items()][:10])
+    for one in found.miscabled[:10]:
         port = f"Ethernet1/{one.node[1:]}"
         assert f"{one.nic} of {one.node} goes to {one.switch} port {port}, expected {one.expected}" in said["message"]
+        assert one.uid == f"uid-{one.node}"
     ready = history.condition("Ready")
     assert "Rails" not in ready["message"]
+    history.restart()
+    before = history.status
+    history.look(nodes)
+    assert len(row.wrong) > 10 or history.status == before  # a status has no memory of more
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -149,8 +161,14 @@ def test_a_single_look_does_not_wait() -> None:
     assert told(history.look(Fabric(cables=["3 2 x"]).facts()).rails) == ["3 2 x u0r2"]
 
 
-def test_of_many_sets_that_differ_those_of_most_nodes_are_compared() -> None:
+def test_of_many_sets_that_differ_those_of_most_nodes_are_compared_and_of_few_nodes_always_the_same() -> None:
     kinds: dict[tuple[str | None, ...], int] = {("leaf", f"x{i}", "z"): 1 for i in range(500)}
     kinds |= {("leaf", "x0"): 1, ("leaf", "y"): 2}  # which have fewer rails
     usual = ("leaf", "y", "z")
     assert expected_switches(kinds | {usual: 1000}) == {kind: {1: "y"} for kind in kinds if len(kind) > 2}
+    odd = ("l0", "l1", "w", "q")
+    kinds = {("l0", "l1", "ab"[i % 2], f"q{i}"): 1 for i in range(200)}
+    kinds[odd] = 1
+    assert expected_switches(kinds)[odd] == expected_switches(dict(reversed(kinds.items())))[odd] == {2: "a"}
+    # Nor is a rail wrong that is not known.
+    assert expected_switches({("a", "b", "c"): 10, (None, "b", "c"): 1}) == {}

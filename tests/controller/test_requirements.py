@@ -1,17 +1,15 @@
 """Watched kinds as API servers serve them, come and go; and the ClusterTopologies that requests concern."""
 
-import contextlib
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from tests.support.api import CRDS, ApiUnderTest, create_namespace, wait_until
+from tests.support.api import CRDS, ApiUnderTest, Clients, create_namespace, wait_until
 from tests.support.cluster import BLOCK, ZONE
 from tests.support.cluster import RACK as CLOUD_RACK
 from tests.support.publishing import patch
@@ -22,10 +20,8 @@ from toposcope.controller.informer import InformerFactory
 from toposcope.controller.requirements import Requirements, resolve
 from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
 from toposcope.integrations.watched import WATCHED
-from toposcope.kube.client import ApiClient
-from toposcope.kube.config import load
 from toposcope.kube.errors import KubeError
-from toposcope.simulator.apiserver import EmbeddedApiServer
+from toposcope.simulator.apiserver.server import Faults
 from toposcope.topology.levels import Level
 
 RACK = "cloud.provider.com/topology-rack"
@@ -33,6 +29,7 @@ PATIENCE = 30.0  # seconds until a test gives up
 ASKS_RACK = {"topologyConstraint": {"topology": "cluster", "requiredTopologyLevel": RACK}}
 NEEDS_RACK = (LevelRequest(RACK, required=True, topology="cluster"),)
 GROUPS = "/apis/scheduling.run.ai/v2alpha2"
+FAULTS = pytest.mark.embedded_api("fails on demand")
 
 
 class Changes:
@@ -55,9 +52,9 @@ def changes() -> Changes:
     return Changes()
 
 
-@contextlib.contextmanager
-def followed_by(client: ApiClient, changes: Changes) -> Iterator[Requirements]:
-    found = Requirements(InformerFactory(client, threading.Event()), changes)
+@pytest.fixture
+def requirements(clients: Clients, changes: Changes) -> Iterator[Requirements]:
+    found = Requirements(InformerFactory(clients(), threading.Event()), changes)
     yield found
     found.close()
     for thread in threads():
@@ -70,26 +67,6 @@ def threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name in names]
 
 
-@pytest.fixture
-def requirements(clients: Callable[[], ApiClient], changes: Changes) -> Iterator[Requirements]:
-    with followed_by(clients(), changes) as followed:
-        yield followed
-
-
-@pytest.fixture
-def embedded(embedded_server: EmbeddedApiServer, tmp_path: Path) -> ApiUnderTest:
-    """The server whose faults can be ordered."""
-    return ApiUnderTest.of_embedded(embedded_server, tmp_path)
-
-
-@pytest.fixture
-def shaken(embedded: ApiUnderTest, changes: Changes) -> Iterator[Requirements]:
-    """What follows it."""
-    client = ApiClient(load(str(embedded.kubeconfig)))
-    with contextlib.closing(client), followed_by(client, changes) as followed:
-        yield followed
-
-
 DYNAMO_KIND = ("DynamoGraphDeployment", "dynamographdeployments")
 POD_GROUPS = stand_in("scheduling.run.ai", "v2alpha2", "PodGroup", "podgroups")
 
@@ -97,12 +74,8 @@ POD_GROUPS = stand_in("scheduling.run.ai", "v2alpha2", "PodGroup", "podgroups")
 def make(api: ApiUnderTest, path: str, kind: str, namespace: str, name: str, **body: Any) -> dict[str, Any]:
     group_version, plural = path.removeprefix("/apis/").rsplit("/", 1)
     annotations = body.pop("annotations", {})
-    document = {
-        "apiVersion": group_version,
-        "kind": kind,
-        "metadata": {"name": name, "namespace": namespace, "annotations": annotations},
-        **body,
-    }
+    metadata = {"name": name, "namespace": namespace, "annotations": annotations}
+    document = {"apiVersion": group_version, "kind": kind, "metadata": metadata, **body}
     return api.create(f"/apis/{group_version}/namespaces/{namespace}/{plural}", document)
 
 
@@ -139,9 +112,7 @@ def failing(requirements: Requirements) -> dict[str, str]:
 
 
 def needs(requirements: Requirements, name: str) -> set[LevelRequest]:
-    return {
-        need for workload, asked in requirements.level_requests().items() if workload.name == name for need in asked
-    }
+    return {need for ref, asked in requirements.level_requests().items() if ref.name == name for need in asked}
 
 
 def test_a_cluster_without_any_source(requirements: Requirements) -> None:
@@ -151,9 +122,7 @@ def test_a_cluster_without_any_source(requirements: Requirements) -> None:
     assert not requirements.outdated
 
 
-def test_who_goes_by_the_value_of_a_label_alone(
-    api: ApiUnderTest, requirements: Requirements, changes: Changes
-) -> None:
+def test_who_goes_by_the_value_of_a_label(api: ApiUnderTest, requirements: Requirements, changes: Changes) -> None:
     api.install_crd(stand_in("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets"))
     exclusive = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "example.com/rack"}
     for name in ("b", "a"):
@@ -198,9 +167,7 @@ def test_sources_come_and_go(api: ApiUnderTest, requirements: Requirements, chan
         assert (requirements.synced, requirements.level_requests(), failing(requirements)) == (True, {}, {})
 
 
-def test_the_preferred_version_is_followed_as_soon_as_it_is_served(
-    api: ApiUnderTest, requirements: Requirements, changes: Changes
-) -> None:
+def test_a_preferred_version_is_followed_soon(api: ApiUnderTest, requirements: Requirements, changes: Changes) -> None:
     create_namespace(api, "team")
     api.install_crd(stand_in("nvidia.com", "v1alpha1", *DYNAMO_KIND))
     old = "/apis/nvidia.com/v1alpha1/dynamographdeployments"
@@ -218,87 +185,81 @@ def test_the_preferred_version_is_followed_as_soon_as_it_is_served(
     wait_until(newer, "the newer version is followed")
 
 
+@FAULTS
 def test_where_nothing_can_be_found_out_everything_stays(
-    embedded: ApiUnderTest,
-    embedded_server: EmbeddedApiServer,
-    shaken: Requirements,
-    changes: Changes,
-    caplog: pytest.LogCaptureFixture,
+    api: ApiUnderTest, faults: Faults, requirements: Requirements, changes: Changes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    follow_group(embedded, shaken, changes)
-    embedded_server.faults.reject(503, 1, applies=lambda request: request.path == "/apis")
+    follow_group(api, requirements, changes)
+    faults.reject(503, 1, applies=lambda request: request.path == "/apis")
     with caplog.at_level(logging.WARNING):
-        shaken.refresh()
+        requirements.refresh()
     (logged,) = (record.getMessage() for record in caplog.records if "cannot find out" in record.getMessage())
     assert logged.startswith("cannot find out which workloads this cluster serves: 503")
-    assert shaken.bound_requests() is None
-    assert workloads(shaken) == {"team/train"}
-    shaken.refresh()
-    assert (shaken.bound_requests(), failing(shaken)) == ({}, {})
+    assert requirements.bound_requests() is None
+    assert workloads(requirements) == {"team/train"}
+    requirements.refresh()
+    assert (requirements.bound_requests(), failing(requirements)) == ({}, {})
 
 
 @pytest.mark.parametrize("status", [403, 404, 429, 503])
+@FAULTS
 def test_a_source_is_not_lost_because_discovery_does_not_list_it(
-    embedded: ApiUnderTest, embedded_server: EmbeddedApiServer, shaken: Requirements, changes: Changes, status: int
+    api: ApiUnderTest, faults: Faults, requirements: Requirements, changes: Changes, status: int
 ) -> None:
-    follow_group(embedded, shaken, changes)
-    embedded_server.faults.reject(404, 1, applies=lambda request: request.path == GROUPS)
-    embedded_server.faults.reject(status, 1, applies=lambda request: "limit" in request.query)
-    shaken.refresh()
-    assert workloads(shaken) == (set() if status == 404 else {"team/train"})
+    follow_group(api, requirements, changes)
+    faults.reject(404, 1, applies=lambda request: request.path == GROUPS)
+    faults.reject(status, 1, applies=lambda request: "limit" in request.query)
+    requirements.refresh()
+    assert workloads(requirements) == (set() if status == 404 else {"team/train"})
 
 
+@FAULTS
 def test_what_may_not_be_read_is_reported_and_hides_nothing_else(
-    embedded: ApiUnderTest, embedded_server: EmbeddedApiServer, shaken: Requirements, changes: Changes
+    api: ApiUnderTest, faults: Faults, requirements: Requirements, changes: Changes
 ) -> None:
-    embedded.install_crd(stand_in("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets"))
-    serve_group(embedded)
-    embedded_server.faults.reject(403, 1000, applies=lambda request: "leaderworkersets" in request.path)
-    shaken.refresh()
-    changes.until(lambda: workloads(shaken) == {"team/train"})
-    wait_until(lambda: bool(embedded.get("/api") and failing(shaken)), "the error is reported")
-    assert "403" in failing(shaken)["leaderworkersets.leaderworkerset.x-k8s.io"]
-    assert not shaken.synced
-    assert not shaken.outdated
+    api.install_crd(stand_in("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets"))
+    serve_group(api)
+    faults.reject(403, 1000, applies=lambda request: "leaderworkersets" in request.path)
+    requirements.refresh()
+    changes.until(lambda: workloads(requirements) == {"team/train"})
+    wait_until(lambda: bool(api.get("/api") and failing(requirements)), "the error is reported")
+    assert "403" in failing(requirements)["leaderworkersets.leaderworkerset.x-k8s.io"]
+    assert not requirements.synced
+    assert not requirements.outdated
 
 
 @each_case("tables/controller.yaml")
+@FAULTS
 def test_what_grove_s_workloads_require_is_unknown_while_one_of_their_kinds_cannot_be_read(
-    embedded: ApiUnderTest,
-    embedded_server: EmbeddedApiServer,
-    shaken: Requirements,
-    changes: Changes,
-    fault: str,
-    *,
-    known: bool,
+    api: ApiUnderTest, faults: Faults, requirements: Requirements, changes: Changes, fault: str, *, known: bool
 ) -> None:
-    assert shaken.bound_requests() is None  # nothing has been looked at
-    embedded.install_crd(POD_GROUPS)
-    shaken.refresh()
-    changes.until(lambda: shaken.synced)
-    assert shaken.bound_requests() == {}
-    embedded.install_crd(upstream_crd("grove-podcliquesets-alpha12"))
-    create_namespace(embedded, "team")
+    assert requirements.bound_requests() is None  # nothing has been looked at
+    api.install_crd(POD_GROUPS)
+    requirements.refresh()
+    changes.until(lambda: requirements.synced)
+    assert requirements.bound_requests() == {}
+    api.install_crd(upstream_crd("grove-podcliquesets-alpha12"))
+    create_namespace(api, "team")
     constraint = {"topologyName": "cluster", "pack": {"required": "rack"}}
     spec = {"replicas": 1, "template": {"cliques": [], "topologyConstraint": constraint}}
-    make(embedded, "/apis/grove.io/v1alpha1/podcliquesets", "PodCliqueSet", "team", "llm", spec=spec)
-    shaken.refresh()
-    changes.until(lambda: bool(shaken.bound_requests()))
-    embedded_server.faults.reject(403, 1000, applies=lambda request: fault in f"{request.path}?")
-    embedded_server.faults.cut_watches()
-    shaken.refresh()
-    wait_until(lambda: bool(embedded.get("/api") and failing(shaken)), "the error is reported")
+    make(api, "/apis/grove.io/v1alpha1/podcliquesets", "PodCliqueSet", "team", "llm", spec=spec)
+    requirements.refresh()
+    changes.until(lambda: bool(requirements.bound_requests()))
+    faults.reject(403, 1000, applies=lambda request: fault in f"{request.path}?")
+    faults.cut_watches()
+    requirements.refresh()
+    wait_until(lambda: bool(api.get("/api") and failing(requirements)), "the error is reported")
 
     def is_so() -> bool:
         if known:  # a watch that was cut counts again when it speaks
             beat = {"metadata": {"labels": {"beat": str(time.monotonic_ns())}}}
-            embedded.patch("/apis/grove.io/v1alpha1/namespaces/team/podcliquesets/llm", beat)
+            api.patch("/apis/grove.io/v1alpha1/namespaces/team/podcliquesets/llm", beat)
         else:  # the first error may be another watch's, and one that was just being opened was not cut
-            embedded_server.faults.cut_watches()
-        return (shaken.bound_requests() is not None) == known
+            faults.cut_watches()
+        return (requirements.bound_requests() is not None) == known
 
     wait_until(is_so, "what is known of the PodCliqueSets is right")
-    bound = shaken.bound_requests()
+    bound = requirements.bound_requests()
     assert (None if bound is None else {(w.name, r) for w, of in bound.items() for r in of}) == (
         {("llm", LevelRequest("rack", required=True, topology="cluster"))} if known else None
     )
@@ -312,11 +273,12 @@ def test_one_pass_without_following(api: ApiUnderTest, requirements: Requirement
     assert not threads()
 
 
-def test_one_pass_fails_aloud(embedded: ApiUnderTest, embedded_server: EmbeddedApiServer, shaken: Requirements) -> None:
-    embedded.install_crd(POD_GROUPS)
-    embedded_server.faults.reject(403, 1000, applies=lambda request: "podgroups" in request.path)
+@FAULTS
+def test_one_pass_fails_aloud(api: ApiUnderTest, faults: Faults, requirements: Requirements) -> None:
+    api.install_crd(POD_GROUPS)
+    faults.reject(403, 1000, applies=lambda request: "podgroups" in request.path)
     with pytest.raises(KubeError, match="403"):
-        shaken.sync()
+        requirements.sync()
 
 
 def test_an_object_that_cannot_be_understood_is_logged_once(
@@ -334,9 +296,7 @@ def test_an_object_that_cannot_be_understood_is_logged_once(
 
 
 @pytest.mark.real_api(reason="the embedded server has no Jobs")
-def test_jobs_are_read_while_kai_is_there_and_their_end_is_seen(
-    api: ApiUnderTest, requirements: Requirements, changes: Changes
-) -> None:
+def test_jobs_are_read_with_kai_until_they_end(api: ApiUnderTest, requirements: Requirements, changes: Changes) -> None:
     create_namespace(api, "team")
     containers = [{"name": "main", "image": "example.invalid/main"}]
     job_template = {"spec": {"restartPolicy": "Never", "containers": containers}}
@@ -354,14 +314,11 @@ def test_jobs_are_read_while_kai_is_there_and_their_end_is_seen(
     patch(api, f"{GROUPS}/namespaces/team/podgroups/pg-train", {"metadata": {"ownerReferences": [owner]}})
     wait_until(lambda: finds_something(requirements), "found")
     both = {*NEEDS_RACK, LevelRequest(RACK, required=False)}
-    changes.until(
-        lambda: needs(requirements, "train") == both and workloads(requirements) == {"team/train", "team/serve"}
-    )
-    moment = job["metadata"]["creationTimestamp"]
-    conditions = [
-        {"type": kind, "status": "True", "lastTransitionTime": moment} for kind in ("FailureTarget", "Failed")
-    ]
-    status = {"status": {"startTime": moment, "failed": 1, "conditions": conditions}}
+    changes.until(lambda: needs(requirements, "train") == both)
+    changes.until(lambda: workloads(requirements) == {"team/train", "team/serve"})
+    now = job["metadata"]["creationTimestamp"]
+    conditions = [{"type": kind, "status": "True", "lastTransitionTime": now} for kind in ("FailureTarget", "Failed")]
+    status = {"status": {"startTime": now, "failed": 1, "conditions": conditions}}
     patch(api, "/apis/batch/v1/namespaces/team/jobs/train/status", status)
     changes.until(lambda: workloads(requirements) == {"team/serve"})
     api.remove_crd("podgroups.scheduling.run.ai")
@@ -378,9 +335,7 @@ class Place(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @each_row("level_places.yaml", Place, ids=lambda row: row.crd)
-def test_every_place_that_upstream_s_schemas_keep_is_read(
-    api: ApiUnderTest, requirements: Requirements, row: Place
-) -> None:
+def test_every_place_of_upstream_s_schemas_is_read(api: ApiUnderTest, requirements: Requirements, row: Place) -> None:
     api.install_crd(upstream_crd(row.crd))
     create_namespace(api, "team")
     make(api, row.path, row.kind, "team", "w", spec=row.spec)
@@ -396,6 +351,7 @@ class Asked(msgspec.Struct, forbid_unknown_fields=True):
     topologies: dict[str, str]
     asks: dict[str, list[LevelRequest]]
     expected: dict[str, dict[str, dict[str, list[str]]]]
+    tiers: dict[str, dict[str, int]] = {}
 
 
 @each_row("resolved_requests.yaml", Asked, ids=lambda row: row.case)
@@ -408,5 +364,5 @@ def test_what_is_asked_of_each_topology(row: Asked) -> None:
             for kind, by_level in (("required", x.required), ("missing", x.missing), ("preferred", x.preferred))
             if by_level
         }
-        for name, x in resolve(levels, requests).items()
+        for name, x in resolve(levels, requests, tiers=row.tiers).items()
     } == row.expected

@@ -1,6 +1,5 @@
 """ClusterTopologies of segments, on API servers: made, published, kept, taken back, and never another's."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -8,7 +7,7 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from tests.support.api import ApiUnderTest, wait_until
+from tests.support.api import ApiUnderTest, Clients, wait_until
 from tests.support.cluster import BLOCK, RACK, START, ZONE
 from tests.support.controller import (
     condition,
@@ -24,8 +23,7 @@ from tests.support.publishing import Time, WatchedClient, found, install
 from toposcope.api.cluster_topology import PATH
 from toposcope.controller.loop import Controller
 from toposcope.controller.options import Options
-from toposcope.controller.publishers.kai import KaiPublisher
-from toposcope.controller.publishers.kueue import KueuePublisher
+from toposcope.controller.publishers.immutable_topology import KaiPublisher, KueuePublisher
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.segments import child_name
 from toposcope.kube.client import ApiClient, Request
@@ -39,7 +37,7 @@ GB200 = {TIER: "leaf"}
 
 
 @pytest.fixture
-def controller(api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time) -> Controller:
+def controller(api: ApiUnderTest, clients: Clients, time: Time) -> Controller:
     share_crd(api)
     make_nodes(api)
     client = clients()
@@ -66,8 +64,8 @@ def run_passes(controller: Controller, time: Time, *after: float) -> None:
         controller.once()
 
 
-def test_one_that_somebody_makes_at_the_same_moment_is_not_merged_with(
-    api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time, controller: Controller
+def test_what_others_make_is_not_merged_with(
+    api: ApiUnderTest, clients: Clients, time: Time, controller: Controller
 ) -> None:
     del controller  # its nodes are what is wanted
 
@@ -85,8 +83,8 @@ def test_one_that_somebody_makes_at_the_same_moment_is_not_merged_with(
     assert condition(api, "SegmentsPublished")["reason"] == "Conflict"
 
 
-def test_one_that_a_webhook_denies_is_tried_ever_more_rarely(
-    api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time, controller: Controller
+def test_what_is_denied_is_tried_rarely(
+    api: ApiUnderTest, clients: Clients, time: Time, controller: Controller
 ) -> None:
     del controller  # its nodes are what is wanted
     tries: dict[str, int] = {"cluster-leaf": 0, "cluster-rack": 0}
@@ -104,9 +102,7 @@ def test_one_that_a_webhook_denies_is_tried_ever_more_rarely(
     assert "cluster-leaf: the webhook says no; next try at " in message
 
 
-def test_a_running_controller_makes_them_and_looks_after_them(
-    api: ApiUnderTest, controller: Controller, time: Time
-) -> None:
+def test_a_running_controller_makes_and_keeps_them(api: ApiUnderTest, controller: Controller, time: Time) -> None:
     install(api, "kueue-topologies-v0.19")
     make_topology(api, segments="Auto")
     with running(controller):
@@ -130,7 +126,7 @@ catalogue:
 
 
 def test_a_configuration_file_adds_levels_and_its_faults_are_logged(
-    api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    api: ApiUnderTest, clients: Clients, time: Time, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     share_crd(api)
     make_topology(api)

@@ -53,10 +53,7 @@ def test_every_fault_at_once_with_the_longest_names_fits() -> None:
 
 
 def test_what_fits_is_left_as_it_is() -> None:
-    status = {
-        "levels": [{"domain": "rack", "missingNodes": ["n1"]}],
-        "conditions": [{"type": "A", "message": "x" * 999}],
-    }
+    status = {"levels": [{"domain": "rack", "missingNodes": ["n"]}], "conditions": [{"type": "A", "message": "x" * 99}]}
     assert fit_to_size(status) == status
 
 
@@ -143,9 +140,7 @@ def test_a_workload_that_is_not_listed_yet_has_not_stopped_asking() -> None:
 
 
 def test_what_the_status_has_no_room_for_is_left_out() -> None:
-    many = Resolved(
-        required={f"level-{i:03}": refs(1) for i in range(60)}, preferred={f"l{i}": refs(1) for i in range(99)}
-    )
+    many = Resolved(required={f"l{i}": refs(1) for i in range(60)}, preferred={f"l{i}": refs(1) for i in range(99)})
     before = {"requiredBy": [{"domain": f"old-{i}", "workloads": 1} for i in range(64)]}
     found = demand_of(many, before, listed=False)
     assert (len(found.required), len(found.preferred)) == (64, 64)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.api import NODES, ApiUnderTest, wait_until
+from tests.support.api import NODES, ApiUnderTest, Clients, wait_until
 from tests.support.cluster import gpu_node
 from tests.support.controller import condition, controller_of, make_node, make_topology, running, share_crd, status_of
 from tests.support.publishing import Time
@@ -15,28 +15,27 @@ from toposcope.controller.loop import Controller
 from toposcope.controller.reconcile import Reconciler
 from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
 from toposcope.kube.client import ApiClient
-from toposcope.simulator.apiserver import EmbeddedApiServer
+from toposcope.simulator.apiserver.server import Faults
 
 pytestmark = pytest.mark.embedded_api("fails on demand")
 
 SPEC: dict[str, Any] = {"required": ["rack"], "gracePeriod": "1m"}
 RACK = "cloud.provider.com/topology-rack"
 EVENTS = "/apis/events.k8s.io/v1/events"
+Start = Callable[[], Controller]
 
 
 @pytest.fixture
-def client(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> ApiClient:
+def client(api: ApiUnderTest, clients: Clients) -> ApiClient:
     share_crd(api)
     return clients()
 
 
 @pytest.fixture
-def start(client: ApiClient, time: Time) -> Iterator[Callable[[], Controller]]:
+def start(client: ApiClient, time: Time) -> Iterator[Start]:
     """Start a controller; all are ended with the test."""
-    with ExitStack() as started:
-        yield lambda: started.enter_context(
-            running(controller_of(client, Reconciler(client, (), time, instance="test")))
-        )
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(running(controller_of(client, Reconciler(client, (), time, instance="test"))))
 
 
 def is_nodes(request: Any) -> bool:
@@ -54,9 +53,9 @@ def known(api: ApiUnderTest) -> dict[str, Any]:
 
 
 def test_nodes_that_cannot_be_listed_are_reported_in_one_state_until_they_can(
-    api: ApiUnderTest, embedded_server: EmbeddedApiServer, start: Callable[[], Controller]
+    api: ApiUnderTest, faults: Faults, start: Start
 ) -> None:
-    embedded_server.faults.reject(403, 1_000_000, applies=is_nodes)
+    faults.reject(403, 1_000_000, applies=is_nodes)
     controller = start()
     wait_until(lambda: bool(api.get("/api")) and controller.nodes.error is not None, "refused")
     make_topology(api, **SPEC)
@@ -69,20 +68,18 @@ def test_nodes_that_cannot_be_listed_are_reported_in_one_state_until_they_can(
     wait_until(lambda: available(api, "second") != {}, "reported for the second one")
     assert api.get(f"{PATH}/cluster") == before
     make_node(api, "n1", {RACK: "r1"})
-    embedded_server.faults.stop_rejecting()
+    faults.stop_rejecting()
     wait_until(lambda: available(api)["status"] == "True", "listed in the end")
 
 
-def test_a_restart_that_cannot_list_nodes_leaves_the_status(
-    api: ApiUnderTest, embedded_server: EmbeddedApiServer, start: Callable[[], Controller]
-) -> None:
+def test_a_restart_that_cannot_list_nodes_leaves_the_status(api: ApiUnderTest, faults: Faults, start: Start) -> None:
     make_node(api, "n1", {RACK: "r1"})
     make_topology(api, **SPEC)
     first = start()
     wait_until(lambda: available(api).get("status") == "True", "available")
     first.end()
     before = api.get(f"{PATH}/cluster")
-    embedded_server.faults.reject(503, 1_000_000, applies=is_nodes)
+    faults.reject(503, 1_000_000, applies=is_nodes)
     again = start()
     wait_until(lambda: bool(api.get("/api")) and again.nodes.error is not None, "refused")
     make_topology(api, "second", **SPEC)
@@ -92,16 +89,16 @@ def test_a_restart_that_cannot_list_nodes_leaves_the_status(
 
 
 def test_while_nodes_are_listed_again_what_is_known_stands(
-    api: ApiUnderTest, embedded_server: EmbeddedApiServer, start: Callable[[], Controller], time: Time
+    api: ApiUnderTest, faults: Faults, start: Start, time: Time
 ) -> None:
     make_node(api, "n1", {RACK: "r1"})
     make_topology(api, **SPEC)
     controller = start()
     wait_until(lambda: available(api).get("status") == "True", "available")
     before = known(api)
-    embedded_server.faults.reject(503, 1_000_000, applies=is_nodes)
-    embedded_server.faults.expire_history()
-    embedded_server.faults.cut_watches()
+    faults.reject(503, 1_000_000, applies=is_nodes)
+    faults.expire_history()
+    faults.cut_watches()
     wait_until(lambda: bool(api.get("/api")) and controller.nodes.error is not None, "lost the watch")
     time.seconds = 100_000
     make_topology(api, "second", **SPEC)

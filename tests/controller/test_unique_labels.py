@@ -1,26 +1,19 @@
 """Labels whose value alone tells domains apart: what they say, on which nodes, and that they go when nobody asks."""
 
-from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
-from tests.support.api import NODES, ApiUnderTest
 from tests.support.cluster import gpu_node, topology
-from tests.support.controller import (
-    condition,
-    edit_topology,
-    full_controller,
-    make_node,
-    make_topology,
-    relabel,
-    share_crd,
-    status_of,
-)
+from tests.support.controller import NoWorkloads
 from tests.support.publishing import Time
 from tests.support.tables import each_case
 from toposcope.api.cluster_topology import Topology
-from toposcope.controller.unique_labels import LONGEST, UniqueLabels, changes, unique_value
-from toposcope.kube.client import ApiClient, Request
-from toposcope.kube.errors import ApiError
+from toposcope.controller.node_keys import NodeKeys
+from toposcope.controller.reconcile import Reconciler
+from toposcope.controller.unique_labels import LONGEST, changes, unique_value
+from toposcope.kube.client import Request
+from toposcope.kube.errors import ApiError, KubeError, UnreachableError
 from toposcope.topology.levels import Level
 from toposcope.topology.platforms import PLACEHOLDERS
 from toposcope.topology.table import Table
@@ -32,6 +25,8 @@ ZONE, BLOCK, RACK = (
 )
 LEVELS = (ZONE, BLOCK, RACK)
 UNIQUE = "gpu.topology/unique-rack"
+NONE: dict[str, Any] = {"metadata": {}}
+REFUSED = ApiError(403, "Forbidden", "no")
 
 
 @each_case("tables/controller.yaml")
@@ -47,14 +42,12 @@ def test_paths_that_read_alike_get_values_of_their_own() -> None:
 
 
 def wanted(nodes: Table, asking: Topology, *others: Topology) -> dict[str, dict[str, str | None]]:
-    return {one.node: dict(one.labels) for one in changes(asking, LEVELS, nodes, (*others, asking))}
+    return {one.node: dict(one.values) for one in changes(asking, LEVELS, nodes, (*others, asking))}
 
 
 def table(*rows: tuple[str, str, str | None]) -> Table:
-    return Table(
-        [gpu_node(name, {"block": block, **({UNIQUE: value} if value else {})}) for name, block, value in rows],
-        PLACEHOLDERS,
-    )
+    nodes = [gpu_node(name, {"block": block, **({UNIQUE: value} if value else {})}) for name, block, value in rows]
+    return Table(nodes, PLACEHOLDERS)
 
 
 def test_what_is_written_and_what_goes() -> None:
@@ -78,50 +71,34 @@ def test_the_older_of_two_topologies_decides() -> None:
     assert {one.node for one in changes(part, LEVELS, nodes, (everywhere, part))} == set()
 
 
+class Client:
+    def __init__(self, time: Time, *answers: dict[str, Any] | KubeError) -> None:
+        self.time, self.answers, self.sent = time, [*answers], list[str]()
+
+    def call(self, request: Request) -> Any:
+        self.sent.append(request.method)
+        self.time.seconds += 0.9
+        if isinstance(answer := self.answers.pop(0), KubeError):
+            raise answer
+        return answer
+
+
 def test_a_pass_writes_for_some_seconds_and_stops_where_it_is_refused() -> None:
-    time, sent = Time(), []
-
-    class Client:
-        refuse = False
-
-        def call(self, request: Request) -> None:
-            if self.refuse:
-                raise ApiError(403, "Forbidden", "no")
-            sent.append(request.path)
-            time.seconds += 0.9
-
-    asking, client = topology(uniqueValues=["rack"]), Client()
+    asking, client = topology(uniqueValues=["rack"]), Client(Time(), *[NONE] * 5, REFUSED)
     found = changes(asking, LEVELS, table(*((f"n{i}", "b1", None) for i in range(5))))
-    labels = UniqueLabels(client, time)
-    assert [labels.write(found), len(sent)] == [(2, None), 3]
-    assert [labels.write(found), len(sent)] == [(0, None), 5]  # those that the watch does not show yet are known
-    time.seconds += 100
-    client.refuse = True
-    left, error = labels.write(found)
-    assert (left, error and error.message) == (5, "no")
+    labels = NodeKeys(client, client.time)
+    assert [labels.write(found), len(client.sent)] == [(2, None, ""), 3]
+    assert [labels.write(found), len(client.sent)] == [(0, None, ""), 5]  # what the watch does not show yet is known
+    client.time.seconds += 100
+    assert labels.write(found) == (5, REFUSED, "n0")
 
 
-def test_labels_come_and_go_with_the_spec(api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time) -> None:
-    share_crd(api)
-    for name, block in (("n1", "b1"), ("n2", "b2")):
-        make_node(api, name, {ZONE.key: "z", BLOCK.key: block, RACK.key: "r1"})
-    make_topology(api, uniqueValues=["rack", "tray"], gracePeriod="0s")
-    controller = full_controller(clients(), time)
-
-    def seen() -> dict[str, str | None]:
-        controller.once()
-        return {name: api.get(f"{NODES}/{name}")["metadata"]["labels"].get(UNIQUE) for name in ("n1", "n2")}
-
-    right = {"n1": "z.b1.r1", "n2": "z.b2.r1"}
-    assert seen() == right
-    assert condition(api, "UniqueValuesWritten")["reason"] == "LevelMissing"
-    seen()
-    relabel(api, "n1", {UNIQUE: "mine"})
-    edit_topology(api, uniqueValues=["rack"])
-    assert seen() == right
-    assert (condition(api, "UniqueValuesWritten")["reason"], status_of(api)["uniqueValues"]) == ("InSync", ["rack"])
-    edit_topology(api, uniqueValues=[])
-    assert seen() == {"n1": None, "n2": None}
-    seen()
-    assert "uniqueValues" not in status_of(api)
-    assert condition(api, "UniqueValuesWritten") == {}
+def test_labels_of_a_deleted_topology_go_only_where_a_list_shows_that_it_is() -> None:
+    made_since = NONE | {"items": [{"metadata": {"uid": "another"}}]}
+    client = Client(Time(), made_since, UnreachableError("gone"), NONE, REFUSED, NONE, NONE)
+    reconciler = Reconciler(client, (), client.time)  # type: ignore[arg-type]
+    for after, asked in ((0, ""), (59, ""), (1, "GET"), (1, "GET"), (1, "GET PATCH"), (598, ""), (1, "GET PATCH")):
+        client.time.seconds, client.sent = client.time.seconds + after, []
+        with suppress(UnreachableError):
+            reconciler.reconcile((), table(("n", "b1", "x")), NoWorkloads())
+        assert client.sent == asked.split()

@@ -14,7 +14,7 @@ import pytest
 from toposcope.cli.main import main
 
 _BLOCK = re.compile(r"(```console\n)(.*?)(```)", re.DOTALL)
-_WRITES = ("apply", "label", "create", "delete", "patch")
+_WRITES = ("apply", "label", "annotate", "create", "delete", "patch")
 
 Run = Callable[[str], str]
 

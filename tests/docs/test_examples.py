@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.paths import ROOT
 from tests.support.saved import cluster_topology, demo_nodes, saved
+from tests.support.slices import device_class, slices_of
 from toposcope.cli.main import main
 
 EXAMPLES = ROOT / "docs" / "examples"
@@ -17,13 +18,17 @@ WRONG = {
     "kueue-wrong.yaml": "must not contain more than one topology annotation",
     "osmo-wrong.yaml": "required 'block' is lost",
     "runai-wrong.yaml": "does not contain a level with this name",
+    "volcano-wrong.yaml": "failed to find hypernode tier name rak",
 }
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("cluster") / "cluster.json"
-    file.write_text(saved([*demo_nodes(), cluster_topology()]), encoding="utf-8")
+    nodes = demo_nodes()
+    offered = [one for node in nodes for one in slices_of(node["metadata"]["name"])]
+    classes = [device_class("gpu.nvidia.com", "device.driver == 'gpu.nvidia.com'")]
+    file.write_text(saved([*nodes, cluster_topology(), *offered, *classes]), encoding="utf-8")
     return file
 
 

@@ -76,14 +76,9 @@ def test_the_commands_run_in_order_and_leave_nothing(real_api: ApiUnderTest, tmp
     real_api.create(NODES, node("n1", labels={"example.com/pool": "a", "gpu.topology/gpus": "8"}))
 
     def run(command: str) -> None:
+        line = ["/bin/bash", "-c", command]
         done = subprocess.run(
-            ["/bin/bash", "-c", command],
-            cwd=checkout,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=180,
+            line, cwd=checkout, env=environment, capture_output=True, text=True, check=False, timeout=180
         )
         assert done.returncode == 0, f"$ {command}\n{done.stdout}{done.stderr}"
 

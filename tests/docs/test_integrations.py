@@ -3,6 +3,7 @@
 TOPOSCOPE_WRITE_GUIDES=1 writes what they print into the pages instead.
 """
 
+import copy
 import os
 import shutil
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from tests.schedulers import programs
 from tests.support.api import MERGE, NODES, ApiUnderTest, create_namespace
 from tests.support.paths import CRD, ROOT
 from tests.support.saved import demo_nodes
+from tests.support.slices import device_class, slices_of
 from tests.support.upstream_crds import stand_in, upstream_crd
 from tools.apiserver.grove_operator import start_grove
 from toposcope.cli.main import main
@@ -31,10 +33,13 @@ SYSTEMS = {
     ),
     "kai": ("kai-topologies-v0.17", "kai-podgroups-v0.17"),
     "kube-scheduler": (),
+    "dra": (),
     "kueue": ("kueue-topologies-v0.19", "kueue-resourceflavors-v0.19"),
     "runai": ("kai-topologies-v0.17",),
     "osmo": ("kai-topologies-v0.17",),
     "side-by-side": (),
+    "slinky": (),
+    "volcano": ("volcano-hypernodes-v1.14",),
 }
 """Page to the CRDs of its system."""
 DEFAULT = ROOT / "manifests" / "base" / "clustertopology.yaml"
@@ -48,7 +53,9 @@ FOREIGN = {
 
 
 def nodes(page: str) -> list[dict[str, Any]]:
-    found = demo_nodes()
+    found = copy.deepcopy(demo_nodes(faulty=("h200-3",))) if page == "dra" else demo_nodes()
+    for node in found if page == "dra" else ():
+        del node["status"]["allocatable"]["nvidia.com/gpu"]
     if page == "side-by-side":
         for node in found:
             labels = node["metadata"]["labels"]
@@ -64,6 +71,8 @@ def nodes(page: str) -> list[dict[str, Any]]:
 def crds(page: str) -> list[dict[str, Any]]:
     """Ours and those of the page's system; Kueue's Workload is not at hand, and takes any spec here."""
     found = [yaml.safe_load(CRD.read_bytes()), *map(upstream_crd, SYSTEMS[page])]
+    if page == "volcano":
+        found.append(stand_in("batch.volcano.sh", "v1alpha1", "Job", "jobs", namespaced=True))
     if page == "kueue":
         found += [
             stand_in("kueue.x-k8s.io", "v1beta2", kind, f"{kind.lower()}s", namespaced=kind != "ClusterQueue")
@@ -74,12 +83,29 @@ def crds(page: str) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def server(page: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ApiUnderTest]:
-    """The usual API server; one of its own where a page needs feature gates."""
-    if page != "kube-scheduler":
+    """The usual API server; one of its own where a page needs feature gates, or objects that nobody clears away."""
+    if page not in ("dra", "kube-scheduler"):
         yield request.getfixturevalue("api")
         return
-    with programs.api_server(tmp_path, *programs.GANGS_SERVED) as own:
+    with programs.api_server(tmp_path, *(programs.GANGS_SERVED if page == "kube-scheduler" else ())) as own:
         yield own
+
+
+CLASSES = {
+    "gpu.nvidia.com": "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'",
+    "rdma": "device.driver == 'dra.net' && device.attributes['dra.net'].rdma",
+}
+
+
+def offer_by_dra(api: ApiUnderTest) -> None:
+    """The slices of NVIDIA's driver and DRANET for the demo's nodes; it is wrong about one GPU, and its classes."""
+    for node in demo_nodes():
+        for found in copy.deepcopy(slices_of(node["metadata"]["name"])):
+            if found["metadata"]["name"].startswith("h200-2-gpu"):
+                found["spec"]["devices"][3]["attributes"]["resource.kubernetes.io/numaNode"] = {"int": 1}
+            api.create("/apis/resource.k8s.io/v1/resourceslices", found)
+    for name, expression in CLASSES.items():
+        api.create("/apis/resource.k8s.io/v1/deviceclasses", device_class(name, expression))
 
 
 @pytest.mark.real_api("Jobs, and the validation that kubectl asks for before it applies")
@@ -105,6 +131,8 @@ def test_the_commands_of_a_guide(
     for namespace in ("ml", "runai-research"):
         create_namespace(api, namespace)
     api.create(TOPOLOGIES, yaml.safe_load(DEFAULT.read_bytes()))
+    if page == "dra":
+        offer_by_dra(api)
     monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.e2e import build
-from tests.e2e.cluster import remove_cgroups
+from tests.e2e.cluster import NAMESPACE, remove_cgroups
 from tools.apiserver.build import BuildError
 from tools.apiserver.server import UnavailableError, find_binaries
 
@@ -22,6 +22,9 @@ _SYSCTLS: Final = (
     *("kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"),
 )
 """Those that kubelet sets for the whole machine."""
+_ROOM: Final = 4 << 30
+_TOLD: Final = 15
+"""Lines of each log that a failure prints."""
 _NAMESPACES: Final = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 
 
@@ -47,25 +50,21 @@ def main(arguments: list[str]) -> int:
         print(f"make e2e: skipped: {reason}", file=sys.stderr)
         return int(os.environ.get("TOPOSCOPE_REQUIRE_E2E") == "1")
     before = {path: path.read_text() for name in _SYSCTLS if (path := Path("/proc/sys") / name).exists()}
-    # Not in memory: the nodes' images are unpacked there.
-    folder = Path(tempfile.mkdtemp(prefix="toposcope-e2e-", dir="/var/tmp"))
+    # In memory, where there is enough: the nodes unpack their images there, 0.7 GB in all, and wait for the disk.
+    memory = Path("/dev/shm")  # noqa: S108 - the folder in it is made for us alone
+    place = memory if shutil.disk_usage(memory).free > _ROOM else Path("/var/tmp")  # noqa: S108 - as above
+    folder = Path(tempfile.mkdtemp(prefix="toposcope-e2e-", dir=place))
     try:
-        tests: list[str | Path] = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-p",
-            "no:xdist",
-            "-x",
-            Path(__file__).parent,
-            *arguments,
-        ]
+        tests = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-x", str(Path(__file__).parent), *arguments]
         status = subprocess.run([*_NAMESPACES, *tests], env={**os.environ, FOLDER: str(folder)}, check=False).returncode
     finally:
         for path, value in before.items():
             path.write_text(value)
         remove_cgroups()
     if status:
+        for log in sorted(folder.glob(f"*/pods/{NAMESPACE}_*/*/*.log")):  # elsewhere than here nobody can look at them
+            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_TOLD:]
+            print(f"--- {log.relative_to(folder)}", *lines, sep="\n", file=sys.stderr)
         print(f"logs are in {folder}", file=sys.stderr)
     else:
         shutil.rmtree(folder)

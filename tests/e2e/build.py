@@ -9,9 +9,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
+
 from tests.support.paths import ROOT
 from tools.apiserver import build as apiserver
-from tools.apiserver.build import BuildError, cache_of_module, cache_root, compile_program, made_once, run_go, usable_go
+from tools.apiserver.build import (
+    BuildError,
+    cache_of_module,
+    cache_root,
+    compile_program,
+    made_once,
+    programs_once,
+    run_go,
+    usable_go,
+)
 
 IMAGE: Final = "docker.io/library/toposcope:0.1.0"
 PAUSE: Final = "registry.k8s.io/pause:3.10"
@@ -32,54 +43,33 @@ _SUITE: Final = "trixie"
 """The Debian of the Dockerfile's base image."""
 _USED: Final = "python3,python3-venv,ca-certificates"
 _PREFIX: Final = "opt/toposcope"
-_IN_ROOT: Final = """
-set -eu
-root=$1 tree=$2 step=$3; shift 3
-mount --make-rprivate /
-[ $# -eq 0 ] || "$@"
-mkdir -p "$root/src" "$root/opt"
-mount --bind "$tree" "$root/src"
-mount -t proc proc "$root/proc"
-mount --rbind /dev "$root/dev"
-cp /etc/ssl/certs/ca-certificates.crt "$root/tmp/ca.crt"
-cp /etc/resolv.conf "$root/etc/resolv.conf"
-env -i PATH=/usr/bin:/bin HOME=/root PIP_CERT=/tmp/ca.crt PIP_DEFAULT_TIMEOUT=180 TOPOSCOPE_RELEASE=1 \
-  "$(command -v chroot)" "$root" /src/image/assemble.sh "$step" /opt/toposcope
-rm -rf "$root/root/.cache" "$root"/tmp/* "$root/etc/resolv.conf"
-"""
+_IN_ROOT: Final = _HERE / "in_root.sh"
 
 
 def programs() -> Path:
     """The folder with kubelet, kube-controller-manager and kube-scheduler; raises `BuildError`."""
+    package = "k8s.io/kubernetes/cmd"
     folder = cache_of_module("node", apiserver.KUBERNETES)
-
-    def make(made: Path) -> None:
-        go = usable_go()
-        for program in PROGRAMS:
-            compile_program(go, f"k8s.io/kubernetes/cmd/{program}", made / program)
-
-    return made_once(folder, lambda kept: all((kept / program).is_file() for program in PROGRAMS), make)
+    return programs_once(folder, PROGRAMS, lambda name, to: compile_program(usable_go(), f"{package}/{name}", to))
 
 
 def toolkit() -> Path:
     """The folder with nvidia-container-runtime and nvidia-cdi-hook; raises `BuildError`."""
+
+    def make(name: str, to: Path) -> None:
+        package = f"github.com/NVIDIA/nvidia-container-toolkit/cmd/{name}"
+        command = [usable_go(), "build", "-trimpath", "-ldflags", "-s -w", "-o", str(to), package]
+        run_go(command, _TOOLKIT, CGO_ENABLED="1")
+
     names = ("nvidia-container-runtime", "nvidia-cdi-hook")
-
-    def make(made: Path) -> None:
-        for name in names:
-            package = f"github.com/NVIDIA/nvidia-container-toolkit/cmd/{name}"
-            command = [usable_go(), "build", "-trimpath", "-ldflags", "-s -w", "-o", str(made / name), package]
-            run_go(command, _TOOLKIT, CGO_ENABLED="1")
-
-    folder = cache_of_module("toolkit", _TOOLKIT)
-    return made_once(folder, lambda kept: all((kept / name).is_file() for name in names), make)
+    return programs_once(cache_of_module("toolkit", _TOOLKIT), names, make)
 
 
 def pause(folder: Path) -> Path:
     """The archive of an image of one static program that sleeps; raises `BuildError`."""
     root = folder / "pause"
     root.mkdir()
-    _run(["gcc", "-static", "-O2", "-o", root / "pause", _HERE / "pause.c"])
+    run("gcc", "-static", "-O2", "-o", root / "pause", _HERE / "pause.c")
     layer = _layer(folder / "pause-layer.tar", root)
     return _archive(folder / "pause.tar", PAUSE, [layer], {"Entrypoint": ["/pause"]})
 
@@ -88,19 +78,7 @@ def image(folder: Path) -> Path:
     """The archive of Toposcope's image, as image/assemble.sh makes it of this tree on a minimal Debian."""
     lower = base()
     program = _assemble(lower / "root", "program", folder)
-    environment = {
-        "PATH": f"/{_PREFIX}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "LC_ALL": "C",
-        "PYTHONOPTIMIZE": "2",
-        "PYTHONNODEBUGRANGES": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONUNBUFFERED": "1",
-    }
-    config = {
-        "User": "65532:65532",
-        "Entrypoint": ["toposcope"],
-        "Env": [f"{name}={value}" for name, value in environment.items()],
-    }
+    config = yaml.safe_load((_HERE / "image.yaml").read_text(encoding="utf-8"))
     return _archive(folder / "toposcope.tar", IMAGE, [lower / "base.tar", program], config)
 
 
@@ -111,21 +89,21 @@ def base() -> Path:
 
 def _recipe() -> str:
     """A digest of everything the lower layer depends on."""
-    parts = [ROOT / "image" / name for name in ("runtime.lock", "build.lock", "assemble.sh")]
-    recipe = "".join((_SUITE, _USED, _IN_ROOT, *(path.read_text(encoding="utf-8") for path in parts)))
+    parts = [_IN_ROOT, *(ROOT / "image" / name for name in ("runtime.lock", "build.lock", "assemble.sh"))]
+    recipe = "".join((_SUITE, _USED, *(path.read_text(encoding="utf-8") for path in parts)))
     return hashlib.sha256(recipe.encode()).hexdigest()[:16]
 
 
 def _make_base(made: Path) -> None:
     """A root with Python and everything that Toposcope depends on, and the layer of it."""
     root = made / "root"
-    _run(["mmdebstrap", "--quiet", "--variant=minbase", f"--include={_USED}", _SUITE, root])
+    run("mmdebstrap", "--quiet", "--variant=minbase", f"--include={_USED}", _SUITE, root)
     _in_root(root, "dependencies")
     # As in the Dockerfile's last stage.
     skipped = "/(idlelib|lib2to3|pydoc_data|site-packages|test|tkinter|turtledemo|dist-packages)/"
     compiled = ["python3", "-m", "compileall", "-q", "-o", "2", "-j", "0", "--invalidation-mode", "unchecked-hash"]
-    _run(["chroot", root, *compiled, "-x", skipped, "/usr/lib/python3.13"])
-    _run(["find", root, "-xdev", "-type", "f", "-perm", "/6000", "-exec", "chmod", "a-s", "{}", "+"])
+    run("chroot", root, *compiled, "-x", skipped, "/usr/lib/python3.13")
+    run("find", root, "-xdev", "-type", "f", "-perm", "/6000", "-exec", "chmod", "a-s", "{}", "+")
     for unused in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale"):
         shutil.rmtree(root / unused, ignore_errors=True)
     _layer(made / "base.tar", root)
@@ -136,23 +114,15 @@ def _assemble(lower: Path, step: str, scratch: Path) -> Path:
     upper, work, merged = (scratch / name for name in ("upper", "work", "merged"))
     for folder in (upper, work, merged):
         folder.mkdir()
-    mount: list[str | Path] = [
-        "mount",
-        "-t",
-        "overlay",
-        "overlay",
-        "-o",
-        f"lowerdir={lower},upperdir={upper},workdir={work}",
-        merged,
-    ]
-    _in_root(merged, step, before=mount)
+    layers = f"lowerdir={lower},upperdir={upper},workdir={work}"
+    _in_root(merged, step, before=["mount", "-t", "overlay", "overlay", "-o", layers, merged])
     _whiteouts(upper)
     return _layer(scratch / f"{step}.tar", upper)
 
 
 def _in_root(root: Path, step: str, before: Sequence[str | Path] = ()) -> None:
     """image/assemble.sh inside of a root, which for so long has this machine's resolver and certificates."""
-    _run(["unshare", "--mount", "--pid", "--fork", "sh", "-c", _IN_ROOT, "sh", root, ROOT, step, *before])
+    run("unshare", "--mount", "--pid", "--fork", "sh", _IN_ROOT, root, ROOT, step, *before)
 
 
 def _whiteouts(upper: Path) -> None:
@@ -164,7 +134,7 @@ def _whiteouts(upper: Path) -> None:
 
 def _layer(archive: Path, root: Path) -> Path:
     ignored = [f"--exclude=./{name}" for name in (f"{_PREFIX}.tools", "src", "proc/*", "dev/*", "tmp/*")]
-    _run(["tar", "-C", root, "--numeric-owner", "--sort=name", *ignored, "-cf", archive, "."])
+    run("tar", "-C", root, "--numeric-owner", "--sort=name", *ignored, "-cf", archive, ".")
     return archive
 
 
@@ -177,22 +147,19 @@ def _archive(archive: Path, name: str, layers: list[Path], config: dict[str, Any
             (folder / f"{number}.tar").symlink_to(layer)
             with layer.open("rb") as content:
                 digests.append(f"sha256:{hashlib.file_digest(content, 'sha256').hexdigest()}")
-        document = {
-            "architecture": "amd64",
-            "os": "linux",
-            "config": config,
-            "rootfs": {"type": "layers", "diff_ids": digests},
-            "history": [{"created_by": "tests/e2e"} for _ in layers],
-        }
+        rootfs = {"type": "layers", "diff_ids": digests}
+        history = [{"created_by": "tests/e2e"} for _ in layers]
+        document = {"architecture": "amd64", "os": "linux", "config": config, "rootfs": rootfs, "history": history}
         names = [f"{number}.tar" for number in range(len(layers))]
         manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": names}]
         (folder / "config.json").write_text(json.dumps(document), encoding="utf-8")
         (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-        _run(["tar", "-C", folder, "--dereference", "-cf", archive, "manifest.json", "config.json", *names])
+        run("tar", "-C", folder, "--dereference", "-cf", archive, "manifest.json", "config.json", *names)
     return archive
 
 
-def _run(command: Sequence[str | Path]) -> None:
+def run(*command: str | Path) -> None:
+    """Run a command that must succeed; raises `BuildError`."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BuildError(f"{' '.join(map(str, command[:3]))} ... failed:\n{done.stdout[-500:]}{done.stderr[-1500:]}")

@@ -5,34 +5,43 @@ the API server lies on its loopback interface, so nothing needs kube-proxy; each
 """
 
 import contextlib
-import json
 import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from string import Template
 from typing import Any, Final, Self
 
 import psutil
 import yaml
 
 from tests.e2e import build
+from tests.e2e.build import run
 from tests.manifests.support import write_overlay
-from tests.support.api import CRDS, ApiUnderTest, wait_until
+from tests.support.api import CRDS, NODES, ApiUnderTest, wait_until
 from tests.support.paths import MANIFESTS
 from tools.apiserver.build import kubernetes_version
 from tools.apiserver.server import RealApiServer, find_binaries
 
 NAMESPACE: Final = "toposcope-system"
 CAP_NET_RAW: Final = f"{1 << 13:016x}"
-AT_ONCE: Final = "--spread=1"
 TOPOLOGY: Final = "/apis/gpu.topology/v1alpha1/clustertopologies/cluster"
+_OURS: Final = (
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "/api/v1/namespaces",
+)
 SERVICE: Final = "10.0.0.1"
 """The first address of kube-apiserver's Service range."""
 _GATEWAY: Final = "10.99.0.1"
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 CGROUP: Final = "toposcope-e2e"
 _SCRIPT: Final = Path(__file__).with_name("node.sh")
+_FILES: Final = Path(__file__).with_name("node")
+_PATCHES: Final = Path(__file__).with_name("patches.yaml")
 _PATIENCE: Final = 60.0
 
 
@@ -49,8 +58,8 @@ class Node:
 
     def __init__(self, name: str, number: int, folder: Path) -> None:
         self.name = name
-        self.number = number
         self.address = f"10.99.0.{10 + number}"
+        self._pods = f"10.244.{number}.0/24"
         self.folder = folder / name
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -60,23 +69,15 @@ class Node:
         cluster.server.write_kubeconfig(
             self.folder / "kubeconfig", {"token": cluster.server.tokens[f"system:node:{self.name}"]}
         )
-        for name, document in (("kubelet.yaml", self._kubelet(cluster)), ("nvml.yaml", self._cdi(cluster, nvml))):
-            (self.folder / name).write_text(yaml.safe_dump(document), encoding="utf-8")
-        (self.folder / "containerd.toml").write_text(self._containerd(), encoding="utf-8")
-        (self.folder / "net.d").mkdir()
-        (self.folder / "net.d" / "bridge.conflist").write_text(json.dumps(self._network()), encoding="utf-8")
-        self._write_runtime(cluster)
+        self._write_files(cluster, nvml)
         for hierarchy in hierarchies():
             self._make_cgroup(hierarchy)
         namespaces = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--net", "--uts"]
         kubelet = cluster.programs / "kubelet"
         with (self.folder / "node.log").open("wb") as log:
-            self._process = subprocess.Popen(
-                ["unshare", *namespaces, _SCRIPT, self.folder, self.name, self.address, kubelet, *cluster.images],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+            command: list[str | Path] = ["unshare", *namespaces, _SCRIPT, self.folder, self.name, self.address, kubelet]
+            command += cluster.images
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         wait_until(lambda: bool(psutil.Process(self._pid).children()), f"{self.name} has a first process")
         self._connect(psutil.Process(self._pid).children()[0].pid)
 
@@ -149,105 +150,26 @@ class Node:
         run(*inside, "ip", "link", "set", "eth0", "up")
         run(*inside, "ip", "route", "add", "default", "via", _GATEWAY)
         run(*inside, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
-        run("ip", "route", "add", f"10.244.{self.number}.0/24", "via", self.address)
+        run("ip", "route", "add", self._pods, "via", self.address)
 
-    def _kubelet(self, cluster: "Cluster") -> dict[str, Any]:
-        return {
-            "apiVersion": "kubelet.config.k8s.io/v1beta1",
-            "kind": "KubeletConfiguration",
-            # Since 1.31, and since 1.35 without it there is no kubelet on cgroups of version 1.
-            **({} if kubernetes_version().startswith("v1.30.") else {"failCgroupV1": False}),
-            "cgroupDriver": "cgroupfs",
-            "cgroupRoot": f"/{self._cgroup}",
-            "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
-            "podLogsDir": str(self.folder / "pods"),
-            # Nobody else is in this network.
-            "authentication": {
-                "anonymous": {"enabled": True},
-                "webhook": {"enabled": False},
-                "x509": {"clientCAFile": str(cluster.server.ca_file)},
-            },
-            "authorization": {"mode": "AlwaysAllow"},
-            "resolvConf": "",
-            "imageGCHighThresholdPercent": 100,
-            "evictionHard": {"memory.available": "100Mi"},
-            # What takes 40 s elsewhere takes 8 s here: that a kubelet is gone.
-            "nodeStatusUpdateFrequency": "2s",
-            "nodeLeaseDurationSeconds": 4,
-            "syncFrequency": "10s",
+    def _write_files(self, cluster: "Cluster", nvml: Path) -> None:
+        """What its programs read: the files of `node/`, with what is so on this node in the place of `$word`."""
+        words: dict[str, object] = {
+            "folder": self.folder,
+            "cgroup": self._cgroup,
+            "cgroup_v1": "" if kubernetes_version().startswith("v1.30.") else "failCgroupV1: false",
+            "ca": cluster.server.ca_file,
+            "pause": build.PAUSE,
+            "pods": self._pods,
+            "runc": shutil.which("runc"),
+            "toolkit": cluster.toolkit,
+            "nvml": nvml,
         }
-
-    def _containerd(self) -> str:
-        cri = 'plugins."io.containerd.grpc.v1.cri"'
-        return f"""
-version = 2
-root = "{self.folder}/containerd"
-[{cri}]
-  sandbox_image = "{build.PAUSE}"
-  restrict_oom_score_adj = true
-  [{cri}.cni]
-    bin_dir = "/usr/lib/cni"
-    conf_dir = "{self.folder}/net.d"
-  [{cri}.containerd.runtimes.runc]
-    runtime_type = "io.containerd.runc.v2"
-  [{cri}.containerd.runtimes.nvidia]
-    runtime_type = "io.containerd.runc.v2"
-    [{cri}.containerd.runtimes.nvidia.options]
-      BinaryName = "{self.folder}/nvidia-runtime"
-"""
-
-    def _network(self) -> dict[str, Any]:
-        ranges = [[{"subnet": f"10.244.{self.number}.0/24"}]]
-        ipam = {
-            "type": "host-local",
-            "dataDir": str(self.folder / "addresses"),
-            "ranges": ranges,
-            "routes": [{"dst": "0.0.0.0/0"}],
-        }
-        bridge = {"type": "bridge", "bridge": "cni0", "isGateway": True, "hairpinMode": True, "ipam": ipam}
-        return {"cniVersion": "1.0.0", "name": "pods", "plugins": [bridge]}
-
-    def _write_runtime(self, cluster: "Cluster") -> None:
-        """NVIDIA's runtime in CDI mode, in a wrapper that shows it its configuration."""
-        folder = self.folder / "nvidia-container-runtime"
-        folder.mkdir()
-        (folder / "config.toml").write_text(
-            f"""
-accept-nvidia-visible-devices-envvar-when-unprivileged = true
-[nvidia-container-runtime]
-mode = "cdi"
-runtimes = ["{shutil.which("runc")}"]
-[nvidia-container-runtime.modes.cdi]
-default-kind = "nvidia.com/gpu"
-spec-dirs = ["{self.folder}/cdi"]
-""",
-            encoding="utf-8",
-        )
-        (self.folder / "cdi").mkdir()
-        (self.folder / "nvml.yaml").rename(self.folder / "cdi" / "nvml.yaml")
-        wrapper = self.folder / "nvidia-runtime"
-        command = f'XDG_CONFIG_HOME={self.folder} exec {cluster.toolkit}/nvidia-container-runtime "$@"'
-        wrapper.write_text(f"#!/bin/sh\n{command}\n", encoding="utf-8")
-        wrapper.chmod(0o755)
-
-    def _cdi(self, cluster: "Cluster", nvml: Path) -> dict[str, Any]:
-        """As nvidia-ctk writes it for a driver: the library at its place and in the loader's cache."""
-        library, inside = "libnvidia-ml.so.580.65.06", "/usr/lib/x86_64-linux-gnu"
-        options = ["ro", "nosuid", "nodev", "rbind", "rprivate"]
-        hook = {"hookName": "createContainer", "path": str(cluster.toolkit / "nvidia-cdi-hook")}
-        link = ["nvidia-cdi-hook", "create-symlinks", "--link", f"{library}::{inside}/libnvidia-ml.so.1"]
-        cache = ["nvidia-cdi-hook", "update-ldcache", "--folder", inside]
-        mounts = ((nvml / "libnvidia-ml.so.1", f"{inside}/{library}"), (nvml, "/run/nvml"))
-        return {
-            "cdiVersion": "0.5.0",
-            "kind": "nvidia.com/gpu",
-            "devices": [{"name": "all", "containerEdits": {"env": ["NVML_TABLE=/run/nvml/table"]}}],
-            "containerEdits": {
-                "env": ["NVIDIA_VISIBLE_DEVICES=void"],
-                "mounts": [{"hostPath": str(host), "containerPath": path, "options": options} for host, path in mounts],
-                "hooks": [{**hook, "args": link}, {**hook, "args": cache}],
-            },
-        }
+        for template in (path for path in _FILES.rglob("*") if path.is_file()):
+            file = self.folder / template.relative_to(_FILES)
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(Template(template.read_text(encoding="utf-8")).substitute(words), encoding="utf-8")
+        (self.folder / "nvidia-runtime").chmod(0o755)
 
 
 class Cluster:
@@ -323,14 +245,8 @@ class Cluster:
 
     def kubectl(self, *arguments: str | Path, stdin: str | None = None, check: bool = True) -> str:
         """What kubectl prints, as an administrator."""
-        done = subprocess.run(
-            ["kubectl", "--kubeconfig", self.kubeconfig, *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            input=stdin,
-            timeout=300,
-        )
+        command = ["kubectl", "--kubeconfig", self.kubeconfig, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, input=stdin, timeout=300)
         assert done.returncode == 0 or not check, f"kubectl {' '.join(map(str, arguments))}: {done.stderr}"
         return done.stdout + ("" if check else done.stderr)
 
@@ -357,17 +273,8 @@ class Cluster:
 
         Only that agents spread their first writes over half a minute is left out; `sysfs` is what the switches see.
         """
-        patch: list[Any] = [{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": AT_ONCE}]
-        patches = [{"target": {"kind": "DaemonSet", "name": "toposcope-agent"}, "patch": yaml.safe_dump(patch)}]
-        if sysfs:
-            mount, volume = {"name": "sys", "mountPath": "/fake"}, {"name": "sys", "hostPath": {"path": str(sysfs)}}
-            patch = [{**patch[0], "value": value} for value in ("--sysfs=/fake", "--interval=2")]
-            patch.append({"op": "add", "path": "/spec/template/spec/containers/0/volumeMounts", "value": [mount]})
-            patch.append({"op": "add", "path": "/spec/template/spec/volumes", "value": [volume]})
-            patches.append(
-                {"target": {"name": "toposcope-switches", "kind": "DaemonSet"}, "patch": yaml.safe_dump(patch)}
-            )
-        overlay = write_overlay(folder / "overlay", components, patches=patches)
+        patches = yaml.safe_load(Template(_PATCHES.read_text(encoding="utf-8")).substitute(sysfs=sysfs))
+        overlay = write_overlay(folder / "overlay", components, patches=patches if sysfs else patches[:1])
         self.kubectl("apply", "--server-side", "-k", MANIFESTS / "crds")
         self.wait_for(f"{CRDS}/clustertopologies.gpu.topology", "Established")
         self.kubectl("apply", "--server-side", "-k", overlay)
@@ -403,6 +310,31 @@ class Cluster:
         labels = self.api.get(f"/api/v1/nodes/{node}")["metadata"]["labels"]
         return {key: value for key, value in labels.items() if key.startswith("gpu.topology/")}
 
+    def left_on_nodes(self) -> list[str]:
+        """Keys of ours on Nodes."""
+        items = [item["metadata"] for item in self.api.get(NODES)["items"]]
+        keys = [key for metadata in items for part in ("labels", "annotations") for key in metadata[part]]
+        return [key for key in keys if key.startswith("gpu.topology/")]
+
+    def is_clean(self) -> None:
+        """Wait until nothing of ours is left in the cluster, and look at the Nodes."""
+
+        def left() -> list[str]:
+            names = [item["metadata"]["name"] for path in _OURS for item in self.api.get(path)["items"]]
+            return [name for name in names if "toposcope" in name or "gpu.topology" in name]
+
+        wait_until(lambda: not left(), "nothing is left in the cluster", 60)
+        assert self.left_on_nodes() == []
+
+    def needs_half_its_memory(self, *components: str) -> None:
+        """See that no container of them ever took more than half of its limit."""
+        for component, pod in ((name, pod) for name in components for pod in self.pods(name)):
+            (status,), (container,) = pod["status"]["containerStatuses"], pod["spec"]["containers"]
+            peak = self.nodes[pod["spec"]["nodeName"]].peak_memory()[status["containerID"].rpartition("/")[2]]
+            limit = container["resources"]["limits"]["memory"]
+            half = int(limit[:-2]) << {"Mi": 19, "Gi": 29}[limit[-2:]]
+            assert peak < half, f"{component}: {peak >> 20} MiB of {limit}"
+
     def pods(self, component: str) -> list[dict[str, Any]]:
         """Our pods of a component that are not going."""
         selector = f"app.kubernetes.io/component%3D{component}"
@@ -414,12 +346,6 @@ def status_of(process: psutil.Process) -> dict[str, str]:
     """The lines of /proc/PID/status."""
     lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
-
-
-def run(*command: str) -> None:
-    """Run a command that must succeed."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
 
 
 def remove_cgroups() -> None:

@@ -27,12 +27,7 @@ def cluster() -> Iterator[Cluster]:
     for name, profile in MACHINES.items():
         machines[name] = folder / "nvml" / name
         machines[name].mkdir(parents=True)
-        write_nvml(profile, machines[name])
+        shutil.copy(library() / "libnvidia-ml.so.1", machines[name])
+        write_table(machines[name] / "table", lines_of(SimulatedNvml(load_profile(profile))))
     with Cluster(folder, machines) as running:
         yield running
-
-
-def write_nvml(profile: str, folder: Path) -> None:
-    """The library and the table of a machine."""
-    shutil.copy(library() / "libnvidia-ml.so.1", folder)
-    write_table(folder / "table", lines_of(SimulatedNvml(load_profile(profile))))

@@ -7,17 +7,13 @@ from typing import Any
 
 from tests.e2e.cluster import NAMESPACE, TOPOLOGY, Cluster, status_of
 from tests.support.api import MERGE, NODES, wait_until
-from toposcope.api.label_keys import GPUS
+from toposcope.agent.publish import MANAGER
+from toposcope.api.label_keys import GPUS, MATRIX, NVLINK_DOMAIN
 
 
 def test_all_pods_become_ready(cluster: Cluster, tmp_path: Path) -> None:
-    runtime = {
-        "apiVersion": "node.k8s.io/v1",
-        "kind": "RuntimeClass",
-        "metadata": {"name": "nvidia"},
-        "handler": "nvidia",
-    }
-    cluster.api.create("/apis/node.k8s.io/v1/runtimeclasses", runtime)
+    runtime = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}}
+    cluster.api.create("/apis/node.k8s.io/v1/runtimeclasses", {**runtime, "handler": "nvidia"})
     for name in cluster.nodes:
         cluster.wait_for(f"{NODES}/{name}", "Ready", 120)
     cluster.install(tmp_path)
@@ -39,23 +35,27 @@ def test_no_process_has_a_capability(cluster: Cluster) -> None:
 
 
 def test_labels_are_those_of_the_machines(cluster: Cluster) -> None:
-    cluster.wait_for(TOPOLOGY, "AgentsReporting")
+    wait_until(lambda: all(GPUS in cluster.labels(name) for name in cluster.nodes), "both agents have written")
     hgx, tray = cluster.labels("gpu1"), cluster.labels("gpu2")
     assert (hgx["gpu.topology/gpus"], hgx["gpu.topology/state"]) == ("8", "ok")
     assert (tray["gpu.topology/gpus"], tray["gpu.topology/state"]) == ("4", "ok")
-    wait_until(lambda: cluster.topology()["status"].get("gpus") == 12, "12 GPUs are counted")
+    assert (hgx[NVLINK_DOMAIN], tray[NVLINK_DOMAIN].rpartition(".")[2]) == ("gpu1", "32766")
+    described = json.loads(cluster.api.get(f"{NODES}/gpu2")["metadata"]["annotations"][MATRIX])
+    assert (len(described["gpus"]), described["matrix"][3]) == (4, "NV18 NV18 NV18 X")
+
+
+def test_a_label_edited_by_hand_is_back_within_seconds(cluster: Cluster) -> None:
+    cluster.api.patch(f"{NODES}/gpu2", {"metadata": {"labels": {GPUS: "77"}}})
+    wait_until(lambda: cluster.labels("gpu2")[GPUS] == "4", "the agent has written it again", 7)
 
 
 def test_the_agents_token_writes_its_own_node_only(cluster: Cluster) -> None:
     token = cluster.agent_token("gpu1")
     assert claims_of(token)["kubernetes.io"]["node"]["name"] == "gpu1"
     own, other = "/api/v1/nodes/gpu1", "/api/v1/nodes/gpu2"
-    label, foreign = (
-        {"metadata": {"labels": {"gpu.topology/test": "x"}}},
-        {"metadata": {"labels": {"example.com": "x"}}},
-    )
+    label, foreign = ({"metadata": {"labels": {key: "x"}}} for key in ("gpu.topology/test", "example.com"))
     answers = [
-        cluster.api.request(method, path, body, content_type=MERGE, token=token)[0]
+        cluster.api.request(method, f"{path}?fieldManager={MANAGER}", body, content_type=MERGE, token=token)[0]
         for method, path, body in (
             ("PATCH", own, label),
             ("PATCH", own, {"metadata": {"labels": {"gpu.topology/test": None}}}),
@@ -84,6 +84,12 @@ def test_a_running_agent_goes_on_with_the_token_that_kubelet_renews(cluster: Clu
     assert claims_of(cluster.agent_token("gpu2"))["iat"] > claims_of(token)["iat"]
     assert cluster.main_process("gpu2", "agent") == agent
     cluster.wait_for(f"{NODES}/gpu2", "Ready")
+
+
+def test_the_clustertopology_counts_them(cluster: Cluster) -> None:
+    """Last: the first controller waits for others' leases before it leads."""
+    cluster.wait_for(TOPOLOGY, "AgentsReporting")
+    wait_until(lambda: cluster.topology()["status"].get("gpus") == 12, "12 GPUs are counted")
 
 
 def claims_of(token: str) -> dict[str, Any]:

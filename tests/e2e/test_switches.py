@@ -1,4 +1,4 @@
-"""Leaf switches on real kubelets: frames on a node's cable become its annotation, and go with the installation."""
+"""Leaf switches on real kubelets: frames on a cable become its node's annotation. The prune Job removes all of it."""
 
 import contextlib
 import json
@@ -12,17 +12,14 @@ from tests.support.paths import MANIFESTS
 from toposcope.api.label_keys import RAILS, SWITCHES
 
 
-def test_a_switch_is_heard_and_written(cluster: Cluster, tmp_path: Path) -> None:
-    for name, text in (
-        ("ports/1/link_layer", "Ethernet"),
-        ("device/vendor", "0x15b3"),
-        ("device/net/eth0/dev_port", "0"),
-    ):
+def test_a_switch_is_heard_and_the_prune_job_removes_everything(cluster: Cluster, tmp_path: Path) -> None:
+    files = (("ports/1/link_layer", "Ethernet"), ("device/vendor", "0x15b3"), ("device/net/eth0/dev_port", "0"))
+    for name, text in files:
         path = cluster.folder / "sys/class/infiniband/mlx5_0" / name
         path.parent.mkdir(parents=True)
         path.write_text(text)
     (cluster.folder / "sys/class/net").symlink_to("/sys/class/net")
-    overlay = cluster.install(tmp_path, "switches", sysfs=cluster.folder / "sys")
+    overlay = cluster.install(tmp_path, "switches", "ui", sysfs=cluster.folder / "sys")
 
     def annotation(key: str) -> str:
         return cluster.api.get(f"{NODES}/gpu1")["metadata"].get("annotations", {}).get(key, "")
@@ -40,8 +37,11 @@ def test_a_switch_is_heard_and_written(cluster: Cluster, tmp_path: Path) -> None
     status = status_of(cluster.main_process("gpu1", "switches"))
     assert (status["CapEff"], status["CapBnd"], status["NoNewPrivs"]) == (CAP_NET_RAW, CAP_NET_RAW, "1")
     assert "cannot publish" not in cluster.nodes["gpu1"].logs("switches")
+    cluster.kubectl("rollout", "status", "-n", NAMESPACE, "deployment/toposcope-ui", "--timeout=60s")
+    cluster.needs_half_its_memory("switches", "ui")
     cluster.kubectl("apply", "--server-side", "-k", MANIFESTS / "prune")
-    cluster.kubectl("wait", "-n", NAMESPACE, "--for=condition=Complete", "--timeout=120s", "job/toposcope-prune")
-    assert annotation(SWITCHES) == annotation(RAILS) == ""
+    cluster.wait_for(f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/toposcope-prune", "Complete", 100)
+    assert cluster.left_on_nodes() == []
     cluster.kubectl("delete", "--ignore-not-found", "-k", MANIFESTS / "prune")
     cluster.kubectl("delete", "--ignore-not-found", "-k", overlay)
+    cluster.is_clean()

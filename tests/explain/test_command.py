@@ -1,4 +1,4 @@
-"""The command around the answer: its arguments, its errors, and what stays unknown."""
+"""The command around the answer: which object is meant, what belongs to it, errors, and what stays unknown."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,14 +8,18 @@ import pytest
 import yaml
 
 from tests.explain.causes import grove
-from tests.explain.waiting import Object, named, nodes, pod, pod_spec
+from tests.explain.waiting import Object, named, nodes, owned, pod, pod_spec
 from tests.support.saved import saved
 from tests.support.tables import each_case
 from toposcope.cli.main import main
-from toposcope.explain.live import load_objects
-from toposcope.integrations.kueue.features import CLUSTER_QUEUE
+from toposcope.explain.object_store import ObjectStore, kinds_called, load_objects, owner_of
+from toposcope.explain.ownership import ObjectNotFoundError, ownership_of, subject_of
+from toposcope.integrations.framework.features import Ref
+from toposcope.integrations.grove.api import POD_CLIQUE_SETS
+from toposcope.integrations.kueue.queues import CLUSTER_QUEUE
 from toposcope.kube.client import Request
 from toposcope.kube.errors import ApiError
+from toposcope.snapshot.model import NOTHING, Owner, PodView, Snapshot
 
 
 def explain(items: Iterable[Object], folder: Path, *arguments: str) -> int:
@@ -25,9 +29,7 @@ def explain(items: Iterable[Object], folder: Path, *arguments: str) -> int:
 
 
 @each_case("tables/explain.yaml")
-def test_errors_for_what_cannot_be_explained(
-    subject: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_explained(subject: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     objects = [*nodes(), *grove().values()]
     assert explain(objects, tmp_path, *subject.split()) == 2
     printed = capsys.readouterr()
@@ -91,3 +93,65 @@ def test_forbidden_kinds_are_unread_and_unserved_kinds_are_empty() -> None:
     found = load_objects(PodsOnly(), None, "p")  # type: ignore[arg-type]  # stands in for a client
     assert [ref.name for ref in found.objects] == ["q", "p"]
     assert found.unread == {CLUSTER_QUEUE.key: "clusterqueues.kueue.x-k8s.io may not be listed with these credentials"}
+
+
+def store(*documents: Object) -> ObjectStore:
+    found = ObjectStore()
+    for document in documents:
+        found.put(document)
+    return found
+
+
+def view(name: str, owner: Owner | None = None, **annotations: str) -> PodView:
+    notes = {key.replace("_", "-"): value for key, value in annotations.items()}
+    return PodView("ml", name, "", "Pending", NOTHING, owner, {}, notes, "", "")
+
+
+def snapshot(*pods: PodView) -> Snapshot:
+    return Snapshot("test", None, (), pods)
+
+
+SET = Ref("grove.io", "PodCliqueSet", "ml", "llm")
+
+
+@each_case("tables/explain.yaml")
+def test_kinds_have_the_names_that_kubectl_takes(word: str, kind: str | None) -> None:
+    found = next(iter(kinds_called(word)), None)
+    assert (found.kind if found else None) == kind
+
+
+def test_ambiguous_names_need_a_namespace() -> None:
+    other = grove()["PodCliqueSet/llm"]
+    other["metadata"] = {"name": "llm", "namespace": "test"}
+    both = store(grove()["PodCliqueSet/llm"], other)
+    with pytest.raises(ObjectNotFoundError, match="exists in several namespaces; choose one with -n: ml, test"):
+        subject_of(both, snapshot(), POD_CLIQUE_SETS, "llm", None)
+    assert subject_of(both, snapshot(), POD_CLIQUE_SETS, "llm", "test").namespace == "test"
+
+
+@each_case("tables/explain.yaml")
+def test_errors_for_missing_objects(name: str, namespace: str | None, words: str) -> None:
+    with pytest.raises(ObjectNotFoundError) as caught:
+        subject_of(store(grove()["PodCliqueSet/llm"]), snapshot(), POD_CLIQUE_SETS, name, namespace)
+    assert str(caught.value) == words
+
+
+def test_an_unread_owner_is_named() -> None:
+    document = owned(grove()["PodCliqueSet/llm"], named("example.com/v1", "Thing", "above"))
+    found = ownership_of(store(document), snapshot(), SET)
+    assert (found.top, found.unread_owner) == (SET, Ref("example.com", "Thing", "ml", "above"))
+
+
+def test_ownership_cycles_end() -> None:
+    one, two = named("batch/v1", "Job", "one"), named("batch/v1", "Job", "two")
+    found = ownership_of(store(owned(one, two), owned(two, one)), snapshot(), Ref("batch", "Job", "ml", "one"))
+    assert [ref.name for ref in found.chain] == ["one", "two"]
+
+
+def test_the_only_owner_counts_even_if_not_the_controller() -> None:
+    document = named("scheduling.run.ai/v2alpha2", "PodGroup", "pg")
+    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "train"}
+    document["metadata"]["ownerReferences"] = [reference]
+    assert owner_of(document) == Ref("batch", "Job", "ml", "train")
+    document["metadata"]["ownerReferences"] = [reference, {**reference, "name": "other"}]
+    assert owner_of(document) is None

@@ -1,6 +1,6 @@
 """The same causes in a running cluster with the upstream CRDs: the same page as from files."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,7 +9,7 @@ import yaml
 from tests.explain.causes import CAUSES, Cause
 from tests.explain.test_causes import PAGES
 from tests.explain.waiting import NOW, Object
-from tests.support.api import NODES, ApiUnderTest, create_namespace, create_service_account
+from tests.support.api import NODES, ApiUnderTest, Clients, create_namespace, create_service_account
 from tests.support.controller import controller_of
 from tests.support.paths import CRD
 from tests.support.publishing import Time, install, patch
@@ -117,17 +117,12 @@ def _as_kubelet_has_it(node: Object) -> Object:
     ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": NOW}
     spec = {key: node["spec"][key] for key in ("unschedulable", "taints") if node["spec"].get(key)}
     status: dict[str, Any] = {key: node["status"][key] for key in ("allocatable", "capacity")}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": metadata,
-        "spec": spec,
-        "status": {**status, "conditions": [ready]},
-    }
+    reported = {**status, "conditions": [ready]}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": reported}
 
 
 @pytest.fixture
-def cluster(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> Iterator[Cluster]:
+def cluster(api: ApiUnderTest, clients: Clients) -> Iterator[Cluster]:
     found = Cluster(api, clients())
     yield found
     found.empty()

@@ -110,9 +110,7 @@ def test_the_confinement_is_one(confinement: Confinement, prefix: Path) -> None:
     assert found["home"] is None
 
 
-def test_the_agent_starts_serves_and_writes_what_it_found(
-    confinement: Confinement, server: ApiUnderTest, prefix: Path
-) -> None:
+def test_the_agent_starts_serves_and_writes(confinement: Confinement, server: ApiUnderTest, prefix: Path) -> None:
     # GPUs on the bus and no driver: what is found without one is written, and that the rest is unknown.
     sysfs = prefix.parent / "sys"
     write_sysfs(load_profile("dgx-h200"), sysfs)

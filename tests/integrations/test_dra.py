@@ -3,7 +3,16 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests.support.machines import discovered
 from tests.support.saved import saved
+from tests.support.slices import gpus_of, slice_of
+from tests.support.tables import each_case
+from toposcope.agent.slices import seen_gpus
+from toposcope.integrations.dra.audit import disagreements
+from toposcope.integrations.dra.devices import NodeDevices, inventory
+from toposcope.simulator.profile import load_profile, profile_names
 from toposcope.snapshot.files import load_files
 
 API = "resource.k8s.io/v1"
@@ -39,3 +48,22 @@ def test_gpus_of_slices_are_counted_once_and_those_of_claims_are_not_free(tmp_pa
     snapshot = load_files([str(tmp_path / "cluster.json")])
     found = {node.name: (node.gpus, snapshot.free_gpus(node), node.without_agent) for node in snapshot.nodes}
     assert found == {"a": (4, 3, True), "b": (4, 4, True), "plugin": (8, 8, True)}
+
+
+def _there(devices: list[Any]) -> NodeDevices:
+    return inventory([slice_of("n", NVIDIA, devices)]).nodes["n"]
+
+
+@pytest.mark.parametrize("profile", profile_names())
+def test_a_driver_that_reads_the_same_files_disagrees_in_nothing(profile: str, tmp_path: Path) -> None:
+    topology = discovered(load_profile(profile), tmp_path)
+    assert disagreements(seen_gpus(topology), _there(gpus_of(topology))) == ()
+
+
+@each_case("tables/integrations.yaml")
+def test_what_a_driver_says_otherwise(change: dict[str, Any], said: list[str], tmp_path: Path) -> None:
+    topology = discovered(load_profile("l40s-4"), tmp_path)
+    devices = gpus_of(topology)
+    attributes = {**devices[1]["attributes"], **change}
+    devices[1]["attributes"] = {name: value for name, value in attributes.items() if value}
+    assert list(disagreements(seen_gpus(topology), _there(devices))) == said

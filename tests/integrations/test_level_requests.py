@@ -34,9 +34,10 @@ class Case(msgspec.Struct, forbid_unknown_fields=True):
     requests: str = ""
     annotations: dict[str, str] = {}
     spec: dict[str, Any] = {}
+    status: dict[str, Any] = {}
 
     def manifest(self) -> dict[str, Any]:
-        return manifest(annotations=self.annotations, spec=self.spec)
+        return manifest(annotations=self.annotations, spec=self.spec, status=self.status)
 
 
 def manifest(**body: Any) -> dict[str, Any]:
@@ -155,11 +156,8 @@ def test_equal_requests_are_one_object_and_names_are_limited() -> None:
 
 @each_case("tables/integrations.yaml")
 def test_objects_that_have_finished(kind: str, condition: str) -> None:
-    for name, status, finished in (
-        (condition, "True", True),
-        (condition, "False", False),
-        ("Suspended", "True", False),
-    ):
+    said = ((condition, "True", True), (condition, "False", False), ("Suspended", "True", False))
+    for name, status, finished in said:
         conditions = [{"type": "Other"}, {"type": name, "status": status}]
         assert read(KINDS[kind], manifest(status={"conditions": conditions})).finished is finished
 
@@ -168,19 +166,12 @@ def owner(kind: str, uid: str, **more: Any) -> dict[str, Any]:
     return {"apiVersion": "example.com/v1", "kind": kind, "name": kind.lower(), "uid": uid, **more}
 
 
-@pytest.mark.parametrize(
-    ("owners", "expected"),
-    [
-        ([], None),
-        ([owner("RayJob", "1")], ("RayJob", "1")),
-        ([owner("RayJob", "1"), owner("Queue", "2", controller=True)], ("Queue", "2")),
-        ([owner("Pod", "1", controller=False), owner("Pod", "2")], None),
-    ],
-)
-def test_the_owner_is_the_controller_or_the_only_one(owners: list[Any], expected: tuple[str, str] | None) -> None:
-    found = read(KINDS["PodGroup"], manifest(metadata={"ownerReferences": owners})).owner
-    kind, uid = expected or ("", "")
-    assert found == (WorkloadRef("example.com/v1", kind, "team-a", kind.lower(), uid) if expected else None)
+@each_case("tables/integrations.yaml")
+def test_the_owner_is_the_controller_or_the_only_one(owners: list[dict[str, Any]], expected: str | None) -> None:
+    references = [owner(uid=f"uid-{each['kind']}", **each) for each in owners]
+    found = read(KINDS["PodGroup"], manifest(metadata={"ownerReferences": references})).owner
+    kind = expected or ""
+    assert found == (WorkloadRef("example.com/v1", kind, "team-a", kind.lower(), f"uid-{kind}") if expected else None)
 
 
 @each_case("tables/integrations.yaml")
@@ -191,40 +182,19 @@ def test_an_object_that_repeats_its_owner_asks_for_nothing(kind: str, owned_by: 
     assert bool(read(KINDS[kind], manifest(metadata=metadata, spec=spec)).requests) == asks
 
 
-def ref(name: str, kind: str = "Job") -> WorkloadRef:
-    return WorkloadRef("example.com/v1", kind, "ns", name, f"uid-{name}")
+def asking(name: str, asks: str = "", owner: str = "", **more: Any) -> ObjectRequests:
+    workload, above = (WorkloadRef("v1", "Job", "ns", each, each) for each in (name, owner))
+    return ObjectRequests(workload, "1", above if owner else None, requests=tuple(map(wanted, asks.split())), **more)
 
 
-def asking(
-    name: str, *requests: LevelRequest, owner: WorkloadRef | None = None, finished: bool = False
-) -> ObjectRequests:
-    return ObjectRequests(ref(name), "1", owner, finished, requests)
-
-
-ON_RACK, ON_HOST = wanted("rack"), wanted("~host")
-RAY = ref("ray", "RayJob")
-
-
-@pytest.mark.parametrize(
-    ("objects", "expected"),
-    [
-        (
-            [asking("a", ON_RACK, ON_HOST, owner=ref("b")), asking("b", owner=ref("c")), asking("c", ON_HOST)],
-            {ref("c"): (ON_RACK, ON_HOST)},
-        ),
-        ([asking("a", ON_RACK, owner=RAY), asking("b", ON_RACK, owner=RAY)], {RAY: (ON_RACK,)}),
-        ([asking("a", ON_RACK, finished=True), asking("b", ON_RACK, owner=ref("a"))], {}),
-        ([asking("a", ON_RACK), asking("b", ON_RACK, owner=ref("a"), finished=True)], {ref("a"): (ON_RACK,)}),
-        ([asking("a"), ObjectRequests(ref("b"), problem="malformed")], {}),
-    ],
-    ids=["chain of owners", "owner that is not watched", "finished owner", "owner of a finished one", "no requests"],
-)
-def test_requests_roll_up_to_the_topmost_owner(objects: list[ObjectRequests], expected: Any) -> None:
-    for order in (objects, objects[::-1]):
-        found = {workload: set(requests) for workload, requests in roll_up(order).items()}
-        assert found == {workload: set(requests) for workload, requests in expected.items()}
+@each_case("tables/integrations.yaml")
+def test_requests_roll_up_to_the_topmost_owner(objects: list[dict[str, Any]], expected: dict[str, list[str]]) -> None:
+    asked = [asking(**each) for each in objects]
+    for order in (asked, asked[::-1]):
+        found = {workload.name: set(requests) for workload, requests in roll_up(order).items()}
+        assert found == {name: set(map(wanted, levels)) for name, levels in expected.items()}
 
 
 def test_owners_of_each_other_end_somewhere() -> None:
-    found = roll_up([asking("a", ON_RACK, owner=ref("b")), asking("b", ON_RACK, owner=ref("a"))])
-    assert set(found) <= {ref("a"), ref("b")}
+    found = roll_up([asking("a", "rack", "b"), asking("b", "rack", "a")])
+    assert {workload.name for workload in found} <= {"a", "b"}

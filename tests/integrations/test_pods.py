@@ -8,24 +8,12 @@ import pytest
 from tests.support.tables import each_case, each_row
 from tests.support.workloads import Object, leader_worker_set, template, workload
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.node_affinity import Expression, NodeFilter, Operator, Taint, Toleration
+from toposcope.integrations.framework.node_affinity import Expression, Operator, Taint, Toleration
 from toposcope.integrations.framework.pods import chunks, pods_of, structure_of
 from toposcope.integrations.lws.workload import sub_groups
 from toposcope.placement.check import Checker
 from toposcope.placement.sentences import answer
 from toposcope.snapshot.model import NodeView, Snapshot
-
-REQUIRED = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
-
-
-def container(requests: Any = None, limits: Any = None, **more: Any) -> dict[str, Any]:
-    return {"name": "c", "resources": {"requests": requests, "limits": limits}, **more}
-
-
-def affinity(expression: Any) -> dict[str, Any]:
-    """The part of a pod spec that requires nodes with this expression."""
-    terms = [{"matchExpressions": [expression]}]
-    return {"affinity": {"nodeAffinity": {REQUIRED.rpartition(".")[2]: {"nodeSelectorTerms": terms}}}}
 
 
 def requested(spec: Any) -> tuple[dict[str, int], list[str]]:
@@ -33,23 +21,9 @@ def requested(spec: Any) -> tuple[dict[str, int], list[str]]:
     return dict(pods_of("p", 1, part).requests), [f"{f.field}: {f.message}" for f in part.findings]
 
 
-def test_limits_count_where_nothing_is_requested() -> None:
-    spec = {"containers": [container({"cpu": "500m"}, {"cpu": 2, "nvidia.com/gpu": "8"})]}
-    assert requested(spec) == ({"cpu": 500, "nvidia.com/gpu": 8}, [])
-
-
-def test_init_containers_run_before_and_sidecars_beside() -> None:
-    spec = {
-        "containers": [container({"cpu": "1", "memory": "1Gi"})],
-        "initContainers": [container({"cpu": "200m"}, restartPolicy="Always"), container({"cpu": "3"})],
-        "overhead": {"cpu": "100m"},
-    }
-    assert requested(spec)[0] == {"cpu": 3300, "memory": 1 << 30}
-
-
-def test_pod_level_resources_replace_the_sum() -> None:
-    spec = {"containers": [container({"cpu": "1"})], "resources": {"requests": {"cpu": "4"}}}
-    assert requested(spec)[0] == {"cpu": 4000}
+@each_case("pods.yaml")
+def test_what_a_pod_requests(spec: Any, requests: dict[str, int]) -> None:
+    assert requested(spec) == (requests, [])
 
 
 @each_case("pods.yaml")
@@ -63,12 +37,14 @@ def test_pods_with_claims_never_fit_by_their_requests_alone() -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"resourceClaims": claims}}
     (checked,) = Checker(Snapshot("test", None, (node,), ())).check(pod)
     assert checked.verdict
-    assert answer(checked.verdict) == "unclear: which devices the resource claims of its pods get is not known"
+    why = "which devices its pods get is not known: resourceclaimtemplate/t -n default is not known"
+    assert answer(checked.verdict) == f"unclear: {why}"
 
 
 def test_the_choice_of_nodes() -> None:
-    in_zone = affinity({"key": "zone", "operator": "In", "values": ["a"]})
-    spec = {"nodeSelector": {"pool": "gpu"}, "tolerations": [{"operator": "Exists"}], **in_zone}
+    terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    spec = {"nodeSelector": {"pool": "gpu"}, "tolerations": [{"operator": "Exists"}], "affinity": affinity}
     choice = pods_of("p", 1, Field(spec)).node_filter
     assert choice.selector == (("pool", "gpu"),)
     assert choice.terms == ((Expression("zone", "In", ("a",)),),)
@@ -90,8 +66,7 @@ def test_what_a_pod_takes_is_that_of_its_template() -> None:
 
 
 def test_only_pods_of_a_deployment_stand_alone() -> None:
-    kinds = {"Deployment": True, "ReplicaSet": True, "StatefulSet": False}
-    for kind, separate in kinds.items():
+    for kind, separate in {"Deployment": True, "ReplicaSet": True, "StatefulSet": False}.items():
         structure = structure_of(Field(workload("apps/v1", kind, {"template": template()})))
         assert structure is not None
         assert structure.separate == separate
@@ -151,14 +126,7 @@ def test_tolerations(toleration: list[str], covers: bool) -> None:
     assert Toleration(*toleration).covers(Taint("gpu", "yes", "NoSchedule")) is covers
 
 
-def test_terms_are_alternatives_and_an_empty_one_matches_nothing() -> None:
-    in_a, in_b = Expression("zone", "In", ("a",)), Expression("zone", "In", ("b",))
-    assert NodeFilter(terms=((in_b,), (in_a,))).rejection("n", LABELS, ()) == ""
-    assert NodeFilter(terms=((in_b, in_a),)).rejection("n", LABELS, ()) == "does not match the node affinity"
-    assert NodeFilter(terms=((),)).rejection("n", LABELS, ()) == "does not match the node affinity"
-
-
-def test_the_reason_names_what_stands_against_it() -> None:
-    taint = Taint("dedicated", "infra", "NoSchedule")
-    assert NodeFilter(selector=(("zone", "b"),)).rejection("n", LABELS, ()) == "does not match nodeSelector zone=b"
-    assert NodeFilter().rejection("n", LABELS, (taint,)) == "has taint dedicated=infra:NoSchedule"
+@each_case("pods.yaml")
+def test_what_stands_against_a_node(spec: Object, taints: list[list[str]], reason: str) -> None:
+    choice = pods_of("p", 1, Field(spec)).node_filter
+    assert choice.rejection("n", LABELS, [Taint(*taint) for taint in taints]) == reason

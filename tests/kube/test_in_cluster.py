@@ -111,15 +111,7 @@ def test_a_broken_port_is_named(account: Path) -> None:
         load(None, environment(port="tcp://10.0.0.1:443"), account)
 
 
-@pytest.mark.parametrize(
-    ("environ", "words"),
-    [
-        ({"HOME": "/home/me"}, r"no .*/token.*/home/me/\.kube/config does not exist.*pass --kubeconfig FILE"),
-        ({"KUBECONFIG": "x" * 5000}, "cannot be reached"),
-        (environment(), "not in a pod"),
-    ],
-    ids=["nothing", "nothing that may be looked at", "a service without an account"],
-)
+@each_case("tables/kube.yaml")
 def test_nothing_found(tmp_path: Path, environ: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         load(None, environ, tmp_path)

@@ -1,12 +1,11 @@
 """Leases over real connections and as data."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.kube.scripted import ScriptedServer, answer
-from tests.support.api import MERGE, ApiUnderTest
+from tests.support.api import MERGE, ApiUnderTest, Clients
 from tests.support.cluster import START
 from tests.support.tables import each_case
 from toposcope.kube.client import ApiClient
@@ -17,7 +16,7 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/leader"
 
 
 @pytest.fixture
-def client(clients: Callable[[], ApiClient]) -> ApiClient:
+def client(clients: Clients) -> ApiClient:
     return clients()
 
 

@@ -368,6 +368,22 @@ class TestRelist:
         assert following.mirror.calls == ["replace a", "replace a"]
         assert not opened
 
+    def test_an_end_just_before_the_list_begins(self) -> None:
+        following, opened = Following(), list[str]()
+
+        def silent() -> Iterator[bytes]:
+            opened.append("a stream that nobody would cut")
+            yield event("ADDED", "b", 6)
+
+        def late(request: Request, idle_timeout: float) -> Stream:
+            following.stop.ended = True
+            return stream(request, idle_timeout)
+
+        following.client._streams, stream = iter([silent()]), following.client.stream
+        following.client.stream = late  # type: ignore[method-assign]
+        following.run()
+        assert (opened, following.mirror.calls, following.mirror.errors) == ([], [], [])
+
     def test_asked_for_during_a_list(self) -> None:
         following = relisted(event("ADDED", "a", 1), None, bookmark(5, end=True), first=[])
         assert following.modes == ["list", "list", "watch 5"]

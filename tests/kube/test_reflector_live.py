@@ -3,20 +3,20 @@
 import contextlib
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
 import pytest
 
 from tests.kube.reflecting import PATIENCE, Impatient, Item, Mirror, decode
-from tests.support.api import NODES, ApiUnderTest, node
+from tests.support.api import NODES, ApiUnderTest, Clients, node
 from tools.apiserver.certificates import Certificates
 from toposcope.kube.client import JSON, METADATA, ApiClient, Request, Stream
 from toposcope.kube.config import load
 from toposcope.kube.errors import ApiError
 from toposcope.kube.reflector import Reflector
-from toposcope.simulator.apiserver import EmbeddedApiServer, Tls
+from toposcope.simulator.apiserver import EmbeddedApiServer
 
 
 class Live:
@@ -47,13 +47,13 @@ class Live:
 @pytest.fixture
 def server(tmp_path: Path, certificates: Certificates) -> Iterator[EmbeddedApiServer]:
     """With TLS, as everywhere but here."""
-    with EmbeddedApiServer(tls=Tls(certificates.certificate, certificates.key, certificates.ca)) as server:
+    with EmbeddedApiServer(tls=certificates) as server:
         server.write_kubeconfig(tmp_path / "kubeconfig")
         yield server
 
 
 @pytest.fixture
-def make(server: EmbeddedApiServer, tmp_path: Path) -> Iterator[Callable[[], ApiClient]]:
+def make(server: EmbeddedApiServer, tmp_path: Path) -> Iterator[Clients]:
     """Clients of `server`."""
     assert server.url.startswith("https")
     with contextlib.ExitStack() as stack:
@@ -66,7 +66,7 @@ def make(server: EmbeddedApiServer, tmp_path: Path) -> Iterator[Callable[[], Api
         yield client
 
 
-def test_changes_arrive_on_both_servers(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
+def test_changes_arrive_on_both_servers(api: ApiUnderTest, clients: Clients) -> None:
     api.create(NODES, node("a"))
     with Live(clients()) as live:
         live.wait_for_names("a")
@@ -78,9 +78,7 @@ def test_changes_arrive_on_both_servers(api: ApiUnderTest, clients: Callable[[],
 
 
 @pytest.mark.parametrize("accept", [JSON, METADATA], ids=["whole", "metadata"])
-def test_servers_without_streamed_lists(
-    api: ApiUnderTest, clients: Callable[[], ApiClient], monkeypatch: pytest.MonkeyPatch, accept: str
-) -> None:
+def test_no_streamed_lists(api: ApiUnderTest, clients: Clients, monkeypatch: pytest.MonkeyPatch, accept: str) -> None:
     client = clients()
     streamed = client.stream
 
@@ -99,9 +97,7 @@ def test_servers_without_streamed_lists(
 
 
 @pytest.mark.parametrize("accept", [JSON, METADATA], ids=["whole", "metadata"])
-def test_a_broken_watch_goes_on_where_the_version_is_still_there(
-    api: ApiUnderTest, clients: Callable[[], ApiClient], accept: str
-) -> None:
+def test_a_broken_watch_goes_on_where_its_version_is_there(api: ApiUnderTest, clients: Clients, accept: str) -> None:
     api.create(NODES, node("a"))
     with Live(clients(), accept=accept) as live:
         live.wait_for_names("a")
@@ -117,7 +113,7 @@ def test_a_broken_watch_goes_on_where_the_version_is_still_there(
     assert not live.reflector._doubtful
 
 
-def test_relist_from_another_thread(server: EmbeddedApiServer, make: Callable[[], ApiClient]) -> None:
+def test_relist_from_another_thread(server: EmbeddedApiServer, make: Clients) -> None:
     server.load([node("a"), node("b")])
     with Live(make()) as live:
         live.wait_for_names("a b")

@@ -1,14 +1,13 @@
 """Apply, create and Events: what is sent, and what both API servers make of it."""
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from tests.support.api import NODES, ApiUnderTest, node
-from toposcope.kube.client import METADATA, ApiClient, Request
+from tests.support.api import NODES, ApiUnderTest, Clients, node
+from toposcope.kube.client import METADATA, Request
 from toposcope.kube.errors import ApiError
 from toposcope.kube.requests import apply, create, event, get
 
@@ -47,7 +46,7 @@ def test_get_is_a_get() -> None:
     assert get("/x", metadata_only=True).accept == METADATA
 
 
-def test_what_an_apply_no_longer_names_goes(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
+def test_what_an_apply_no_longer_names_goes(api: ApiUnderTest, clients: Clients) -> None:
     api.create(NODES, node("n1", labels={"foreign": "stays"}))
     client = clients()
     for labels in ({"a": "1", "b": "2"}, {"b": "3"}):
@@ -58,7 +57,7 @@ def test_what_an_apply_no_longer_names_goes(api: ApiUnderTest, clients: Callable
     assert ours == {"b": "3", "foreign": "stays"}
 
 
-def test_without_force_a_foreign_value_is_a_conflict(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
+def test_without_force_a_foreign_value_is_a_conflict(api: ApiUnderTest, clients: Clients) -> None:
     api.create(NODES, node("n1"))
     client = clients()
     client.call(apply(f"{NODES}/n1", node("n1", labels={"a": "1"}), "first", force=False))
@@ -69,7 +68,7 @@ def test_without_force_a_foreign_value_is_a_conflict(api: ApiUnderTest, clients:
     assert taken["metadata"]["labels"]["a"] == "2"
 
 
-def test_text_beyond_the_basic_plane_arrives(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
+def test_text_beyond_the_basic_plane_arrives(api: ApiUnderTest, clients: Clients) -> None:
     """Escaped as surrogates, as Python's own json does it, it is a 400."""
     api.create(NODES, node("n1"))
     body = node("n1", annotations={"note": "😀 ü"})
@@ -77,7 +76,7 @@ def test_text_beyond_the_basic_plane_arrives(api: ApiUnderTest, clients: Callabl
     assert answer["metadata"]["annotations"]["note"] == "😀 ü"
 
 
-def test_an_object_that_is_there_is_a_conflict(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
+def test_an_object_that_is_there_is_a_conflict(api: ApiUnderTest, clients: Clients) -> None:
     api.create(NODES, node("n1"))
     client = clients()
     with pytest.raises(ApiError) as caught:
@@ -89,9 +88,7 @@ def test_an_object_that_is_there_is_a_conflict(api: ApiUnderTest, clients: Calla
 
 
 @pytest.mark.parametrize(("regarding", "namespace"), [(NODE, "default"), (POD, "kube-system")])
-def test_an_event_is_where_its_object_is(
-    api: ApiUnderTest, clients: Callable[[], ApiClient], regarding: dict[str, str], namespace: str
-) -> None:
+def test_where_events_are(api: ApiUnderTest, clients: Clients, regarding: dict[str, str], namespace: str) -> None:
     made = clients().call(lost_rack(regarding))
     path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events/{made['metadata']['name']}"
     found = api.get(path)
@@ -102,7 +99,7 @@ def test_an_event_is_where_its_object_is(
     api.request("DELETE", path)
 
 
-def test_the_same_event_is_told_once(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
+def test_the_same_event_is_told_once(api: ApiUnderTest, clients: Clients) -> None:
     client = clients()
     client.call(lost_rack())
     with pytest.raises(ApiError) as caught:
@@ -118,7 +115,7 @@ def test_the_same_event_is_told_once(api: ApiUnderTest, clients: Callable[[], Ap
     ["x" * 5000, "ü" * 5000, "x" + "ü" * 5000, "xyz" + "😀" * 5000, "two\nlines", ""],
     ids=["ascii", "two bytes", "odd", "four bytes", "lines", "nothing"],
 )
-def test_notes_of_any_length(api: ApiUnderTest, clients: Callable[[], ApiClient], note: str) -> None:
+def test_notes_of_any_length(api: ApiUnderTest, clients: Clients, note: str) -> None:
     kept = clients().call(lost_rack(note=note)).get("note", "")
     assert note.startswith(kept)
     assert len(kept.encode()) <= 1024
@@ -129,7 +126,7 @@ def test_notes_of_any_length(api: ApiUnderTest, clients: Callable[[], ApiClient]
 @pytest.mark.parametrize(
     "name", ["n" * 253, "n" * 235 + "-" + "n" * 17, "n" * 235 + "." + "n" * 17, "n" * 233 + "---" + "n" * 17]
 )
-def test_long_names(api: ApiUnderTest, clients: Callable[[], ApiClient], name: str) -> None:
+def test_long_names(api: ApiUnderTest, clients: Clients, name: str) -> None:
     made = clients().call(lost_rack({**NODE, "name": name}, instance="i" * 500))
     assert made["regarding"]["name"] == name
     assert len(made["reportingInstance"]) == 128
@@ -146,7 +143,7 @@ def test_a_reporter_without_instance_is_its_own() -> None:
     assert sent(lost_rack(instance=""))["reportingInstance"] == "controller"
 
 
-def test_an_unserved_resource_is_not_found(clients: Callable[[], ApiClient]) -> None:
+def test_an_unserved_resource_is_not_found(clients: Clients) -> None:
     with pytest.raises(ApiError) as caught:
         clients().call(get("/apis/no.such.group/v1/things"))
     assert caught.value.not_found

@@ -9,7 +9,6 @@ from toposcope.kube.errors import UnreachableError
 
 NODE = "/api/v1/nodes/n"
 NODES = "/api/v1/nodes"
-NAMED = '"name":"n","uid":"u"'
 
 
 @each_case("tables/kube.yaml")

@@ -44,9 +44,7 @@ def kubeconfig_of(folder: Path, server: str, certificates: Certificates) -> str:
     return write(folder / "config", kubeconfig_document(server, user, {"certificate-authority": "ca"}))
 
 
-def test_a_pod_trusts_a_new_ca_without_a_restart(
-    tmp_path: Path, certificates: Certificates, others: Certificates
-) -> None:
+def test_a_pod_trusts_a_new_ca_at_once(tmp_path: Path, certificates: Certificates, others: Certificates) -> None:
     for name, content in (("token", b"secret"), ("ca.crt", certificates.ca.read_bytes())):
         (tmp_path / name).write_bytes(content)
     with ScriptedServer([answer(b"1")], serving(others)) as server:
@@ -60,7 +58,7 @@ def test_a_pod_trusts_a_new_ca_without_a_restart(
         client.close()
 
 
-def test_a_new_client_certificate_is_shown_to_a_server_that_refused_the_old_one(
+def test_a_new_certificate_is_shown_after_a_refusal(
     tmp_path: Path, certificates: Certificates, others: Certificates
 ) -> None:
     with ScriptedServer([answer(b"1")], serving(certificates, only_clients_of=others.ca)) as server:

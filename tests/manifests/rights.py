@@ -68,9 +68,9 @@ def apply(what: str, path: str, body: dict[str, Any], says: str = "", manager: s
     return Attempt(what, "PATCH", f"{path}?fieldManager={manager}&force=true", body, APPLY, says)
 
 
-def apply_node(what: str, path: str, says: str = "", **metadata: Any) -> Attempt:
-    """A Node's metadata, applied as the agent does it."""
-    return apply(what, path, node(path.rpartition("/")[2], **metadata), says, "toposcope-agent")
+def apply_node(what: str, path: str, says: str = "", by: str = "toposcope-agent", **metadata: Any) -> Attempt:
+    """A Node's metadata, applied as the agent does it, or another manager."""
+    return apply(what, path, node(path.rpartition("/")[2], **metadata), says, by)
 
 
 def event(

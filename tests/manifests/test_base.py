@@ -82,9 +82,7 @@ def test_policies_are_bound_and_fail_closed(base: Manifests) -> None:
 
 
 @pytest.mark.parametrize(("program", "kind", "policies"), [("agent", "DaemonSet", 2), ("controller", "Deployment", 4)])
-def test_policies_speak_of_the_service_account_that_the_program_runs_as(
-    base: Manifests, program: str, kind: str, policies: int
-) -> None:
+def test_policies_speak_of_a_program_s_account(base: Manifests, program: str, kind: str, policies: int) -> None:
     workload = base.get(kind, f"toposcope-{program}")
     account = workload["spec"]["template"]["spec"]["serviceAccountName"]
     about = [o for o in base if o["kind"] == "ValidatingAdmissionPolicy"]

@@ -3,7 +3,7 @@
 import copy
 import functools
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -130,9 +130,7 @@ def terms(manifests: Manifests) -> list[dict[str, Any]]:
 
 
 @each_case("tables/manifests.yaml")
-def test_a_platforms_own_labels_find_its_gpu_nodes(
-    base: Manifests, render: Render, platform: str, keys: list[str]
-) -> None:
+def test_a_platforms_labels_find_its_gpu_nodes(base: Manifests, render: Render, platform: str, keys: list[str]) -> None:
     found = render(platform)
     more = [{"key": key, "operator": "In", "values": ["nvidia"]} for key in keys]
     assert terms(found) == [*terms(base), *({"matchExpressions": [term]} for term in more)]
@@ -217,32 +215,94 @@ def test_with_the_component_the_agent_may_write_five_labels_of_others_on_its_own
     assert "may not write node other" in write("other", min(KEYS))
 
 
+Grant = Callable[[Iterable[dict[str, Any]]], None]
+
+
+@pytest.fixture
+def grant(installed_once: ApiUnderTest, kubectl: str) -> Iterator[Grant]:
+    """Applies rights, which the next test no longer has."""
+    flags, given = ("--kubeconfig", installed_once.kubeconfig), list[dict[str, Any]]()
+
+    def granted(rights: Iterable[dict[str, Any]]) -> None:
+        given.extend(rights)
+        run_kubectl(kubectl, *flags, "apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(given))
+
+    yield granted
+    run_kubectl(kubectl, *flags, "delete", "-f", "-", stdin=yaml.safe_dump_all(given))
+
+
+def test_with_the_component_the_controller_may_write_slinkys_annotation_and_nothing_else_of_a_node(
+    installed_once: ApiUnderTest, grant: Grant, render: Render, base: Manifests
+) -> None:
+    api, found = installed_once, render("slinky")
+    key, path = "topology.slinky.slurm.net/spec", f"{NODES}/annotated"
+    api.create(NODES, node("annotated", annotations={key: "a", "example.com/a": "b"}))
+    token = unbound_token(api, "toposcope-controller")
+
+    def write(change: dict[str, Any], manager: str = "toposcope-controller") -> str:
+        query = f"{path}?dryRun=All&fieldManager={manager}"
+        code, answer = api.request("PATCH", query, {"metadata": change}, content_type=MERGE, token=token)
+        return "" if code == 200 else answer["message"]
+
+    wait_until(lambda: "cannot patch resource" in write({"annotations": {key: "b"}}), "there is no right")
+    grant(by_name(found)[name] for name in changed(base, found))
+    wait_until(lambda: "no other" in write({"annotations": {"new": "x"}}), "the right and its policy are in force")
+    assert [write({"annotations": {key: value}}) for value in ("cluster-tree:r1", "x" * 1024, None)] == [""] * 3
+    for annotations in (
+        {key: "x" * 1025},
+        {"example.com/a": "c"},
+        {"example.com/a": None},
+        {"new": "x"},
+        {key + "2": "x"},
+    ):
+        assert "no other annotation" in write({"annotations": annotations})
+    assert "no other annotation" in write({"annotations": {key: "b"}}, manager="another")
+    assert "component unique-values" in write({"labels": {"gpu.topology/unique-rack": "x"}})
+    assert "write nothing of a Node" in write({"finalizers": ["a.b/c"]})
+    entry = {"manager": "toposcope-controller", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
+    there: dict[str, Any] = {"f:metadata": {"f:annotations": {f"f:{key}": {}}}}
+    assert write({"managedFields": [{**entry, "fieldsV1": there}]}) == ""
+    changes: list[dict[str, Any]] = [
+        {"manager": "x", "fieldsV1": there},
+        {"subresource": "x", "fieldsV1": there},
+        {"fieldsV1": {"f:x": {}}},
+        {"fieldsV1": {"f:metadata": {"f:x": {}}}},
+        {"fieldsV1": {"f:metadata": {"f:annotations": {"f:x": {}}}}},
+        {"fieldsV1": {"f:metadata": {"f:annotations": {f"f:{key}": {"f:x": {}}}}}},
+    ]
+    for fields in ({}, *({**entry, **more} for more in changes)):
+        assert "no managedFields" in write({"managedFields": [fields]})
+
+
 def test_with_the_component_the_controller_may_write_unique_values_and_nothing_else_of_a_node(
-    installed_once: ApiUnderTest, kubectl: str, render: Render, base: Manifests
+    installed_once: ApiUnderTest, grant: Grant, render: Render, base: Manifests
 ) -> None:
     api, found = installed_once, render("unique-values")
-    api.create(NODES, node("labelled", labels={"gpu.topology/unique-rack": "a", "gpu.topology/gpus": "8"}))
+    labels = {"gpu.topology/unique-rack": "a", "gpu.topology/gpus": "8"}
+    # Its manager keeps what it has besides the labels.
+    api.create(NODES, {**node("labelled", labels=labels, generateName="l"), "spec": {"podCIDR": "10.1.2.0/24"}})
     token = unbound_token(api, "toposcope-controller")
 
     def write(change: dict[str, Any]) -> str:
-        code, answer = api.request("PATCH", f"{NODES}/labelled?dryRun=All", change, content_type=MERGE, token=token)
+        path = f"{NODES}/labelled?dryRun=All&fieldManager=toposcope-controller"
+        code, answer = api.request("PATCH", path, change, content_type=MERGE, token=token)
         return "" if code == 200 else answer["message"]
 
     def label(**labels: str | None) -> str:
         return write({"metadata": {"labels": {f"gpu.topology/{key.replace('_', '-')}": labels[key] for key in labels}}})
 
-    assert "cannot patch resource" in label(unique_rack="b")
-    rights = yaml.safe_dump_all([by_name(found)[name] for name in changed(base, found)])
-    run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-f", "-", stdin=rights)
+    wait_until(lambda: "cannot patch resource" in label(unique_rack="b"), "there is no right")
+    grant(by_name(found)[name] for name in changed(base, found))
     wait_until(lambda: "only write labels that begin" in label(gpus="9"), "the right and its policy are in force")
     assert [label(unique_rack="b"), label(unique_rack=None), label(unique_block="c")] == ["", "", ""]
     for refused in (label(gpus=None), label(unique="x"), write({"metadata": {"labels": {"a": "b"}}})):
         assert "only write labels that begin with gpu.topology/unique-" in refused
+    for key in ("gpu.topology/matrix", "topology.slinky.slurm.net/spec"):
+        assert "with the component slinky" in write({"metadata": {"annotations": {key: "x"}}})
     assert "at most 16 labels" in label(**{f"unique_l{i}": "x" for i in range(16)})
     for change in (
-        {"metadata": {"annotations": {"gpu.topology/matrix": "x"}}},
         {"metadata": {"finalizers": ["a.b/c"]}},
         {"spec": {"unschedulable": True}},
         {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}},
     ):
-        assert "write nothing of a Node but labels" in write(change)
+        assert "write nothing of a Node but" in write(change)

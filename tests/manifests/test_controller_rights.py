@@ -6,36 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.manifests.rights import (
-    EVENTS,
-    OTHER,
-    OWN,
-    PLACES,
-    Attempt,
-    attempts,
-    event,
-    granted,
-    grants,
-    kubeconfig_with,
-    make_node,
-    surprises,
-    unbound_token,
-    untouched,
-    wait_for,
-)
+from tests.manifests import rights
 from tests.manifests.support import TOPOLOGIES
 from tests.support.api import ApiUnderTest, wait_until
 
-LEASE = f"{PLACES['LEASES']}/toposcope-controller"
-KINDS = grants("controller")
+LEASE = f"{rights.PLACES['LEASES']}/toposcope-controller"
+KINDS = rights.grants("controller")
 PLAIN_EVENTS = "Events of the controller name no related object"
 # Larger than what every watch of Events should carry.
 HUGE = {"metadata": {"annotations": {"a": "x" * 250_000}}}
-WORKLOAD = event("a.9", kind="Pod", about="trainer", by="gpu.topology/controller", **HUGE)
+WORKLOAD = rights.event("a.9", kind="Pod", about="trainer", by="gpu.topology/controller", **HUGE)
 MAY_NOT = (
-    *attempts("controller", "may not"),
-    Attempt("put annotations into an Event", "POST", EVENTS, WORKLOAD, says=PLAIN_EVENTS),
-    *attempts("anyone", "may not", "toposcope-controller"),
+    *rights.attempts("controller", "may not"),
+    rights.Attempt("put annotations into an Event", "POST", rights.EVENTS, WORKLOAD, says=PLAIN_EVENTS),
+    *rights.attempts("anyone", "may not", "toposcope-controller"),
 )
 
 
@@ -43,30 +27,28 @@ MAY_NOT = (
 def token(installed_once: ApiUnderTest) -> str:
     """A token of the controller, on a cluster with two Nodes, a segment's topology and an Event of the kubelet."""
     api = installed_once
-    for path in (OWN, OTHER):
-        make_node(api, path)
-    for there in attempts("controller", "there"):
+    for path in (rights.OWN, rights.OTHER):
+        rights.make_node(api, path)
+    for there in rights.attempts("controller", "there"):
         api.create(there.path, there.body)
-    token = unbound_token(api, "toposcope-controller")
-    wait_for(api, attempts("controller", "in force"), token)
+    token = rights.unbound_token(api, "toposcope-controller")
+    rights.wait_for(api, rights.attempts("controller", "in force"), token)
     return token
 
 
 def test_it_may_do_its_work(installed_once: ApiUnderTest, token: str) -> None:
-    assert surprises(installed_once, attempts("controller", "may"), token) == {}
+    assert rights.surprises(installed_once, rights.attempts("controller", "may"), token) == {}
 
 
 def test_it_may_do_nothing_else(installed_once: ApiUnderTest, token: str) -> None:
-    before = untouched(installed_once)
-    assert surprises(installed_once, MAY_NOT, token) == {}
-    assert untouched(installed_once) == before
+    before = rights.untouched(installed_once)
+    assert rights.surprises(installed_once, MAY_NOT, token) == {}
+    assert rights.untouched(installed_once) == before
 
 
 @pytest.mark.parametrize(("group", "resource"), KINDS)
-def test_its_role_names_what_it_publishes_and_reads(
-    installed_once: ApiUnderTest, token: str, group: str, resource: str
-) -> None:
-    assert granted(installed_once, token, group, resource) == KINDS[group, resource]
+def test_its_role_names_what_it_needs(installed_once: ApiUnderTest, token: str, group: str, resource: str) -> None:
+    assert rights.granted(installed_once, token, group, resource) == KINDS[group, resource]
 
 
 def test_it_may_elect_itself_and_give_its_lease_back(installed_once: ApiUnderTest, token: str, tmp_path: Path) -> None:
@@ -74,8 +56,8 @@ def test_it_may_elect_itself_and_give_its_lease_back(installed_once: ApiUnderTes
     # One that is about to expire: whoever makes a new one waits as long as it lasts.
     api.request("DELETE", LEASE)
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "toposcope-controller"}}
-    api.create(PLACES["LEASES"], lease | {"spec": {"leaseDurationSeconds": 1}})
-    flags = ["--kubeconfig", str(kubeconfig_with(api, token, tmp_path)), "--leader-elect", "--debounce", "0"]
+    api.create(rights.PLACES["LEASES"], lease | {"spec": {"leaseDurationSeconds": 1}})
+    flags = ["--kubeconfig", str(rights.kubeconfig_with(api, token, tmp_path)), "--leader-elect", "--debounce", "0"]
     with (tmp_path / "log").open("wb") as log:
         program = subprocess.Popen([sys.executable, "-m", "toposcope.controller", *flags], stdout=log, stderr=log)
     try:

@@ -73,10 +73,8 @@ def test_the_image_holds_what_the_programs_need_in_a_pod() -> None:
     assert {re.split(r"[<>=]", left)[0] for left in set(project) - needed} == {"kubernetes"}
     assert needed <= set(project)
     # The same versions as everywhere else.
-    pins = [
-        set(re.findall(r"^([\w.-]+==[^\s;\\]+)", (ROOT / path).read_text(), re.MULTILINE))
-        for path in ("image/runtime.lock", "requirements.lock")
-    ]
+    locks = ("image/runtime.lock", "requirements.lock")
+    pins = [set(re.findall(r"^([\w.-]+==[^\s;\\]+)", (ROOT / path).read_text(), re.MULTILINE)) for path in locks]
     assert pins[0] <= pins[1]
 
 

@@ -10,17 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.manifests.rights import (
-    FOREIGN,
-    OTHER,
-    OWN,
-    PLACES,
-    attempts,
-    kubeconfig_with,
-    make_node,
-    unbound_token,
-    wait_for,
-)
+from tests.manifests import rights
 from tests.manifests.support import built, run_kubectl, serve, write_overlay
 from tests.support.api import ApiUnderTest, pod_token, wait_until
 from tests.support.paths import MANIFESTS
@@ -37,10 +27,15 @@ from toposcope.kube.confinement import Confinement
 
 pytestmark = pytest.mark.real_api
 
-AGENT_MAY = attempts("overlays", "agent may")
-AGENT_MAY_NOT = attempts("overlays", "agent may not")
-CONTROLLER_MAY_NOT = attempts("overlays", "controller may not")
-SCHEDULERS = ("grove-clustertopologybindings-alpha10", "kai-topologies-v0.17", "kueue-topologies-v0.19")
+AGENT_MAY = rights.attempts("overlays", "agent may")
+AGENT_MAY_NOT = rights.attempts("overlays", "agent may not")
+CONTROLLER_MAY_NOT = rights.attempts("overlays", "controller may not")
+SCHEDULERS = (
+    "grove-clustertopologybindings-alpha10",
+    "kai-topologies-v0.17",
+    "kueue-topologies-v0.19",
+    "volcano-hypernodes-v1.14",
+)
 RENAMED = [{"op": "replace", "path": "/metadata/name", "value": "gpu-labeller"}]
 BINDING = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 
@@ -55,8 +50,8 @@ class Overlay:
         run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", folder)
         nvidia = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}}
         api.apply("/apis/node.k8s.io/v1/runtimeclasses/nvidia", {**nvidia, "handler": "nvidia"})
-        for path in (OWN, OTHER):
-            make_node(api, path)
+        for path in (rights.OWN, rights.OTHER):
+            rights.make_node(api, path)
         self._found = built(kubectl, folder)
 
     def token(self, program: str) -> str:
@@ -69,28 +64,24 @@ class Overlay:
 
 
 @pytest.mark.parametrize("fields", [{"namespace": "gpu-fleet"}, {"namePrefix": "acme-", "nameSuffix": "-eu"}], ids=min)
-def test_the_policies_follow_an_overlay(
-    api: ApiUnderTest, kubectl: str, tmp_path: Path, fields: dict[str, Any]
-) -> None:
+def test_policies_follow_an_overlay(api: ApiUnderTest, kubectl: str, tmp_path: Path, fields: dict[str, Any]) -> None:
     overlay = Overlay(api, kubectl, tmp_path, **fields)
     agent, controller = overlay.token("agent"), overlay.token("controller")
-    wait_for(api, AGENT_MAY, agent)
-    wait_for(api, AGENT_MAY_NOT, agent)
-    wait_for(api, CONTROLLER_MAY_NOT, controller)
+    rights.wait_for(api, AGENT_MAY, agent)
+    rights.wait_for(api, AGENT_MAY_NOT, agent)
+    rights.wait_for(api, CONTROLLER_MAY_NOT, controller)
 
 
-def test_the_prune_job_stops_programs_whatever_an_overlay_calls_them(
-    api: ApiUnderTest, kubectl: str, tmp_path: Path
-) -> None:
+def test_the_prune_job_stops_programs_whatever_they_are_called(api: ApiUnderTest, kubectl: str, tmp_path: Path) -> None:
     both = [os.path.relpath(MANIFESTS / name, tmp_path / "overlay") for name in ("base", "prune")]
     Overlay(api, kubectl, tmp_path, resources=both, namePrefix="acme-")
-    token = unbound_token(api, "acme-toposcope-prune")
-    wait_for(api, attempts("prune", "may")[-1:], token)
-    assert main(["uninstall", "--yes", "--kubeconfig", str(kubeconfig_with(api, token, tmp_path))]) == 0
-    assert api.get(PLACES["AGENTS"])["items"] == api.get(PLACES["CONTROLLERS"])["items"] == []
+    token = rights.unbound_token(api, "acme-toposcope-prune")
+    rights.wait_for(api, rights.attempts("prune", "may")[-1:], token)
+    assert main(["uninstall", "--yes", "--kubeconfig", str(rights.kubeconfig_with(api, token, tmp_path))]) == 0
+    assert api.get(rights.PLACES["AGENTS"])["items"] == api.get(rights.PLACES["CONTROLLERS"])["items"] == []
 
 
-def test_both_programs_notice_that_nothing_confines_them(
+def test_programs_notice_what_confines(
     api: ApiUnderTest, kubectl: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """Names that no policy looks for, a binding that is gone; and the way back."""
@@ -99,8 +90,8 @@ def test_both_programs_notice_that_nothing_confines_them(
     proofs = {}
     for program, attempt in (("agent", AGENT_MAY[0]), ("controller", CONTROLLER_MAY_NOT[0])):
         token = overlay.token(program)
-        wait_for(api, (attempt,), token)
-        client = ApiClient(load(str(kubeconfig_with(api, token, tmp_path))))
+        rights.wait_for(api, (attempt,), token)
+        client = ApiClient(load(str(rights.kubeconfig_with(api, token, tmp_path))))
         request.addfinalizer(client.close)
         agents = Publisher(client, "confined-own").foreign_writes
         writes = agents if program == "agent" else functools.partial(foreign_writes, client, "a-controller")
@@ -116,7 +107,7 @@ def test_both_programs_notice_that_nothing_confines_them(
 
     becomes("agent", False)
     assert "would accept a label outside gpu.topology/, an Event about another Node;" in proofs["agent"].ready()
-    assert api.get(OWN)["metadata"]["labels"].keys() == FOREIGN["labels"].keys() | {GPUS}
+    assert api.get(rights.OWN)["metadata"]["labels"].keys() == rights.FOREIGN["labels"].keys() | {GPUS}
     becomes("controller", True)
     install(api, *SCHEDULERS)
     becomes("controller", True)

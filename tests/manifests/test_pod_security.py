@@ -27,10 +27,7 @@ def test_the_check_is_on(installed: ApiUnderTest, base: Manifests) -> None:
 
 def test_workloads_are_taken_without_a_warning(installed: ApiUnderTest, base: Manifests, kubectl: str) -> None:
     workloads = [o for o in base if o["kind"] in {"DaemonSet", "Deployment"}]
-    done = run_kubectl(
-        kubectl,
-        *("--kubeconfig", installed.kubeconfig, "apply", "--server-side", "--dry-run=server", "-f", "-"),
-        stdin=yaml.safe_dump_all(workloads),
-    )
+    flags = ("--kubeconfig", installed.kubeconfig, "apply", "--server-side", "--dry-run=server", "-f", "-")
+    done = run_kubectl(kubectl, *flags, stdin=yaml.safe_dump_all(workloads))
     assert done.stderr == ""
     assert done.stdout.count("serverside-applied (server dry run)") == len(workloads) == 2

@@ -11,6 +11,7 @@ from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests, built, run
 from tests.support.api import MERGE, ApiUnderTest, node
 from tests.support.paths import MANIFESTS
 from tests.support.publishing import PUBLISHED, published, serve_all
+from tests.support.tables import named_objects
 from toposcope import __version__
 from toposcope.agent.nvidia_labels import KEYS, MANAGER
 from toposcope.cli.main import main
@@ -18,6 +19,7 @@ from toposcope.cli.removal import WRITERS
 
 AGENTS, CONTROLLERS = rights.PLACES["AGENTS"], rights.PLACES["CONTROLLERS"]
 ONLY_PUBLISHED = "the prune Job may only delete topologies that Toposcope published"
+FOREIGN = named_objects("rights/prune.yaml")["foreign"]
 MAY = (
     *rights.attempts("prune", "may"),
     *(rights.Attempt(f"list {path}", "GET", path) for path in PUBLISHED),
@@ -28,7 +30,7 @@ MAY_NOT = (
     *(
         rights.Attempt(f"delete another's {path}/{name}", "DELETE", f"{path}/{name}", says=ONLY_PUBLISHED)
         for path in PUBLISHED
-        for name in ("theirs", "of-grove")
+        for name in FOREIGN
     ),
     *(rights.merge(f"change {path}", f"{path}/theirs", {"spec": {}}, "cannot patch") for path in PUBLISHED),
     *(rights.Attempt(f"make {path}", "POST", path, published(path, "a"), says="cannot create") for path in PUBLISHED),
@@ -45,15 +47,14 @@ def token(installed_once: ApiUnderTest, kubectl: str) -> str:
     run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", MANIFESTS / "prune")
     for path in (rights.OWN, rights.OTHER):
         rights.make_node(api, path)
+    annotations = {"gpu.topology/matrix": "{}", "topology.slinky.slurm.net/spec": "a:b"}
     ours = {"gpu.topology/gpus": "8", "gpu.topology/shape": "abc", "nvidia.com/gpu.present": "true"}
-    api.patch(rights.OWN, {"metadata": {"labels": ours, "annotations": {"gpu.topology/matrix": "{}"}}})
+    api.patch(rights.OWN, {"metadata": {"labels": ours, "annotations": annotations}})
     counted = node("confined-own", labels={"nvidia.com/gpu.count": "8"})
     assert api.apply(rights.OWN, counted, MANAGER)[0] == 200
-    of_grove = {"apiVersion": "grove.io/v1alpha1", "kind": "ClusterTopology", "name": "a", "uid": "a"}
-    marked = {"labels": {"app.kubernetes.io/managed-by": "toposcope"}, "ownerReferences": [of_grove]}
     for path in PUBLISHED:
-        api.create(path, published(path, "theirs"))
-        api.create(path, published(path, "of-grove", **marked))
+        for name, metadata in FOREIGN.items():
+            api.create(path, published(path, name, **metadata))
     spec = api.get(f"{AGENTS}/toposcope-agent")["spec"]
     api.create(AGENTS, {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "other"}, "spec": spec})
     token = rights.unbound_token(api, "toposcope-prune")
@@ -71,6 +72,8 @@ def test_it_may_do_nothing_else(installed_once: ApiUnderTest, token: str) -> Non
 
 def test_it_may_do_its_work(installed_once: ApiUnderTest, token: str) -> None:
     assert rights.surprises(installed_once, MAY, token) == {}
+    for path in PUBLISHED:  # and an admin's is nobody's business
+        assert installed_once.request("DELETE", f"{path}/theirs?dryRun=All")[0] == 200
 
 
 def test_the_program_removes_everything_with_no_more_than_its_token(
@@ -92,7 +95,7 @@ def test_the_program_removes_everything_with_no_more_than_its_token(
     assert [item["metadata"]["name"] for item in api.get(AGENTS)["items"]] == ["other"]
     assert api.get(CONTROLLERS)["items"] == api.get(TOPOLOGIES)["items"] == []
     for path in PUBLISHED:
-        assert [item["metadata"]["name"] for item in api.get(path)["items"]] == ["of-grove", "theirs"]
+        assert [item["metadata"]["name"] for item in api.get(path)["items"]] == list(FOREIGN)
     left = api.get(rights.OWN)["metadata"]
     foreign = rights.FOREIGN["labels"] | {"nvidia.com/gpu.present": "true", "kubernetes.io/hostname": "own"}
     assert (left["labels"], left["annotations"]) == (foreign, rights.FOREIGN["annotations"])

@@ -107,9 +107,7 @@ def test_whatever_it_writes_others_are_told_the_same_of(cluster: Cluster) -> Non
         status = cluster.api.get(f"{PATH}/cluster")["status"]
         available = {level["domain"]: level["available"] for level in status["levels"]}
         assert (available["rack"], available["nvlink-domain"]) == (True, True)
-        condition = next(
-            condition for condition in status["conditions"] if condition["type"] == "TopologyLevelsAvailable"
-        )
+        condition = next(one for one in status["conditions"] if one["type"] == "TopologyLevelsAvailable")
         assert condition["status"] == "True"
     assert cluster.write({GPUS: "0"}, "honest-1") == 403
     assert cluster.write({**TRUE, GPUS: "2147483640"}) == 403
@@ -126,5 +124,5 @@ def test_a_number_that_somebody_else_wrote_does_not_stop_the_status(cluster: Clu
         reporting = next(c for c in status["conditions"] if c["type"] == "AgentsReporting")
         assert (reporting["status"], reporting["reason"]) == ("False", "ImplausibleLabels")
         assert reporting["message"].startswith(
-            f"1 node has a {GPUS} label that is not a number from 0 to 9999: {STOLEN};"
+            f"1 node has a {GPUS} label that is not a number from 0 to 9999: {STOLEN}"
         )

@@ -1,34 +1,43 @@
 """What the token of `toposcope switches` may do on a real API server, and what it may not."""
 
 import random
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.manifests.rights import (
-    OTHER,
-    OWN,
-    apply_node,
-    attempts,
-    granted,
-    grants,
-    kubeconfig_with,
-    make_node,
-    surprises,
-    unbound_token,
-    untouched,
-    wait_for,
-)
+from tests.manifests import rights
 from tests.manifests.support import NAMESPACE, built, run_kubectl, write_overlay
 from tests.support.api import ApiUnderTest, pod_token
+from tests.support.paths import DOCS, ROOT
 from toposcope.api.label_keys import SWITCHES
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 from toposcope.kube.confinement import Confinement
-from toposcope.switches.publish import Publisher
+from toposcope.switches.publish import MANAGER, Publisher
 from toposcope.topology.neighbours import LIMIT
 
 pytestmark = pytest.mark.real_api("RBAC, TokenRequest and admission policies")
+
+
+def test_in_a_namespace_of_its_own_it_leaves_the_others_restricted(
+    installed: ApiUnderTest, kubectl: str, tmp_path: Path
+) -> None:
+    (recipe,) = re.findall("```yaml\n# toposcope-switches/(.*?)```", (DOCS / "security.md").read_text(), re.DOTALL)
+    folder = tmp_path / "toposcope-switches"
+    folder.mkdir()
+    (tmp_path / "toposcope").symlink_to(ROOT)
+    for part in recipe.split("---\n# toposcope-switches/"):
+        name, _, text = part.partition("\n")
+        (folder / name.partition(":")[0]).write_text(text)
+    run_kubectl(kubectl, "--kubeconfig", installed.kubeconfig, "apply", "--server-side", "-k", folder)
+    rights.make_node(installed, rights.OWN)
+    pod = built(kubectl, folder).pod("switches", "a-switches", nodeName="confined-own")
+    known = {**pod, "spec": {**pod["spec"], "serviceAccountName": "toposcope-agent"}}
+    code, answer = installed.request("POST", f"{NAMESPACE}/pods", known)
+    assert (code, "violates PodSecurity" in answer["message"]) == (403, True)
+    token = pod_token(installed, installed.create("/api/v1/namespaces/toposcope-switches/pods", pod))
+    rights.wait_for(installed, (*rights.attempts("switches", "in force"), *rights.attempts("switches", "may")), token)
 
 
 def test_it_writes_one_annotation_of_its_own_node_and_proves_it(
@@ -36,29 +45,33 @@ def test_it_writes_one_annotation_of_its_own_node_and_proves_it(
 ) -> None:
     api, overlay = installed, write_overlay(tmp_path.resolve() / "overlay", ["switches"])
     run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", overlay)
-    for path in (OWN, OTHER):
-        make_node(api, path)
+    for path in (rights.OWN, rights.OTHER):
+        rights.make_node(api, path)
     pod = built(kubectl, overlay).pod("switches", "a-switches", nodeName="confined-own")
     token = pod_token(api, api.create(f"{NAMESPACE}/pods", pod))
-    wait_for(api, attempts("switches", "in force"), token)
-    before = untouched(api)
-    assert surprises(api, attempts("switches", "may"), token) == {}
-    sizes = [apply_node("much", OWN, annotations={SWITCHES: "x" * LIMIT})]
-    sizes.append(
-        apply_node("more", OWN, "may have at most 16384 characters", annotations={SWITCHES: "x" * (LIMIT + 1)})
-    )
-    refused = (*attempts("switches", "may not"), *attempts("anyone", "may not", "toposcope-switches"))
-    assert surprises(api, (*sizes, *refused), token) == {}
-    unbound = [apply_node("annotate", OWN, "carries no node claim", annotations={SWITCHES: "{}"})]
-    assert surprises(api, unbound, unbound_token(api, "toposcope-switches")) == {}
-    expected = grants("switches")
-    assert {kind: granted(api, token, *kind) for kind in expected} == expected
-    client = ApiClient(load(str(kubeconfig_with(api, token, tmp_path))))
+    rights.wait_for(api, rights.attempts("switches", "in force"), token)
+    theirs = {"annotations": {SWITCHES: "theirs"}, "finalizers": ["a.b/c"], "managedFields": [{}]}  # all it may not
+    api.patch(rights.OWN, {"metadata": theirs, "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}})
+    before = rights.untouched(api)
+    assert rights.surprises(api, rights.attempts("switches", "may"), token) == {}
+    much, more = ({SWITCHES: "x" * size} for size in (LIMIT, LIMIT + 1))
+    sizes = [
+        rights.apply_node("much", rights.OWN, by=MANAGER, annotations=much),
+        rights.apply_node("more", rights.OWN, "at most 16384", MANAGER, annotations=more),
+    ]
+    refused = (*rights.attempts("switches", "may not"), *rights.attempts("anyone", "may not", "toposcope-switches"))
+    assert rights.surprises(api, (*sizes, *refused), token) == {}
+    unbound = [rights.apply_node("annotate", rights.OWN, "carries no node claim", annotations={SWITCHES: "{}"})]
+    assert rights.surprises(api, unbound, rights.unbound_token(api, "toposcope-switches")) == {}
+    expected = rights.grants("switches")
+    assert {kind: rights.granted(api, token, *kind) for kind in expected} == expected
+    client = ApiClient(load(str(rights.kubeconfig_with(api, token, tmp_path))))
     request.addfinalizer(client.close)
     publisher = Publisher(client, "confined-own")
     confinement = Confinement(client, publisher.foreign_writes, lambda: 0.0, random.Random(1))
     confinement.check()
     assert confinement.confined
     assert publisher.publish('{"mlx5_0":null}')
-    assert untouched(api) == before
-    assert api.get(OWN)["metadata"]["annotations"][SWITCHES] == '{"mlx5_0":null}'
+    assert rights.untouched(api) == before
+    assert api.get(rights.OWN)["metadata"]["annotations"][SWITCHES] == '{"mlx5_0":null}'
+    api.patch(rights.OWN, {"metadata": {"finalizers": None}})

@@ -94,9 +94,10 @@ def test_the_token_reads_what_the_page_shows_and_nothing_else(
     source = LiveSource(cluster, facts)
     source.start()
     wait_until(lambda: facts.complete, "everything was read")
-    assert (facts.stale(), facts.warnings(), facts.pods_known) == (None, [], True)
-    assert [topology.name for topology in facts.topologies()] == ["cluster"]
+    read = facts.snapshot()
+    assert (facts.stale(), read.warnings, read.pods is None) == (None, (), False)
+    assert [topology.name for topology in read.topologies] == ["cluster"]
     seen = source.node("seen")
     assert seen
-    assert source.published().published == ()
+    assert (source.published().published, source.required().warnings) == ((), [])
     source.close()

@@ -1,19 +1,17 @@
 """Prometheus and its tools, or why a test is skipped."""
 
-import os
 import shutil
 
 import pytest
+
+from tests.support.skipping import lacking
 
 
 def _program(name: str) -> str:
     """The path of a program; TOPOSCOPE_REQUIRE_PROMETHEUS=1 turns its absence into a failure."""
     path = shutil.which(name)
     if path is None:
-        missing = f"no {name} on PATH (Debian: apt-get install prometheus)"
-        if os.environ.get("TOPOSCOPE_REQUIRE_PROMETHEUS") == "1":
-            pytest.fail(missing, pytrace=False)
-        pytest.skip(missing)
+        lacking("PROMETHEUS", f"no {name} on PATH (Debian: apt-get install prometheus)")
     return path
 
 

@@ -1,12 +1,11 @@
 """The Prometheus operator's CRDs, made once of the pinned version of its API by the generator that it uses itself."""
 
-import os
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
+from tests.support.skipping import lacking
 from tools.apiserver.build import BuildError, cache_of_module, made_once, run_go, usable_go
 
 _MODULE = Path(__file__).parent
@@ -22,10 +21,7 @@ def operator_crds() -> list[dict[str, Any]]:
     try:
         folder = made_once(cache_of_module("operator", _MODULE), _are_made, _make)
     except BuildError as error:
-        missing = f"the Prometheus operator's CRDs cannot be made: {error}"
-        if os.environ.get("TOPOSCOPE_REQUIRE_OPERATOR_API") == "1":
-            pytest.fail(missing, pytrace=False)
-        pytest.skip(missing)
+        lacking("OPERATOR_API", f"the Prometheus operator's CRDs cannot be made: {error}")
     return [yaml.load(_file(folder, kind).read_bytes(), yaml.CSafeLoader) for kind in _KINDS]
 
 

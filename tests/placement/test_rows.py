@@ -13,7 +13,7 @@ from tests.support.paths import FIXTURES
 from tests.support.readings import Edits, edited, findings, understood
 from toposcope.api.yaml_text import load
 from toposcope.placement.check import Checked, Checker
-from toposcope.placement.sentences import answer
+from toposcope.placement.sentences import advice, answer
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
 
@@ -39,6 +39,8 @@ class Row(msgspec.Struct, forbid_unknown_fields=True):
     """How it was understood; None: the row is about findings and the verdict."""
     verdict: str = ""
     """In the sentence that users read; empty: there is none."""
+    advice: list[str] | None = None
+    """What would help; None: the row is not about it."""
 
 
 class Table(msgspec.Struct, forbid_unknown_fields=True):
@@ -84,3 +86,4 @@ def test_what_check_says(table: Table, row: Row) -> None:
     assert findings(answered.reading, fixes="\n  fix: " in row.findings) == row.findings
     assert row.workload is None or understood(answered.reading) == row.workload
     assert (answer(answered.verdict) if answered.verdict else "") == row.verdict
+    assert row.advice is None or (answered.verdict and [*advice(answered.verdict)]) == row.advice

@@ -3,6 +3,7 @@
 import random
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,7 +12,8 @@ from tests.placement.test_search import LEVELS, cluster, group
 from tests.support.tables import each_case, each_row
 from toposcope.integrations.framework.constraints import Group
 from toposcope.placement.room import Node
-from toposcope.placement.sentences import amount, answer
+from toposcope.placement.sentences import advice, amount, answer, offered, reasoning
+from toposcope.placement.shortage import Offer, Shortage
 from toposcope.placement.verdict import Verdict, judge
 
 _NUMBER = r"([\d.]+)"
@@ -96,3 +98,14 @@ def test_the_resource_that_binds_is_named(row: Sentence) -> None:
 @each_case("tables/placement.yaml")
 def test_amounts_are_in_the_units_of_kubectl(resource: str, count: int, text: str) -> None:
     assert amount(resource, count) == text
+
+
+@each_case("tables/placement.yaml")
+def test_what_one_domain_offers(offer: Any, shortage: Any, text: str) -> None:
+    assert offered(msgspec.convert(offer, Offer), msgspec.convert(shortage, Shortage)) == text
+
+
+@each_case("tables/placement.yaml")
+def test_what_is_said_of_a_verdict(verdict: Any, said: list[str]) -> None:
+    found = msgspec.convert(verdict, Verdict)
+    assert [answer(found), *advice(found), *reasoning(found)] == said

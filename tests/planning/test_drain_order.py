@@ -47,12 +47,22 @@ def test_whole_racks_and_what_stops_with_them() -> None:
 
 
 def test_what_needs_maintenance_goes_first() -> None:
-    sick = msgspec.structs.replace(
-        RACKS[6], conditions={"Ready": "True", "GpuXidWatch": "True", "FabricHealthy": "True"}
-    )
+    sick = msgspec.structs.replace(RACKS[6], conditions={"Ready": "True", "GpuXidWatch": "True"})
     (first, *_) = order(cluster([*RACKS[:6], sick, RACKS[7]]))
     assert (first.unit.name, first.unit.needs) == ("n6", ("GpuXidWatch",))
-    assert faults(msgspec.structs.replace(sick, conditions={"DriverHealthy": "False"})) == ("DriverHealthy",)
+
+
+@each_case("tables/planning.yaml")
+def test_which_conditions_are_faults(status: str, faulty: list[str], fine: list[str]) -> None:
+    found = faults(msgspec.structs.replace(RACKS[0], conditions=dict.fromkeys(faulty + fine, status)))
+    assert found == tuple(sorted(faulty))
+
+
+def test_a_cordoned_node_that_still_runs_a_gang_is_drained_too() -> None:
+    closed = [msgspec.structs.replace(one, schedulable=one.name not in ("n0", "n1")) for one in RACKS]
+    names = [step.unit.name for step in order(cluster(closed, pods("g", "n0", "n2")))]
+    assert "n1" not in names
+    assert names[-2:] == ["n0", "n2"]  # it costs no slot: nothing can be placed there
 
 
 def test_a_budget_lets_only_so_many_go_together() -> None:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
+import msgspec
 import pytest
 
 from tests.planning.clusters import at_random, capacity, cluster, node, pods
@@ -80,8 +81,10 @@ def test_pods_say_what_they_belong_to(labels: dict[str, str], annotations: dict[
     assert ([gang.kind, gang.name], len(gang.pods)) == (named_as, 2)
 
 
-def test_pods_of_a_deployment_are_independent() -> None:
+@pytest.mark.parametrize("annotations", [{}, {"scheduling.k8s.io/group-name": "podgroup-5c8"}])
+def test_pods_of_a_deployment_are_independent(annotations: dict[str, str]) -> None:
     running = pods("web-5c8", "n0", "n1", kind="ReplicaSet")
+    running = [msgspec.structs.replace(one, annotations=annotations) for one in running]
     _, gangs = capacity(cluster(RACKS, running))
     assert [(gang.kind, gang.handle) for gang in gangs] == [("Pod", "ml/web-5c8-0"), ("Pod", "ml/web-5c8-1")]
     assert named(gangs, "web-5c8-0") == named(gangs, "ml/web-5c8-0") == gangs[:1]

@@ -7,11 +7,14 @@ from itertools import combinations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from tests.planning.clusters import HOST, RACK, at_random, capacity, cluster, node, pods
 from tests.support.tables import each_case
 from tests.support.workloads import job
+from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.planning.capacity import View
+from toposcope.planning.changes import added
 from toposcope.planning.freeing import freeings
 from toposcope.planning.gangs import gangs_of, named
 from toposcope.planning.rehoming import Outcome
@@ -76,6 +79,7 @@ def test_a_gang_waits_that_requires_its_rack(key: str) -> None:
     [
         ("scheduler.grove.io/v1alpha1", "PodGang", {"packConstraint": {"required": RACK}}, "grove.io/podgang"),
         ("scheduling.run.ai/v2alpha2", "PodGroup", {"requiredTopologyLevel": RACK}, "pod-group-name"),
+        ("scheduling.volcano.sh/v1beta1", "PodGroup", {"highestTierName": "rack"}, "scheduling.k8s.io/group-name"),
     ],
 )
 def test_a_gang_waits_whose_object_requires_its_rack(
@@ -85,8 +89,11 @@ def test_a_gang_waits_whose_object_requires_its_rack(
     gang = [PodView("ml", f"g-{i}", f"n{i}", "Running", {"nvidia.com/gpu": 8}, None, *marks, "", "") for i in (0, 1)]
     snapshot = cluster(RACKS, [*gang, *busy("n0", "n1", "n2")])
     required = RequiredLevels()
-    spec = {"spec": {"topologyConstraint": {"topologyName": "x", **constraint}}}
-    required.put({"apiVersion": version, "kind": kind, "metadata": {"namespace": "ml", "name": "g"}, **spec})
+    place = "networkTopology" if "volcano" in version else "topologyConstraint"
+    head = {"apiVersion": version, "kind": kind, "metadata": {"namespace": "ml", "name": "g"}}
+    required.put({**head, "spec": {place: {**constraint, "mode": "soft"}}} if "volcano" in version else head)
+    assert not required.keys
+    required.put({**head, "spec": {place: {"topologyName": "x", **constraint}}})
     again = RequiredLevels()
     for document in required.documents():  # through a file of `toposcope save`
         again.put(document)
@@ -94,6 +101,13 @@ def test_a_gang_waits_whose_object_requires_its_rack(
         before = capacity(snapshot)[0]
         result = whatif(snapshot, None, before, gangs_of(snapshot, keys), Changes(drain=frozenset({"n0"})))
         assert [one.outcome.value for one in result.rehomed] == [outcome]
+
+
+def test_new_nodes_have_none_of_the_taints_for_the_state_of_the_one_they_are_like() -> None:
+    taints = (Taint("node.kubernetes.io/not-ready", "", "NoExecute"), Taint("dedicated", "x", "NoSchedule"))
+    like = structs.replace(node("n0", ready=False), taints=taints)
+    _, new = added(cluster([like]), like, 1, {}).nodes
+    assert (new.usable, new.taints) == (True, taints[1:])
 
 
 def test_the_largest_gang_is_placed_first_and_takes_the_room() -> None:

@@ -8,8 +8,7 @@ from toposcope.agent.describe import describe
 from toposcope.agent.nvml.gateway import Nvml
 from toposcope.agent.probe import probe
 from toposcope.agent.sysfs import Sysfs
-from toposcope.simulator.recording import load_recording
-from toposcope.simulator.replay import ReplayedNvml, write_recorded_sysfs
+from toposcope.simulator.recording import ReplayedNvml, load_recording, write_recorded_sysfs
 from toposcope.topology.matrix import table
 
 HERE = Path(__file__).parent

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.support.paths import ROOT
+from tests.support.tables import each_case
 from tools.docgen.release import CHANGELOG, NoReleaseError, main, notes
 from toposcope import __version__
 
@@ -61,18 +62,10 @@ def test_the_notes_of_a_release_are_its_section() -> None:
     assert notes(__version__, RELEASED) == "### Added\n\n- Everything."
 
 
-@pytest.mark.parametrize(
-    ("version", "changelog", "said"),
-    [
-        ("9.9.9", RELEASED, f"the tag says 9.9.9 and toposcope.py {__version__}"),
-        (__version__, RELEASED.replace(" - 2026-12-01", ""), "has no section"),
-        (__version__, RELEASED.replace("### Added\n\n- Everything.\n", ""), "has no section"),
-        (__version__, "# Changelog\n", "has no section"),
-    ],
-)
-def test_what_is_no_release_is_refused(version: str, changelog: str, said: str) -> None:
-    with pytest.raises(NoReleaseError, match=said):
-        notes(version, changelog)
+@each_case("tables/release.yaml")
+def test_what_is_no_release_is_refused(version: str, without: str, said: str) -> None:
+    with pytest.raises(NoReleaseError, match=said.replace("VERSION", __version__)):
+        notes(version or __version__, RELEASED.replace(without, ""))
 
 
 def test_the_command_says_why(capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,7 +94,7 @@ def test_workflows_are_pinned_and_may_do_little(path: Path) -> None:
 def test_ci_runs_the_gate_and_builds_image_and_chart() -> None:
     jobs = load(ROOT / ".github" / "workflows" / "ci.yml")["jobs"]
     steps = [step for job in jobs.values() for step in job["steps"]]
-    assert {".ci/run", "make chart"} <= {step.get("run") for step in steps}
+    assert {'sudo -E env "PATH=$PATH" .ci/run', "make chart"} <= {step.get("run") for step in steps}
     (image,) = (step["with"] for step in steps if "build-push-action" in step.get("uses", ""))
     assert (image["platforms"], image["sbom"]) == ("linux/amd64,linux/arm64", True)
 
@@ -133,12 +126,9 @@ def test_updates_are_proposed_for_every_lock() -> None:
         for update in updates
         for folder in update.get("directories", [update.get("directory")])
     }
-    locks = {
-        "docker": ["Dockerfile"],
-        "gomod": ["tests/*/go.mod", "tests/*/*/go.mod"],
-        "npm": ["tools/docgen/package-lock.json", "toposcope/ui/page/package-lock.json"],
-        "pip": ["*.lock", "image/*.lock"],
-    }
+    modules = ["tests/*/go.mod", "tests/*/*/go.mod"]
+    packages = ["tools/docgen/package-lock.json", "toposcope/ui/page/package-lock.json"]
+    locks = {"docker": ["Dockerfile"], "gomod": modules, "npm": packages, "pip": ["*.lock", "image/*.lock"]}
     wanted = {
         (kind, str(path.parent.relative_to(ROOT)).strip("."))
         for kind, patterns in locks.items()

@@ -6,7 +6,7 @@ from typing import Any, Final
 import yaml
 
 from tools.apiserver import build as apiserver
-from tools.apiserver.build import cache_of_module, made_once, run_go, usable_go
+from tools.apiserver.build import cache_of_module, made_once, programs_once, run_go, usable_go
 
 _KUEUE: Final = Path(__file__).parent / "kueue"
 _CRDS: Final = "crds.yaml"
@@ -15,13 +15,13 @@ _WEBHOOKS: Final = "webhooks.yaml"
 
 def kube_scheduler() -> Path:
     """The program, built once; raises `BuildError`."""
-    folder = cache_of_module("kube-scheduler", apiserver.NEWEST)
 
-    def make(made: Path) -> None:
-        command = [usable_go(), "build", "-trimpath", "-ldflags", "-s -w", "-o", str(made / "kube-scheduler")]
-        run_go([*command, "k8s.io/kubernetes/cmd/kube-scheduler"], apiserver.NEWEST)
+    def make(name: str, to: Path) -> None:
+        command = [usable_go(), "build", "-trimpath", "-ldflags", "-s -w", "-o", str(to)]
+        run_go([*command, f"k8s.io/kubernetes/cmd/{name}"], apiserver.NEWEST)
 
-    return made_once(folder, lambda kept: (kept / "kube-scheduler").is_file(), make) / "kube-scheduler"
+    name = "kube-scheduler"
+    return programs_once(cache_of_module(name, apiserver.NEWEST), [name], make) / name
 
 
 class Kueue:

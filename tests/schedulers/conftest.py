@@ -1,23 +1,15 @@
 """kube-scheduler beside a kube-apiserver of its own."""
 
 import contextlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
 from tests.schedulers import build, clusters, play, programs
 from tests.support.api import ApiUnderTest
+from tests.support.skipping import lacking
 from tools.apiserver.build import BuildError
-
-
-def unavailable(error: BuildError) -> NoReturn:
-    """Skip, or fail where CI requires the schedulers."""
-    if os.environ.get("TOPOSCOPE_REQUIRE_SCHEDULERS") == "1":
-        pytest.fail(str(error), pytrace=False)
-    pytest.skip(f"no scheduler: {error}")
 
 
 @pytest.fixture(scope="module")
@@ -43,17 +35,23 @@ def _kube_scheduler(folder: Path, served: tuple[str, ...] = (), gates: tuple[str
     try:
         program = build.kube_scheduler()
     except BuildError as error:
-        unavailable(error)
+        lacking("SCHEDULERS", error)
     with programs.api_server(folder, *served) as api, programs.kube_scheduler(program, api, folder, *gates):
         yield api
 
 
 @pytest.fixture
-def kueue(folder: Path) -> Iterator[ApiUnderTest]:
+def bare_kueue(folder: Path) -> Iterator[ApiUnderTest]:
     try:
         installed = build.kueue()
     except BuildError as error:
-        unavailable(error)
+        lacking("SCHEDULERS", error)
     with programs.api_server(folder) as api, programs.kueue(installed, api, folder):
-        play.create(api, [*clusters.kueue_topologies(), clusters.limit_range()])
         yield api
+
+
+@pytest.fixture
+def kueue(bare_kueue: ApiUnderTest) -> ApiUnderTest:
+    """With what every play needs."""
+    play.create(bare_kueue, [*clusters.kueue_topologies(), clusters.limit_range()])
+    return bare_kueue

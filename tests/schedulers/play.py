@@ -1,12 +1,12 @@
 """One cluster after the other on a real scheduler: what it does with a workload, and what `check` says of it."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from tests.schedulers.clusters import KUEUE, Cluster, Object
+from tests.schedulers.clusters import KUEUE, Cluster, Object, made
 from tests.support.api import ApiUnderTest
 from tools.apiserver.client import MERGE, wait_until
 from toposcope.placement.check import Checker
@@ -29,6 +29,9 @@ _PATHS: Final = {
     "Topology": f"/apis/{KUEUE}/topologies",
     "ResourceFlavor": f"/apis/{KUEUE}/resourceflavors",
     "ClusterQueue": f"/apis/{KUEUE}/clusterqueues",
+    "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
+    "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
+    "ResourceClaim": "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
     "LimitRange": "/api/v1/namespaces/default/limitranges",
 }
 
@@ -71,14 +74,9 @@ def create(api: ApiUnderTest, objects: Iterable[Object]) -> None:
         path = _PATHS[obj["kind"]]
         api.create(path, obj)
         if obj["kind"] == "Node":  # admission has added a taint that only a node controller would remove
-            _patch(api, f"{path}/{obj['metadata']['name']}", {"spec": {"taints": obj["spec"]["taints"]}})
+            api.patch(f"{path}/{obj['metadata']['name']}", {"spec": {"taints": obj["spec"]["taints"]}})
         if "status" in obj:
-            _patch(api, f"{path}/{obj['metadata']['name']}/status", {"status": obj["status"]})
-
-
-def _patch(api: ApiUnderTest, path: str, change: Object) -> None:
-    code, answer = api.request("PATCH", path, change, content_type=MERGE)
-    assert code == 200, answer
+            api.patch(f"{path}/{obj['metadata']['name']}/status", {"status": obj["status"]})
 
 
 def remove(api: ApiUnderTest, objects: Iterable[Object]) -> None:
@@ -87,12 +85,24 @@ def remove(api: ApiUnderTest, objects: Iterable[Object]) -> None:
     for path in paths:
         api.request("DELETE", path + _NOW)
     for path in paths:
-        wait_until(lambda path=path: api.request("GET", path)[0] == 404, f"{path} is gone", _PATIENCE)  # type: ignore[misc]
+        _wait_until_gone(api, path)
 
 
-def verdict(folder: Path, cluster: Cluster, others: list[Object], workload: Object) -> str:
-    """The worst that `check` says of a workload."""
+def _wait_until_gone(api: ApiUnderTest, path: str) -> None:
+    wait_until(lambda: api.request("GET", path)[0] == 404, f"{path} is gone", _PATIENCE)
+
+
+def _owned(api: ApiUnderTest, name: str) -> list[Object]:
+    """Kueue's Workloads of an object."""
+    items = api.get(_PATHS["Workload"])["items"]
+    return [one for one in items if any(name == o["name"] for o in one["metadata"].get("ownerReferences") or ())]
+
+
+def _verdict(folder: Path, cluster: Cluster, others: list[Object], whole: Object) -> str:
+    """The worst that `check` says of a workload; of several objects the first one is asked about."""
     saved = folder / "cluster.json"
+    workload, *parts = whole.get("items", [whole])
+    others = [*others, *parts]
     items = [*cluster.nodes, *cluster.pods, *others]
     saved.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), encoding="utf-8")
     checked = Checker(load_files([str(saved)]), [*others, workload]).check(workload)
@@ -115,14 +125,13 @@ def on_kueue(api: ApiUnderTest, workload: Object, *, flavors: int = 1, stays: bo
     enough = 1 if flavors == 1 else _SETTLED
 
     def decided() -> bool:
-        for item in api.get(_PATHS["Workload"])["items"]:
-            if any(owner["name"] == name for owner in item["metadata"].get("ownerReferences") or ()):
-                conditions = {entry["type"]: entry for entry in item.get("status", {}).get("conditions") or ()}
-                reserved = conditions.get("QuotaReserved", {"status": "Unknown"})
-                if reserved["status"] == "True":
-                    found.append(("placed", ""))
-                elif reserved["status"] == "False":
-                    found.append(("pending", reserved["message"]))
+        for item in _owned(api, name):
+            conditions = {entry["type"]: entry for entry in item.get("status", {}).get("conditions") or ()}
+            reserved = conditions.get("QuotaReserved", {"status": "Unknown"})
+            if reserved["status"] == "True":
+                found.append(("placed", ""))
+            elif reserved["status"] == "False":
+                found.append(("pending", reserved["message"]))
         return bool(found) and (found[-1][0] == "placed" or found.count(found[-1]) >= enough)
 
     wait_until(decided, f"Kueue's answer to {name}", _PATIENCE)
@@ -131,7 +140,7 @@ def on_kueue(api: ApiUnderTest, workload: Object, *, flavors: int = 1, stays: bo
     return found[-1]
 
 
-def workloads_of_kueue(api: ApiUnderTest) -> list[Object]:
+def _workloads_of_kueue(api: ApiUnderTest) -> list[Object]:
     """The Workloads, as files hold them."""
     named = {"apiVersion": KUEUE, "kind": "Workload"}
     return [{**item, **named} for item in api.get(_PATHS["Workload"])["items"]]
@@ -139,28 +148,19 @@ def workloads_of_kueue(api: ApiUnderTest) -> list[Object]:
 
 def remove_owned(api: ApiUnderTest, workload: Object) -> None:
     """Without a garbage collector nothing removes the Workload of a Job."""
-    name = workload["metadata"]["name"]
     remove(api, [workload])
-    for item in api.get(_PATHS["Workload"])["items"]:
-        if any(owner["name"] == name for owner in item["metadata"].get("ownerReferences") or ()):
-            path = f"{_PATHS['Workload']}/{item['metadata']['name']}"
-            api.request("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE)
-            api.request("DELETE", path + _NOW)
-            wait_until(lambda path=path: api.request("GET", path)[0] == 404, f"{path} is gone", _PATIENCE)  # type: ignore[misc]
+    for item in _owned(api, workload["metadata"]["name"]):
+        path = f"{_PATHS['Workload']}/{item['metadata']['name']}"
+        api.request("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE)
+        api.request("DELETE", path + _NOW)
+        _wait_until_gone(api, path)
 
 
 def on_kube_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
     """What kube-scheduler does with the pods of a Job, which are gone afterwards."""
     name, spec = workload["metadata"]["name"], workload["spec"]
-    pods = [
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": f"{name}-{index}", "namespace": "default", "labels": {"job": name}},
-            "spec": spec["template"]["spec"],
-        }
-        for index in range(spec["parallelism"])
-    ]
+    indices = range(spec["parallelism"])
+    pods = [made("Pod", f"{name}-{index}", spec["template"]["spec"], labels={"job": name}) for index in indices]
     create(api, pods)
     waiting: list[str] = []
 
@@ -170,7 +170,7 @@ def on_kube_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]
             if pod["spec"].get("nodeName"):
                 continue
             conditions = {entry["type"]: entry for entry in pod["status"].get("conditions") or ()}
-            if conditions.get("PodScheduled", {}).get("reason") != "Unschedulable":
+            if conditions.get("PodScheduled", {}).get("reason") not in ("Unschedulable", "SchedulerError"):
                 return False
             waiting.append(conditions["PodScheduled"]["message"])
         return True
@@ -179,6 +179,18 @@ def on_kube_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]
     message = waiting[0] if waiting else ""
     remove(api, pods)
     return ("pending", message) if waiting else ("placed", "")
+
+
+def on_claims(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
+    """What kube-scheduler does with a Job of one pod and its claim, which are gone afterwards."""
+    job, claim = workload["items"]
+    create(api, [claim])
+    found = on_kube_scheduler(api, job)
+    left = [one for one in api.get(_PATHS["ResourceClaim"])["items"] if not one["metadata"]["name"].startswith("held-")]
+    for one in left:  # also the scheduler's own; a controller that is not here would take the finalizer off
+        api.patch(f"{_PATHS['ResourceClaim']}/{one['metadata']['name']}", {"metadata": {"finalizers": None}})
+    remove(api, [{**one, "kind": "ResourceClaim"} for one in left])
+    return found
 
 
 def on_gang_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
@@ -203,7 +215,7 @@ def on_gang_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]
 
     wait_until(decided, f"kube-scheduler's answer to {name}", _PATIENCE)
     # A controller that is not here would take the finalizer off when the pods are gone.
-    _patch(api, f"{_PATHS['PodGroup']}/{name}", {"metadata": {"finalizers": None}})
+    api.patch(f"{_PATHS['PodGroup']}/{name}", {"metadata": {"finalizers": None}})
     remove(api, [*pods, group])
     return ("pending", found[-1]) if found[-1] else ("placed", "")
 
@@ -214,15 +226,20 @@ def play(
     seed: int,
     workloads: Iterable[Object],
     ask: Ask,
-    said: Callable[[Object], str],
+    folder: Path,
+    kueue: Sequence[Object] = (),
     holders: Iterable[Object] = (),
 ) -> Iterator[Comparison]:
-    """Every workload alone: beside what the cluster runs and Kueue holds for others, then where all that has gone."""
+    """Every workload alone: beside what the cluster runs and Kueue holds for others, then where all that has gone.
+
+    `kueue` is its configuration, where it is the one that is asked.
+    """
     create(api, [*cluster.nodes, *cluster.pods])
     for holder in holders:
         if on_kueue(api, holder, flavors=3, stays=True)[0] == "pending":
             remove_owned(api, holder)
-    asked = [(workload, said(workload)) for workload in workloads]
+    others = [*kueue, *_workloads_of_kueue(api)] if kueue else []
+    asked = [(workload, _verdict(folder, cluster, others, workload)) for workload in workloads]
     for emptied in (False, True):
         if emptied:
             remove(api, cluster.pods)

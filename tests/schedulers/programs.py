@@ -6,9 +6,8 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from string import Template
 from typing import Any, Final
-
-import yaml
 
 from tests.schedulers.build import Kueue
 from tests.support.api import ApiUnderTest, create_namespace, create_service_account
@@ -19,6 +18,7 @@ from tools.apiserver.server import RealApiServer, find_binaries, free_ports
 GANGS: Final = "--feature-gates=GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"
 GANGS_SERVED: Final = (GANGS, "--runtime-config=scheduling.k8s.io/v1alpha2=true")
 """What kube-scheduler's own gangs take of kube-scheduler, and of kube-apiserver."""
+_CONFIGURATION: Final = Path(__file__).with_name("kueue.yaml")
 _PATIENCE: Final = 60.0
 """Seconds until a program must be at work."""
 _IN_ETC: Final = ("unshare", "--map-root-user", "--mount", "sh", "-c", 'mount --bind "$0" /etc && exec "$@"')
@@ -63,19 +63,9 @@ def kueue(installed: Kueue, api: ApiUnderTest, folder: Path) -> Iterator[None]:
         target.mkdir(parents=True, exist_ok=True)
         for name, content in (("tls.crt", certificates.certificate), ("tls.key", certificates.key)):
             (target / name).write_bytes(content.read_bytes())
-    configuration = {
-        "apiVersion": "config.kueue.x-k8s.io/v1beta2",
-        "kind": "Configuration",
-        "namespace": "kueue-system",
-        "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
-        "metrics": {"bindAddress": "0"},
-        "webhook": {"host": "127.0.0.1", "port": webhook, "certDir": str(folder)},
-        "leaderElection": {"leaderElect": False},
-        "internalCertManagement": {"enable": False},
-        "clientConnection": {"qps": 1000, "burst": 1000},
-        "integrations": {"frameworks": ["batch/job", "jobset.x-k8s.io/jobset"]},
-    }
-    (folder / "kueue.yaml").write_text(yaml.safe_dump(configuration), encoding="utf-8")
+    words = {"health": health, "webhook": webhook, "folder": folder}
+    configuration = Template(_CONFIGURATION.read_text(encoding="utf-8")).substitute(words)
+    (folder / "kueue.yaml").write_text(configuration, encoding="utf-8")
     create_namespace(api, "kueue-system")
     for crd in installed.crds:
         api.install_crd(_without_conversion(crd))

@@ -6,7 +6,7 @@ import yaml
 
 from tests.support.api import ApiUnderTest, node
 from tests.support.paths import MANIFESTS
-from tools.apiserver.client import MERGE, wait_until
+from tools.apiserver.client import wait_until
 
 _ROLLOUTS: Final = 10
 _NODES: Final = "/api/v1/nodes"
@@ -19,10 +19,10 @@ def _node(api: ApiUnderTest, cluster: str, name: str, zone: str) -> None:
     labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "cluster": cluster}
     api.create(_NODES, node(name, labels=labels | ({"topology.kubernetes.io/zone": zone} if zone else {})))
     # Admission has added a taint that only a node controller would remove.
-    assert api.request("PATCH", f"{_NODES}/{name}", {"spec": {"taints": []}}, content_type=MERGE)[0] == 200
+    api.patch(f"{_NODES}/{name}", {"spec": {"taints": []}})
     room = {"cpu": "16", "memory": "64Gi", "pods": "110"}
     status = {"allocatable": room, "capacity": room, "conditions": [{"type": "Ready", "status": "True"}]}
-    assert api.request("PATCH", f"{_NODES}/{name}/status", {"status": status}, content_type=MERGE)[0] == 200
+    api.patch(f"{_NODES}/{name}/status", {"status": status})
 
 
 def _chosen(api: ApiUnderTest, name: str, labels: dict[str, str], spec: dict[str, Any]) -> str:

@@ -4,13 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.paths import FIXTURES
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.profile import load_profile, profile_names
 from toposcope.simulator.sysfs import write_sysfs
 from toposcope.topology.ranges import parse_list
-
-VIRTUAL = (FIXTURES / "profiles" / "virtual.yaml").read_text(encoding="utf-8")
 
 
 def read(root: Path, path: str) -> str:

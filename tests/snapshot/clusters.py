@@ -27,13 +27,11 @@ def view(name: str, rack: str | None = "r1", *, block: str = "b1", gpus: int = 8
         label_keys.STATE: other.get("state", "ok"),
     }
     labels |= {RACK: rack} if rack else {}
+    conditions = [{"type": "Ready", "status": "True" if other.get("ready", True) else "Unknown"}]
     document = {
         "metadata": {"name": name, "uid": name, "labels": labels | other.get("labels", {})},
         "spec": {"unschedulable": other.get("cordoned", False), "taints": other.get("taints", [])},
-        "status": {
-            "allocatable": {"nvidia.com/gpu": str(gpus), "cpu": "100", "pods": "110"},
-            "conditions": [{"type": "Ready", "status": "True" if other.get("ready", True) else "Unknown"}],
-        },
+        "status": {"allocatable": {"nvidia.com/gpu": str(gpus), "cpu": "100", "pods": "110"}, "conditions": conditions},
     }
     return node_of(document)
 
@@ -53,13 +51,9 @@ def snapshot(
 ) -> Snapshot:
     """A cluster of these, with one ClusterTopology unless others are given."""
     found = topologies or (cluster_topology(),)
-    return Snapshot(
-        "a test",
-        None,
-        tuple(sorted(nodes, key=lambda node: node.name)),
-        None if pods is None else tuple(pod for pod in pods if pod),
-        tuple(map(read, found)),
-    )
+    in_order = tuple(sorted(nodes, key=lambda node: node.name))
+    running = None if pods is None else tuple(pod for pod in pods if pod)
+    return Snapshot("a test", None, in_order, running, tuple(map(read, found)))
 
 
 def scoped(*nodes: NodeView, **spec: Any) -> Scope:

@@ -1,62 +1,42 @@
-from dataclasses import replace
+"""What is different between two looks at a cluster: tests/fixtures/changes.yaml."""
 
-from tests.snapshot.clusters import scoped, snapshot, view
+from typing import Any
+
+import msgspec
+
+from tests.snapshot.clusters import snapshot, view
 from tests.support.saved import cluster_topology
-from toposcope.api import label_keys
-from toposcope.snapshot.changes import Change, Kind, changes
+from tests.support.tables import each_row
+from toposcope.snapshot.changes import Change, changes
 from toposcope.snapshot.model import Published
 from toposcope.snapshot.scope import select_scope
 from toposcope.topology.levels import Level
 
 
-def test_nothing_is_nothing() -> None:
-    assert changes(scoped(view("a")), scoped(view("a"))) == []
+class Seen(msgspec.Struct, forbid_unknown_fields=True):
+    nodes: list[dict[str, Any]]
+    """What `view` takes."""
+    ready: str | None = None
+    """Whether the ClusterTopology is."""
+    levels: list[str] = []
+    """Of what was published."""
 
 
-def test_a_rack_that_is_gone_is_one_change_and_a_node_another() -> None:
-    before = scoped(*(view(f"a{i}") for i in range(3)), *(view(f"b{i}", rack="r2") for i in range(3)))
-    after = scoped(view("a0"), view("a1"), view("c0", rack="r3"), view("a9"))
-    assert changes(before, after) == [
-        Change(Kind.DOMAIN_GONE, "rack", "z/b1/r2", "", ("b0", "b1", "b2")),
-        Change(Kind.NODE_GONE, "node", "z/b1/r1", "", ("a2",)),
-        Change(Kind.DOMAIN_NEW, "rack", "", "z/b1/r3", ("c0",)),
-        Change(Kind.NODE_NEW, "node", "", "z/b1/r1", ("a9",)),
-    ]
+class Compared(msgspec.Struct, forbid_unknown_fields=True):
+    case: str
+    before: Seen
+    after: Seen
+    changes: list[Change]
 
 
-def test_the_broadest_domain_that_is_gone_stands_for_what_was_in_it() -> None:
-    before = scoped(view("a"), view("b", block="b2", rack="x"), view("c", block="b2", rack="y"))
-    assert changes(before, scoped(view("a"))) == [Change(Kind.DOMAIN_GONE, "block", "z/b2", "", ("b", "c"))]
-
-
-def test_nodes_that_move_together_are_one_change_at_the_broadest_level() -> None:
-    before = scoped(view("a"), view("b"), view("c"))
-    after = scoped(view("a", block="b2", rack="r7"), view("b", block="b2", rack="r8"), view("c"))
-    assert changes(before, after) == [Change(Kind.MOVED, "block", "b1", "b2", ("a", "b"))]
-
-
-def test_state_hardware_levels_and_published_resources() -> None:
-    before = scoped(view("a"), view("b"))
-    after = scoped(
-        view("a", state="degraded", labels={label_keys.SHAPE: "ffff"}, gpus=7), view("b", rack=None, ready=False)
-    )
-    old = Published("kai.scheduler/v1alpha1", "Topology", "cluster", (Level("", "zone"), Level("", "rack")), {})
-    new = replace(old, levels=(Level("", "zone"),))
-    assert changes(before, after, [old], [new]) == [
-        Change(Kind.LEVEL, "rack", "cloud.google.com/gce-topology-subblock", ""),
-        Change(Kind.PUBLISHED, "topology.kai.scheduler/cluster", "zone > rack", "zone"),
-        Change(Kind.MOVED, "rack", "r1", "", ("b",)),
-        Change(Kind.STATE, "state", "ok", "degraded", ("a",)),
-        Change(Kind.STATE, "state", "ok", "not-ready", ("b",)),
-        Change(Kind.HARDWARE, "gpus", "8", "7", ("a",)),
-        Change(Kind.HARDWARE, "shape", "", "ffff", ("a",)),
-        Change(Kind.HARDWARE, "allocatable GPUs", "8", "7", ("a",)),
-    ]
-
-
-def test_conditions_that_turn() -> None:
-    def with_condition(status: str) -> dict[str, object]:
-        return cluster_topology({"conditions": [{"type": "Ready", "status": status, "reason": "Because"}]})
-
-    was, now = (select_scope(snapshot([view("a")], (), with_condition(status))) for status in ("True", "False"))
-    assert changes(was, now) == [Change(Kind.CONDITION, "Ready", "True (Because)", "False (Because)")]
+@each_row("changes.yaml", Compared, ids=lambda row: row.case)
+def test_what_has_changed(row: Compared) -> None:
+    scopes, published = [], []
+    for seen in (row.before, row.after):
+        conditions = [{"type": "Ready", "status": seen.ready, "reason": "Because"}] if seen.ready else []
+        nodes = [view(**node) for node in seen.nodes]
+        scopes.append(select_scope(snapshot(nodes, (), cluster_topology({"conditions": conditions}))))
+        levels = tuple(Level("", key) for key in seen.levels)
+        published.append([Published("kai.scheduler/v1alpha1", "Topology", "cluster", levels, {})] if levels else [])
+    (before, after), (old, new) = scopes, published
+    assert changes(before, after, old, new) == row.changes

@@ -97,7 +97,7 @@ def test_every_layout_holds_the_same_cluster(layout: str, expected: object, tmp_
 
 @pytest.mark.parametrize("windows", [False, True])
 @each_case("snapshot.yaml")
-def test_documents_of_a_stream_have_their_lines(
+def test_documents_have_their_lines(
     text: str, found: dict[str, list[int]], malformed: list[list[int]], windows: bool, tmp_path: Path
 ) -> None:
     """Documents by their kinds, and those that are none, each with its number and its line."""

@@ -1,18 +1,14 @@
 """The configuration of Grove's operator, from files, from a snapshot and from a cluster."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.support.api import ApiUnderTest
+from tests.support.api import ApiUnderTest, Clients
 from tests.support.saved import saved
-from tests.support.tables import named_objects
+from tests.support.tables import each_case, named_objects
 from tests.support.upstream_crds import stand_in
 from toposcope.integrations.framework.system import SchedulerProfiles
-from toposcope.kube.client import ApiClient
 from toposcope.placement.check import Checker
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.live import Wanted, load_live
@@ -31,33 +27,31 @@ def config_map(default: str = "", enabled: str = "true", name: str = "grove-oper
     return made
 
 
-BROKEN = config_map(name="broken") | {"data": {"a": "kind: [OperatorConfiguration", "b": 1}}
-OTHER = config_map(name="other") | {"data": None}
+OTHERS = {
+    "broken": config_map(name="broken") | {"data": {"a": "kind: [OperatorConfiguration", "b": 1}},
+    "other": config_map(name="other") | {"data": None},
+}
 
 
-@pytest.mark.parametrize(
-    ("documents", "known"),
-    [
-        ([config_map()], SchedulerProfiles((KUBE, KAI), KUBE, True)),
-        ([config_map(KAI, "false")], SchedulerProfiles((KUBE, KAI), KAI, False)),
-        ([config_map(KAI), BROKEN, OTHER], SchedulerProfiles((KUBE, KAI), KAI, True)),
-        # An upgrade left the earlier configuration behind: which one counts is not known.
-        ([config_map(KAI), config_map(name="grove-operator-cm-2")], None),
-        ([BROKEN, OTHER], None),
-    ],
-)
+def profiles(known: list[Any] | None) -> SchedulerProfiles | None:
+    """With both schedulers, by the default one and whether it is known."""
+    return SchedulerProfiles((KUBE, KAI), *known) if known else None
+
+
+@each_case("tables/snapshot.yaml")
 def test_of_files_and_of_a_saved_snapshot(
-    documents: list[dict[str, Any]], known: SchedulerProfiles | None, tmp_path: Path
+    maps: list[list[str]], kept: list[str], known: list[Any] | None, tmp_path: Path
 ) -> None:
+    documents = [*(config_map(*words) for words in maps), *(OTHERS[name] for name in kept)]
     (tmp_path / "cluster.json").write_text(saved(documents))
     snapshot = load_files([str(tmp_path / "cluster.json")])
-    assert snapshot.grove == known
+    assert snapshot.grove == profiles(known)
     with (tmp_path / "saved").open("wb") as out:
         write_packed(snapshot, out)
-    assert read_packed(tmp_path / "saved", lambda _name, _not_ok: False).grove == known
+    assert read_packed(tmp_path / "saved", lambda _name, _not_ok: False).grove == profiles(known)
 
 
-def test_of_a_cluster_that_has_grove(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
+def test_of_a_cluster_that_has_grove(api: ApiUnderTest, clients: Clients) -> None:
     maps = "/api/v1/namespaces/default/configmaps"
     api.create(maps, config_map(KAI))
     api.create(maps, config_map(name="unlabelled") | {"metadata": {"name": "unlabelled"}})
@@ -70,18 +64,9 @@ def test_of_a_cluster_that_has_grove(api: ApiUnderTest, clients: Callable[[], Ap
     assert look() == SchedulerProfiles((KUBE, KAI), KAI, True)
 
 
-@pytest.mark.parametrize(
-    ("documents", "rules", "placeable"),
-    [
-        ([], ["grove/scheduler-default"], True),
-        ([config_map()], ["grove/scheduler-name"], False),
-        ([config_map(KAI)], [], True),
-    ],
-)
-def test_check_knows_who_schedules_a_set_that_does_not_say(
-    documents: list[dict[str, Any]], rules: list[str], placeable: bool, tmp_path: Path
-) -> None:
-    (tmp_path / "cluster.json").write_text(saved([OBJECTS["grove binding"], *documents]))
+@each_case("tables/snapshot.yaml")
+def test_check_knows_who_schedules(maps: list[list[str]], rules: list[str], placeable: bool, tmp_path: Path) -> None:
+    (tmp_path / "cluster.json").write_text(saved([OBJECTS["grove binding"], *(config_map(*words) for words in maps)]))
     (checked,) = Checker(load_files([str(tmp_path / "cluster.json")])).check(OBJECTS["pod clique set"])
     assert [finding.rule for finding in checked.reading.findings] == rules
     assert checked.reading.workload

@@ -11,6 +11,7 @@ import yaml
 
 from tests.cli.conftest import write_cluster
 from tests.support.saved import demo_nodes, saved
+from tests.support.tables import each_case
 from toposcope.snapshot.decode import degraded
 from toposcope.snapshot.documents import documents
 from toposcope.snapshot.files import load_files
@@ -18,7 +19,6 @@ from toposcope.snapshot.packed import read_packed, write_packed
 from toposcope.snapshot.problems import InputError, Problem
 
 LIMIT = 1 << 20
-LIST = b'{\n    "apiVersion": "v1",\n    "items": [\n        {\n'
 
 
 class Endless(io.RawIOBase):
@@ -34,31 +34,18 @@ class Endless(io.RawIOBase):
 
 
 @pytest.mark.parametrize("take_list", [None, lambda _place, _text: 0], ids=["one by one", "lists"])
-@pytest.mark.parametrize(
-    ("unit", "head"),
-    [
-        (b"\0", b""),
-        (b" ", b""),
-        (b"\n", b""),
-        (b"# x\n", b""),
-        (b"[", b""),
-        (b"x\n", LIST),
-        (b"  a\n", b"apiVersion: v1\nitems:\n- x: |\n"),
-        (b'"', b""),
-    ],
-)
-def test_a_document_without_end_is_refused_at_the_limit(unit: bytes, head: bytes, take_list: object) -> None:
+@each_case("tables/snapshot.yaml")
+def test_a_document_without_end_is_refused_at_the_limit(unit: str, head: str, take_list: object) -> None:
     problems: list[Problem] = []
-    stream = Endless(unit, head)
+    stream = Endless(unit.encode(), head.encode())
     tracemalloc.start()
     try:
         assert not [*documents(["-"], problems.append, stream, None, take_list, LIMIT)]  # type: ignore[arg-type]
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert "one document has more than 1 MiB; if it is really that large, raise --from-limit (now 1)" in str(
-        problems[-1]
-    )
+    said = "one document has more than 1 MiB; if it is really that large, raise --from-limit (now 1)"
+    assert said in str(problems[-1])
     assert stream.count < 5 * LIMIT
     assert peak < 40 << 20  # a pattern keeps a state for each of a chunk's line ends
 
@@ -76,9 +63,7 @@ def test_a_few_bytes_each_are_too_many_objects(layout: str, item: str, tmp_path:
     (tmp_path / "list.json").write_text(text)
     tracemalloc.start()
     try:
-        with pytest.raises(
-            InputError, match=r"(?s)the file has more than 4,096 objects; .*raise --from-limit \(now 1\)"
-        ):
+        with pytest.raises(InputError, match=r"(?s)file has more than 4,096 objects; .*raise --from-limit \(now 1\)"):
             load_files([str(tmp_path / "list.json")], limit=LIMIT)
         _, peak = tracemalloc.get_traced_memory()
     finally:
@@ -102,11 +87,8 @@ def test_an_object_has_a_part_of_the_limit(text: object, tmp_path: Path) -> None
 
 
 def test_a_cluster_of_any_size_passes_through(tmp_path: Path) -> None:
-    nodes = [
-        {**node, "metadata": node["metadata"] | {"name": f"n{i}-{k}"}}
-        for i, node in enumerate(demo_nodes())
-        for k in range(4)
-    ]
+    demo = enumerate(demo_nodes())
+    nodes = [{**node, "metadata": node["metadata"] | {"name": f"n{i}-{k}"}} for i, node in demo for k in range(4)]
     file = tmp_path / "cluster.json"
     file.write_text(saved(nodes))
     assert file.stat().st_size > 2 * LIMIT

@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -6,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.api import NODES, ApiUnderTest, create_namespace, create_service_account
+from tests.support.api import NODES, ApiUnderTest, Clients, create_namespace, create_service_account
 from tests.support.paths import CRD
 from tests.support.saved import cluster_topology, demo_nodes, pod
 from tests.support.upstream_crds import stand_in
@@ -42,7 +41,7 @@ def fill(api: ApiUnderTest) -> None:
         api.create("/api/v1/namespaces/train/pods", document | {"status": {}})
 
 
-def test_a_cluster_is_read_as_it_is(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
+def test_a_cluster_is_read_as_it_is(api: ApiUnderTest, clients: Clients) -> None:
     fill(api)
     api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
     api.create(TOPOLOGIES, cluster_topology(required=["rack"]) | {"metadata": {"name": "cluster"}, "status": {}})
@@ -57,7 +56,7 @@ def test_a_cluster_is_read_as_it_is(api: ApiUnderTest, clients: Callable[[], Api
     assert topology.required == ("rack",)
 
 
-def test_one_node_with_its_matrix_and_no_pods(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
+def test_one_node_with_its_matrix_and_no_pods(api: ApiUnderTest, clients: Clients) -> None:
     fill(api)
     wanted = Wanted(pods=False, published=True, node="gb200-03", keep_matrix=lambda _name, _not_ok: True)
     seen = look(clients(), wanted)
@@ -65,7 +64,7 @@ def test_one_node_with_its_matrix_and_no_pods(api: ApiUnderTest, clients: Callab
     assert (seen.pods, seen.topologies, seen.published, seen.warnings) == (None, (), (), ())
 
 
-def test_what_else_decides_is_read_where_it_is_served(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
+def test_what_else_decides_is_read_where_it_is_served(api: ApiUnderTest, clients: Clients) -> None:
     fill(api)
     wanted = Wanted(pods=False, published=True)
     before = look(clients(), wanted)
@@ -90,7 +89,7 @@ def test_what_else_decides_is_read_where_it_is_served(api: ApiUnderTest, clients
     assert kept == {("LocalQueue", "q", f"{group}/v1beta2"), ("Workload", "held", f"{group}/v1beta2")}
 
 
-def test_more_than_a_page(api: ApiUnderTest, clients: Callable[[], ApiClient], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_a_page(api: ApiUnderTest, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toposcope.snapshot.live._PAGE", 2)
     for i in range(5):
         api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{i}"}})
@@ -120,11 +119,8 @@ def test_what_may_not_be_read_is_a_warning_and_nodes_that_may_not_an_error(api: 
             look(client)
         rule = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}
         api.create(f"{rbac}/clusterroles", role | {"rules": [rule]})
-        binding = role | {
-            "kind": "ClusterRoleBinding",
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "see-nodes"},
-            "subjects": [account],
-        }
+        role_ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "see-nodes"}
+        binding = role | {"kind": "ClusterRoleBinding", "roleRef": role_ref, "subjects": [account]}
         api.create(f"{rbac}/clusterrolebindings", binding)
         seen = _once_allowed(client)
         more = look(client, Wanted(pods=False, published=True))

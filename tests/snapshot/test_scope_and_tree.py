@@ -1,12 +1,15 @@
+"""Topologies and levels that a command is about, nodes that filters choose, and the tree that it prints."""
+
 import pytest
 
 from tests.snapshot.clusters import node_of, pod_of, scoped, snapshot, view
 from tests.support.saved import cluster_topology, pod
 from tests.support.tables import each_case
-from toposcope.snapshot.filters import Mark, marks
-from toposcope.snapshot.outline import Line, outline
+from toposcope.api.cluster_topology import Requirement
+from toposcope.snapshot.filters import Mark, SelectorError, filter_nodes, marks, parse, states
+from toposcope.snapshot.levels import Sizes, crossings_of, level_views
 from toposcope.snapshot.scope import LevelNotFoundError, Origin, TopologyNotFoundError, select_scope
-from toposcope.snapshot.tree import left_out, tree
+from toposcope.snapshot.tree import Line, left_out, outline, tree
 
 
 def named(name: str) -> dict[str, object]:
@@ -21,9 +24,7 @@ def test_the_topology_meant_is_the_named_the_only_or_the_one_called_cluster() ->
     assert select_scope(snapshot(nodes, (), named("x"), named("y")), "y").name == "y"
     with pytest.raises(TopologyNotFoundError, match=r"several ClusterTopologies; name one of: x, y"):
         select_scope(snapshot(nodes, (), named("x"), named("y")))
-    with pytest.raises(
-        TopologyNotFoundError, match=r"no ClusterTopology 'rakc' \(did you mean 'rack'\?\); existing: rack"
-    ):
+    with pytest.raises(TopologyNotFoundError, match=r"no ClusterTopology 'rakc' \(did you mean 'rack'\?\); existing"):
         select_scope(snapshot(nodes, (), named("rack")), "rakc")
 
 
@@ -48,9 +49,7 @@ def test_without_agents_and_topology_what_device_plugins_offer_is_shown() -> Non
 def test_a_level_can_be_named_by_domain_or_key() -> None:
     found = scoped(view("a"))
     assert found.level("rack") == found.level("cloud.google.com/gce-topology-subblock") == 2
-    with pytest.raises(
-        LevelNotFoundError, match=r"no level 'racks' \(did you mean 'rack'\?\); the levels are: zone > block"
-    ):
+    with pytest.raises(LevelNotFoundError, match=r"no level 'racks' \(did you mean 'rack'\?\); the levels are: zone"):
         found.level("racks")
 
 
@@ -61,9 +60,7 @@ def test_a_count_that_no_hardware_has_is_not_added_up(count: str) -> None:
 
 
 @each_case("snapshot.yaml")
-def test_a_taint_marks_a_node_unless_gpu_pods_tolerate_it_or_another_mark_says_it(
-    key: str, cordoned: bool, expected: list[str]
-) -> None:
+def test_a_taint_marks_a_node_unless_tolerated_or_already_said(key: str, cordoned: bool, expected: list[str]) -> None:
     assert marks(view("a", cordoned=cordoned, taints=[{"key": key, "effect": "NoSchedule"}])) == (*expected,)
 
 
@@ -143,19 +140,11 @@ def test_many_that_are_not_well_share_a_line_too() -> None:
 def test_what_is_shown_adds_up_whatever_the_cluster_looks_like() -> None:
     states = ["ok", "ok", "ok", "degraded"]
     nodes = [
-        view(
-            f"n{i:03}",
-            rack=None if i % 17 == 0 else f"r{i % 7}",
-            block=f"b{i % 3}",
-            gpus=4 + i % 2,
-            state=states[i % 4],
-        )
+        view(f"n{i:03}", rack=f"r{i % 7}" if i % 17 else None, block=f"b{i % 3}", gpus=4 + i % 2, state=states[i % 4])
         for i in range(120)
     ]
-    levels = [
-        {"domain": d, "key": f"cloud.google.com/gce-topology-{k}"}
-        for d, k in (("block", "block"), ("rack", "subblock"))
-    ]
+    pairs = (("block", "block"), ("rack", "subblock"))
+    levels = [{"domain": d, "key": f"cloud.google.com/gce-topology-{k}"} for d, k in pairs]
     seen = snapshot(nodes, (), cluster_topology(levels=levels))
     found = select_scope(seen)
 
@@ -168,3 +157,83 @@ def test_what_is_shown_adds_up_whatever_the_cluster_looks_like() -> None:
     top = outline(tree(seen, found), found.levels)
     assert (top.nodes, top.gpus) == (120, sum(node.gpus for node in nodes))
     check(top)
+
+
+def test_levels_tell_coverage_sizes_and_who_needs_them() -> None:
+    nodes = [view("a"), view("b"), view("c", rack="r2", cordoned=True), view("d", rack="r2", block="b2")]
+    status = {"requiredBy": [{"domain": "rack", "workloads": 3}, {"domain": "row", "workloads": 2}]}
+    views = level_views(select_scope(snapshot(nodes, (), cluster_topology(status, required=["block"]))))
+    found = {level.domain: level for level in views}
+    rack = found["rack"]
+    # Two racks are called r2, in different blocks.
+    assert (rack.domains, rack.sizes, rack.nodes, rack.usable, rack.workloads) == (3, Sizes(1, 1, 2), 4, 3, 3)
+    assert found["block"].by_spec
+    assert found["row"].problem == "required, but on no node"
+    assert [level.problem for level in found.values() if level.domain != "row"] == [""] * 5
+    [crossing] = crossings_of(select_scope(snapshot(nodes))).problems
+    assert crossing.startswith("rack 'r2' lies under block 'b1' and 'b2'")
+
+
+@pytest.mark.parametrize("reason", [None, "NamesReused", "NamesMixed"])
+def test_reused_names_are_a_problem_where_the_controller_says_that_somebody_mixes_them(reason: str | None) -> None:
+    nodes = [view(f"{block}{rack}", block=block, rack=rack) for block in ("b1", "b2") for rack in ("r1", "r2")]
+    said = {"type": "HierarchyConsistent", "status": str(reason != "NamesMixed"), "reason": reason, "message": "gangs"}
+    topology = cluster_topology({"conditions": [said] if reason else []})
+    problems, notes = crossings_of(select_scope(snapshot(nodes, (), topology)))
+    assert (problems, len(notes)) == ((["gangs"], 0) if reason == "NamesMixed" else ([], 1))
+
+
+def test_a_level_that_some_nodes_lack_is_listed_outside_the_topology() -> None:
+    found = level_views(scoped(view("a"), view("b", rack=None)))
+    assert [level.domain for level in found if not level.in_topology] == ["rack"]
+    assert found[-1].problem == "not a level of the topology, because 1 node lacks it and all 2 must carry it"
+    assert found[-1].missing_nodes == ("b",)
+    found = level_views(scoped(view("a"), view("b", rack="no-topology")))
+    assert "because 1 node lacks it (1 with the value 'no-topology', which names no place)" in found[-1].problem
+
+
+def test_a_spec_that_names_a_level_keeps_it_and_says_who_falls_out() -> None:
+    levels = [{"domain": "rack", "key": "cloud.google.com/gce-topology-subblock"}]
+    [rack] = level_views(scoped(view("a"), view("b", rack=None), levels=levels))
+    assert rack.problem == "1 node lacks it and falls out of the topology"
+
+
+def test_nodes_are_filter_nodes_by_label_domain_and_state() -> None:
+    nodes = [
+        view("a"),
+        view("b", state="degraded"),
+        view("c", rack="r2", ready=False),
+        view("d", rack=None, cordoned=True),
+    ]
+    levels = [{"domain": "rack", "key": "cloud.google.com/gce-topology-subblock"}]
+    found = scoped(*nodes, levels=levels)
+
+    def names(*arguments: object, **asked: object) -> str:
+        return "".join(node.name for node in filter_nodes(found, found.nodes, *arguments, **asked))  # type: ignore[arg-type]
+
+    assert names() == "abcd"
+    assert names(domains=[("rack", "r1")]) == "ab"
+    assert names(conditions=["degraded", "not-ready"]) == "bc"
+    assert names(conditions=["ok"]) == "a"
+    assert names(conditions=["left-out"]) == "d"
+    assert names(parse("gpu.topology/state!=ok")) == "b"
+    assert states(found, nodes[3]) == ("cordoned", "ready", "left-out")
+
+
+def test_selectors_as_kubectl_takes_them() -> None:
+    assert parse(" a=b, c!=d,e in (f, g),h notin (i),j,!k/l.m ,n==o") == (
+        Requirement("a", "In", frozenset("b")),
+        Requirement("c", "NotIn", frozenset("d")),
+        Requirement("e", "In", frozenset("fg")),
+        Requirement("h", "NotIn", frozenset("i")),
+        Requirement("j", "Exists"),
+        Requirement("k/l.m", "DoesNotExist"),
+        Requirement("n", "In", frozenset("o")),
+    )
+    assert parse("") == ()
+
+
+@pytest.mark.parametrize("text", ["a=b=c", "a in b", "=x", "a in (b", "a b", "a > 3", ")"])
+def test_bad_selectors_are_refused(text: str) -> None:
+    with pytest.raises(SelectorError, match="label selector"):
+        parse(text)

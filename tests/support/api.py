@@ -17,16 +17,18 @@ from tools.apiserver.client import (
     wait_until,
 )
 from tools.apiserver.server import RealApiServer
+from toposcope.kube.client import ApiClient
+from toposcope.kube.errors import ApiError, KubeError, UnreachableError
 from toposcope.simulator.apiserver import EmbeddedApiServer
 
 __all__ = ["APPLY", "CRDS", "JSON_PATCH", "MERGE", "NODES", "crd_conditions", "pod_token", "wait_until"]
 
 STRATEGIC = "application/strategic-merge-patch+json"
-METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 # Label of CRDs that outlive a test; their objects do not. Its value is the module whose tests share them, or ALL.
 KEPT = "kept-between-tests"
 ALL = "all"
+Clients = Callable[[], ApiClient]
+"""Makes production clients."""
 
 
 @dataclass
@@ -70,6 +72,11 @@ class ApiUnderTest(AdminApi):
     def _keep_crd(self, crd: dict[str, Any], owner: str) -> None:
         if self.request("GET", f"{CRDS}/{crd['metadata']['name']}")[0] != 200:
             self.install_crd({**crd, "metadata": {**crd["metadata"], "labels": {KEPT: owner}}})
+
+
+def error_of(said: str | list[Any]) -> KubeError:
+    """By status, reason, message and perhaps seconds to wait; a text alone: the server cannot be reached."""
+    return UnreachableError(said) if isinstance(said, str) else ApiError(*said)
 
 
 def node(name: str, **metadata: Any) -> dict[str, Any]:

@@ -3,35 +3,19 @@
 import re
 from typing import Any
 
-from tests.support.api import ALL, CRDS, KEPT, NODES, ApiUnderTest
+from tests.support.api import ALL, CRDS, KEPT, ApiUnderTest
+from tests.support.tables import named_objects
 from toposcope.kube.client import METADATA_LIST
 
 _STARTING_NAMESPACES = {"default", "kube-node-lease", "kube-public", "kube-system"}
-# What tests make outside of namespaces of their own, besides CRDs: where it is stored, and its collection.
-_COLLECTIONS = {
-    "validatingadmissionpolicybindings": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
-    "validatingadmissionpolicies": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
-    "configmaps/default": "/api/v1/namespaces/default/configmaps",
-    "events/default": "/api/v1/namespaces/default/events",
-    "pods/default": "/api/v1/namespaces/default/pods",
-    "serviceaccounts/default": "/api/v1/namespaces/default/serviceaccounts",
-    "leases/default": "/apis/coordination.k8s.io/v1/namespaces/default/leases",
-    "minions": NODES,
-}
+_COLLECTIONS, _AMONG_OTHERS = named_objects("collections.yaml").values()
 # By default a deleted Job waits for a garbage collector, which is not here.
 _AT_ONCE = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0, "propagationPolicy": "Background"}
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
-# Our own among what the server itself brings along, which has names of these forms.
+# What the server itself brings along has names of these forms; our own among it has this label.
 _OURS = "labelSelector=app.kubernetes.io/part-of%3Dtoposcope"
 _BROUGHT_ALONG = re.compile(r"system:.*|cluster-admin|admin|edit|view")
-_RBAC = "/apis/rbac.authorization.k8s.io/v1"
-_AMONG_OTHERS = {
-    "clusterrolebindings": f"{_RBAC}/clusterrolebindings",
-    "clusterroles": f"{_RBAC}/clusterroles",
-    "rolebindings/default": f"{_RBAC}/namespaces/default/rolebindings",
-    "roles/default": f"{_RBAC}/namespaces/default/roles",
-}
 _CRD = "apiextensions.k8s.io/customresourcedefinitions"
 
 
@@ -48,6 +32,8 @@ def clean(api: ApiUnderTest, *, unshare: bool = False) -> None:
     for path in (path for folder, path in _COLLECTIONS.items() if folder in folders):
         code, answer = api.request("DELETE", path, _AT_ONCE)
         assert code == 200, answer
+        held = [item["metadata"] for item in answer.get("items") or () if item["metadata"].get("finalizers")]
+        assert not held, f"these stay in the way of other tests: take their finalizers off, {held}"
     if _CRD in folders:
         _clean_crds(api, folders, unshare=unshare)
     _empty_namespaces(api, stored)

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,13 +14,16 @@ from toposcope.controller.segments import SegmentTopology
 from toposcope.controller.status import conditions_of, status_of
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.label_values import count_of
-from toposcope.topology.node import Hardware, NodeFacts, node_facts, spans_nodes
+from toposcope.topology.node import Hardware, NodeFacts, Traits, node_facts, spans_nodes
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ZONE = "topology.kubernetes.io/zone"
 BLOCK = "cloud.google.com/gce-topology-block"
 RACK = "cloud.google.com/gce-topology-subblock"
 _SHORT = {"zone": ZONE, "block": BLOCK, "rack": RACK}
+
+
+_SHARED: dict[Traits, Traits] = {}
 
 
 def gpu_node(
@@ -47,7 +51,9 @@ def gpu_node(
     hardware = Hardware(
         domain if domain and spans_nodes(domain) else None, chassis, state, 8 if counted is None else counted
     )
-    return node_facts(name, f"uid-{name}", tuple(kept), tuple(kept.values()), ready, schedulable, 8, hardware)
+    node = node_facts(name, f"uid-{name}", tuple(kept), tuple(kept.values()), ready, schedulable, 8, hardware)
+    # Nodes that are alike share their traits, as those from the decoder do.
+    return replace(node, traits=_SHARED.setdefault(node.traits, node.traits))
 
 
 def fabric(number: int, clique: int = 1) -> str:
@@ -62,11 +68,12 @@ def topology(status: dict[str, Any] | None = None, **spec: Any) -> Topology:
 
 
 class History:
-    """`spec`, `catalogue`, `bound` and `by_value` may be changed between two looks."""
+    """`spec`, `catalogue`, `preferred`, `bound` and `by_value` may be changed between two looks."""
 
     def __init__(self, **spec: Any) -> None:
         self.spec = spec
         self.catalogue: Catalogue = BUILT_IN
+        self.preferred: Sequence[str] = ()
         self.bound: Container[str] | None = ()
         self.by_value: dict[str, str] = {}
         self.absences = Absences()
@@ -80,7 +87,7 @@ class History:
         self.now += after
         current = topology(self.status, **self.spec)
         found = assess(
-            current, nodes, self.absences, self.now, (), (), self.catalogue, bound=self.bound, by_value=self.by_value
+            current, nodes, self.absences, self.now, (), self.preferred, self.catalogue, self.bound, self.by_value
         )
         conditions = conditions_of(current, found, [], anything_served=True, children=children)
         self.status = status_of(current, found, [], START, conditions, children=children)

@@ -5,8 +5,7 @@ import os
 import shutil
 from pathlib import Path
 
-import pytest
-
+from tests.support.skipping import lacking
 from tools.apiserver.build import BuildError, cache_root, made_once, run_go, usable_go
 
 _MODULES = {
@@ -28,10 +27,7 @@ def find(name: str) -> str:
     try:
         return str(made_once(folder, lambda made: os.access(made / name, os.X_OK), make) / name)
     except BuildError as error:
-        missing = f"no {name} on PATH and it cannot be built: {error}"
-        if os.environ.get("TOPOSCOPE_REQUIRE_HELM") == "1":
-            pytest.fail(missing, pytrace=False)
-        pytest.skip(missing)
+        lacking("HELM", f"no {name} on PATH and it cannot be built: {error}")
 
 
 find_helm = functools.partial(find, "helm")

@@ -24,19 +24,7 @@ from toposcope.kube.requests import NODES, get
 from toposcope.simulator.faults import Faults
 from toposcope.simulator.machine import Machine
 
-OPTIONS = Options(
-    node_name="n1",
-    kubeconfig=None,
-    once=False,
-    interval=60.0,
-    spread=30.0,
-    accept_degraded=False,
-    cleanup=False,
-    nvidia_labels=False,
-    pair_metrics=False,
-    metrics_port=None,
-    log_format="text",
-)
+OPTIONS = Options("n1")
 
 
 class Cluster:

@@ -1,10 +1,8 @@
 """The NVML in C, or why a test is skipped."""
 
-import os
 from pathlib import Path
 
-import pytest
-
+from tests.support.skipping import lacking
 from tools.libnvml.build import MissingCompilerError
 from tools.libnvml.build import library as built
 
@@ -14,6 +12,4 @@ def library() -> Path:
     try:
         return built()
     except MissingCompilerError as missing:
-        if os.environ.get("TOPOSCOPE_REQUIRE_CC") == "1":
-            pytest.fail(str(missing), pytrace=False)
-        pytest.skip(str(missing))
+        lacking("CC", missing)

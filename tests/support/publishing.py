@@ -27,6 +27,7 @@ PUBLISHED = {
     "/apis/grove.io/v1alpha1/clustertopologies": "ClusterTopology",
     "/apis/kai.scheduler/v1alpha1/topologies": "Topology",
     "/apis/kueue.x-k8s.io/v1beta2/topologies": "Topology",
+    "/apis/topology.volcano.sh/v1alpha1/hypernodes": "HyperNode",
 }
 """Collections of what the controller publishes or takes back, with their kinds."""
 
@@ -85,12 +86,8 @@ def spec_levels(*keys: str) -> list[dict[str, str]]:
 
 def kai_topology(*keys: str, **metadata: Any) -> dict[str, Any]:
     """KAI's Topology `cluster` with these levels, as others write it."""
-    return {
-        "apiVersion": "kai.scheduler/v1alpha1",
-        "kind": "Topology",
-        "metadata": {"name": "cluster", **metadata},
-        "spec": {"levels": [{"nodeLabel": key} for key in keys]},
-    }
+    head = {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "metadata": {"name": "cluster", **metadata}}
+    return {**head, "spec": {"levels": [{"nodeLabel": key} for key in keys]}}
 
 
 def kueue_topology(*keys: str) -> dict[str, Any]:
@@ -101,12 +98,8 @@ def kueue_topology(*keys: str) -> dict[str, Any]:
 def binding(*pairs: tuple[str, str], kind: str = "ClusterTopologyBinding", **spec: Any) -> dict[str, Any]:
     """Grove's binding `cluster` with these levels, as others write it."""
     levels = [{"domain": domain, "key": key} for domain, key in pairs or (("rack", RACK),)]
-    return {
-        "apiVersion": "grove.io/v1alpha1",
-        "kind": kind,
-        "metadata": {"name": "cluster"},
-        "spec": {"levels": levels, **spec},
-    }
+    head = {"apiVersion": "grove.io/v1alpha1", "kind": kind, "metadata": {"name": "cluster"}}
+    return {**head, "spec": {"levels": levels, **spec}}
 
 
 def made_by_grove(uid: str, kind: str = "ClusterTopologyBinding") -> list[dict[str, Any]]:

@@ -99,10 +99,8 @@ def understood(reading: Reading | None) -> str:
     if reading.workload is None:
         return "asks for nothing"
     workloads = [reading.workload, *reading.stages]
-    return "\n".join(
-        [line for workload in workloads for line in _workload(workload)]
-        + [f"or on {other.topology}" for other in reading.alternatives]
-    )
+    lines = [line for workload in workloads for line in _workload(workload)]
+    return "\n".join(lines + [f"or on {other.topology}" for other in reading.alternatives])
 
 
 def _workload(workload: Workload) -> Iterator[str]:

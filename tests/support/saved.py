@@ -38,38 +38,25 @@ def _machines() -> tuple[SimulatedNode, ...]:
 def _node(node: SimulatedNode, *, faulty: bool) -> Object:
     labels, annotations = _described(node.name, faulty=faulty)
     found = node.node_object()
-    metadata = found["metadata"]
-    return found | {
-        "metadata": metadata
-        | {"labels": metadata["labels"] | labels, "annotations": metadata["annotations"] | annotations}
-    }
+    about = found["metadata"]
+    ours = {"labels": about["labels"] | labels, "annotations": about["annotations"] | annotations}
+    return found | {"metadata": about | ours}
 
 
 def pod(name: str, node: str | None, gpus: int, *, phase: str = "Running", **spec: Any) -> Object:
     """A pod in the namespace `train` that asks for whole GPUs."""
-    container = {
-        "name": "main",
-        "image": "example.invalid/train",
-        "resources": {"limits": {"nvidia.com/gpu": str(gpus)}},
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "train"},
-        "spec": {"containers": [container], **({"nodeName": node} if node else {}), **spec},
-        "status": {"phase": phase},
-    }
+    limits = {"limits": {"nvidia.com/gpu": str(gpus)}}
+    container = {"name": "main", "image": "example.invalid/train", "resources": limits}
+    head = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "train"}}
+    where = {"nodeName": node} if node else {}
+    return {**head, "spec": {"containers": [container], **where, **spec}, "status": {"phase": phase}}
 
 
 def cluster_topology(status: Object | None = None, **spec: Any) -> Object:
     """A ClusterTopology called `cluster`."""
-    return {
-        "apiVersion": "gpu.topology/v1alpha1",
-        "kind": "ClusterTopology",
-        "metadata": {"name": "cluster", "uid": "1", "generation": 1},
-        "spec": spec,
-        "status": status or {},
-    }
+    metadata = {"name": "cluster", "uid": "1", "generation": 1}
+    head = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": metadata}
+    return {**head, "spec": spec, "status": status or {}}
 
 
 def saved(items: list[Object]) -> str:

@@ -57,13 +57,13 @@ def each_case(file: str) -> Callable[[Test], Test]:
 def at(document: Any, path: str) -> Any:
     """What a document has at a place such as `levels[0].domain`; None where it has nothing.
 
-    A list knows names and types too, as in `env[NODE_NAME]`, and `[1:]` is what follows its first entry.
+    A list knows names, types and domains too, as in `env[NODE_NAME]`, and `[1:]` is what follows its first entry.
     """
     for key, name in re.findall(r"\[([^\]]+)\]|([^.\[]+)", path):
         if isinstance(document, list) and key.endswith(":"):
             document = document[int(key[:-1]) :]
         elif isinstance(document, list) and not key.lstrip("-").isdigit():
-            document = {item.get("name", item.get("type")): item for item in document}.get(key)
+            document = {item.get("name", item.get("type", item.get("domain"))): item for item in document}.get(key)
         else:
             document = document[int(key)] if isinstance(document, list) else (document or {}).get(key or name)
     return document

@@ -83,17 +83,9 @@ def stand_in(group: str, versions: str, kind: str, plural: str, *, namespaced: b
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     # A group under k8s.io needs the approval of its API; upstream's CRDs carry it too.
     approval = {"annotations": {"api-approved.kubernetes.io": "unapproved"}} if group.endswith("k8s.io") else {}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}", **approval},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced" if namespaced else "Cluster",
-            "names": {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()},
-            "versions": [
-                {"name": name, "served": True, "storage": i == 0, "schema": copy.deepcopy(schema)}
-                for i, name in enumerate(versions.split())
-            ],
-        },
-    }
+    names = {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()}
+    scope, served = "Namespaced" if namespaced else "Cluster", enumerate(versions.split())
+    each = [{"name": name, "served": True, "storage": i == 0, "schema": copy.deepcopy(schema)} for i, name in served]
+    head = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    spec = {"group": group, "scope": scope, "names": names, "versions": each}
+    return {**head, "metadata": {"name": f"{plural}.{group}", **approval}, "spec": spec}

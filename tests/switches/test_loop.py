@@ -1,15 +1,17 @@
 """The whole program on a simulated /sys, with frames, first hops and a clock of its own, against an API server."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.api import NODES, ApiUnderTest, node
+from tests.support.api import NODES, ApiUnderTest, Clients, node
+from tests.support.controller import make_topology, share_crd
 from tests.support.lldp import of_switch
 from tests.support.tables import named_objects
+from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import SWITCHES
 from toposcope.kube.client import ApiClient
 from toposcope.switches.infiniband import MadError
@@ -77,7 +79,7 @@ class Machine:
 
 
 @pytest.fixture
-def machine(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> Machine:
+def machine(api: ApiUnderTest, clients: Clients) -> Machine:
     api.create(NODES, node("n1", annotations={"foreign": "stays"}))
     return Machine(clients(), api)
 
@@ -174,6 +176,48 @@ def test_what_others_changed_is_repaired_and_a_new_node_of_the_name_gets_its_own
     machine.api.create(NODES, node("n1", annotations={"foreign": "stays"}))
     machine.passes(800)
     assert machine.written == right
+
+
+def test_a_cable_in_the_wrong_switch_has_the_expected_one_beside_it(machine: Machine) -> None:
+    machine.hears("eth0", ttl=65535)
+    machine.hears("eth1", "spine", ttl=65535)
+    machine.passes(61)  # the kind is not served: no reason not to write
+    before = machine.written
+    share_crd(machine.api)
+    for number in range(18):
+        make_topology(machine.api, f"t{number:02}")
+    finding = {"node": "n1", "nic": "mlx5_1", "switch": "spine", "port": "Ethernet1/3", "expected": "leaf-02"}
+    stale = {**finding, "nic": "mlx5_0", "switch": "leaf-01", "port": "Ethernet1/4"}
+    others = [{**finding, "node": "n2", "expected": "leaf-03"}, {**finding, "nic": "mlx5_9"}]
+    rails = {"nodes": 9, "miscabledRails": 4, "miscabled": [finding, stale, *others]}
+    machine.api.patch(f"{PATH}/t17/status", {"status": {"rails": rails}})
+    machine.passes(800)
+    assert machine.written == {**before, "mlx5_1": {**before["mlx5_1"], "expected": "leaf-02"}}
+    machine.hears("eth1", "leaf-02", ttl=65535)
+    machine.passes(61)
+    assert machine.written == {**before, "mlx5_1": {**ETHERNET, "switch": "leaf-02"}}
+    machine.hears("eth1", "spine", ttl=65535)
+    machine.api.patch(f"{PATH}/t17/status", {"status": {"rails": None}})
+    machine.passes(800)
+    assert machine.written["mlx5_1"]["expected"]  # two pages are read half as often
+    machine.passes(700)
+    assert machine.written == before
+
+
+@pytest.mark.parametrize("body", [b"{}", b"[]", b"null", b'"x"', b'{"metadata":null}', b'{"metadata":{}}', b"<html>"])
+@pytest.mark.parametrize("spoiled", ["nodes", "clustertopologies"])
+def test_answers_of_something_else_than_an_api_server_end_nothing(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, spoiled: str, body: bytes
+) -> None:
+    share_crd(machine.api)
+    read = ApiClient.read
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            ApiClient, "read", lambda self, request: body if spoiled in request.path else read(self, request)
+        )
+        machine.passes(300)
+    machine.passes(800)
+    assert machine.written == {"mlx5_0": None, "mlx5_1": None, "mlx5_2": SPINE._asdict()}
 
 
 def test_nothing_is_written_before_the_policy_has_refused_what_it_must(machine: Machine) -> None:

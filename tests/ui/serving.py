@@ -1,6 +1,7 @@
-"""A page's server in this process, on a real socket, over facts that a test changes; and what a page knows from it."""
+"""A page's server in this process, on a real socket, over facts that a test changes, and what a page gets of it."""
 
 import contextlib
+import gzip
 import http.client
 import json
 import threading
@@ -8,21 +9,23 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from socket import socket
 from typing import Any
 
 import msgspec
 
 from tests.snapshot.clusters import snapshot, view
+from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.ui import protocol
-from toposcope.ui.broadcaster import Broadcaster, Event
+from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.bundle import Bundle
 from toposcope.ui.facts import Facts
 from toposcope.ui.guard import LOCAL
 from toposcope.ui.program import listening
 from toposcope.ui.saved import fill
 from toposcope.ui.server import Server, application
-from toposcope.ui.source import FullNode
+from toposcope.ui.source import FullNode, Source
 from toposcope.ui.stream import Stream
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -69,6 +72,7 @@ class Nodes:
     kind: Any = "cluster"
     full: dict[str, FullNode] = field(default_factory=dict)
     broken: Exception | None = None
+    requires: RequiredLevels = field(default_factory=RequiredLevels)
 
     def start(self) -> None: ...
 
@@ -81,6 +85,9 @@ class Nodes:
 
     def published(self) -> Snapshot:
         return Snapshot("test", None, (), None)
+
+    def required(self) -> RequiredLevels:
+        return self.requires
 
 
 @dataclass
@@ -133,36 +140,44 @@ def rack_nodes(count: int = 4) -> tuple[NodeView, ...]:
 
 
 @contextlib.contextmanager
+def answering(
+    listener: socket, broadcaster: Broadcaster, source: Source, page: Bundle, hosts: Iterable[str] = LOCAL, **how: Any
+) -> Iterator[Stream]:
+    """A server that answers on this socket; it ends with the block."""
+    streams = Stream(broadcaster, **how)
+    started = threading.Event()
+    server = Server(application(broadcaster, source, page, streams, hosts), streams, started.set)
+    thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+    thread.start()
+    try:
+        assert started.wait(20)
+        yield streams
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        listener.close()
+        assert not thread.is_alive()
+
+
+@contextlib.contextmanager
 def served(
     folder: Path,
     facts: Facts | None = None,
     source: Nodes | None = None,
     *,
     ready: bool = True,
-    hosts: Iterable[str] = LOCAL,
     page: Bundle | None = None,
-    **stream: Any,
+    **how: Any,
 ) -> Iterator[Served]:
-    """A server that answers; it ends with the block."""
+    """A server of a page that is built in `folder` unless one is given."""
     facts = facts or facts_of(rack_nodes())
     source = source or Nodes()
     broadcaster = Broadcaster(facts, "cluster", "e1", lambda: NOW)
     if ready:
         broadcaster.tick()
-    streams = Stream(broadcaster, **stream)
-    answering = threading.Event()
     listener = listening("127.0.0.1", 0)
-    server = Server(application(broadcaster, source, page or bundle(folder), streams, hosts), streams, answering.set)
-    thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
-    thread.start()
-    try:
-        assert answering.wait(20)
+    with answering(listener, broadcaster, source, page or bundle(folder), **how) as streams:
         yield Served(facts, broadcaster, streams, source, listener.getsockname()[1])
-    finally:
-        server.should_exit = True
-        thread.join(20)
-        listener.close()
-        assert not thread.is_alive()
 
 
 def decoded(snapshot: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -197,46 +212,7 @@ def _there(columns: dict[str, Any], i: int, name: str) -> dict[str, str]:
     return found
 
 
-class Page:
-    """A page that follows a broadcaster."""
-
-    def __init__(self, broadcaster: Broadcaster) -> None:
-        self._broadcaster = broadcaster
-        self.resets = 0
-        self.changes: list[str] = []
-        self._fetch()
-
-    def _fetch(self) -> None:
-        found = fetched(self._broadcaster)
-        self.rows = decoded(found)
-        self.views = found["views"]
-        self.others = found["otherNodes"]
-        self._place = self._broadcaster.number_of(found["id"])
-
-    def follow(self) -> None:
-        """Take in what has come since."""
-        assert self._place is not None
-        events = self._broadcaster.after(self._place)
-        if events is None or any(event.name == "reset" for event in events):
-            self.resets += 1
-            self._fetch()
-            return
-        for event in events:
-            self._take(event)
-            self._place = event.number
-
-    def _take(self, event: Event) -> None:
-        delta = msgspec.json.decode(event.data)
-        msgspec.convert(delta, protocol.Delta)
-        for row in delta["put"]:
-            self.rows[row["name"]] = row
-        for name in delta["gone"]:
-            del self.rows[name]
-        self.views = delta["views"] or self.views
-        self.others = delta["otherNodes"]
-        self.changes += [change["text"] for change in reversed(delta["changes"])]
-
-
 def fetched(broadcaster: Broadcaster) -> dict[str, Any]:
     """A snapshot as a page gets it."""
-    return msgspec.json.decode(msgspec.json.encode(broadcaster.snapshot()))
+    found: dict[str, Any] = msgspec.json.decode(gzip.decompress(broadcaster.packed()[1]))
+    return found

@@ -1,19 +1,21 @@
-"""Deltas: a page that follows them knows what a page knows that was loaded just now."""
+"""States: made anew after whatever a page could show has changed, once for all pages."""
 
 import random
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
-from tests.snapshot.clusters import pod_of, view
+from tests.snapshot.clusters import node_of, pod_of, view
 from tests.support.cluster import RACK
 from tests.support.saved import cluster_topology, pod
-from tests.ui.serving import Page, Ticks, broadcaster_of, decoded, facts_of, fetched, rack_nodes
+from tests.ui.serving import NOW, Ticks, broadcaster_of, decoded, facts_of, fetched, rack_nodes
 from toposcope.api import label_keys
 from toposcope.api.cluster_topology import read
-from toposcope.ui import broadcaster as module
-from toposcope.ui.broadcaster import Broadcaster
+from toposcope.ui.broadcaster import MIN_PAUSE, Broadcaster
 from toposcope.ui.facts import Facts
 
 CONDITION = {"type": "LevelsCovered", "status": "False", "reason": "NodesMissingLevels", "message": "n0 lacks rack"}
@@ -29,11 +31,6 @@ def broadcaster(facts: Facts) -> Broadcaster:
     return broadcaster_of(facts)
 
 
-@pytest.fixture
-def page(broadcaster: Broadcaster) -> Page:
-    return Page(broadcaster)
-
-
 def _put(facts: Facts, name: str, rack: str | None = "r0", **other: Any) -> None:
     facts.put_node(view(name, rack, **other), "")
 
@@ -41,7 +38,7 @@ def _put(facts: Facts, name: str, rack: str | None = "r0", **other: Any) -> None
 def _turn(rng: random.Random, facts: Facts) -> None:
     """One thing happens."""
     name = f"n{rng.randrange(12)}"
-    match rng.randrange(8):
+    match rng.randrange(9):
         case 0:
             facts.delete_node(name)
         case 1:
@@ -55,154 +52,93 @@ def _turn(rng: random.Random, facts: Facts) -> None:
         case 5:
             facts.put_node(view(name, labels={label_keys.GPUS: "", "x": str(rng.random())}, gpus=0), "")
         case 6:
-            facts.put_topology(read(cluster_topology({"conditions": [CONDITION | {"message": str(rng.random())}]})))
-        case 7 if rng.random() < 0.2:  # whom it selects: pages begin anew
+            said = CONDITION | {"message": str(rng.random())}
+            facts.put_topology("cluster", read(cluster_topology({"conditions": [said]})))
+        case 7:  # whom it selects
             selector = {"matchLabels": {RACK: rng.choice(["r0", "r1"])}}
-            facts.put_topology(read(cluster_topology(nodeSelector=selector, required=["rack"])))
+            facts.put_topology("cluster", read(cluster_topology(nodeSelector=selector, required=["rack"])))
+        case 8:
+            facts.put_catalogue(replace(facts.catalogue, placeholders=frozenset({rng.choice(["r0", "r9"])})))
 
 
-def test_open_pages_know_what_new_ones_know() -> None:
+def test_a_state_is_what_a_full_read_says() -> None:
     rng = random.Random(8)
     facts = facts_of(rack_nodes(8))
     broadcaster = broadcaster_of(facts)
-    pages = [Page(broadcaster), Page(broadcaster)]
-    for turn in range(300):
+    for _ in range(150):
         for _ in range(rng.randrange(4)):
             _turn(rng, facts)
         broadcaster.tick()
-        for page in pages[: 1 + turn % 2]:  # the second one hears of two turns at once
-            page.follow()
-    pages[1].follow()
-    new = fetched(broadcaster_of(facts))
-    for page in pages:
-        assert page.rows == decoded(new)
-        assert page.views == new["views"]
-        assert page.others == new["otherNodes"]
-    assert all(page.resets < 60 for page in pages)
+        shown, new = fetched(broadcaster), fetched(broadcaster_of(facts))
+        assert decoded(shown) == decoded(new)
+        assert [shown[name] for name in ("views", "otherNodes")] == [new[name] for name in ("views", "otherNodes")]
 
 
-def test_changes_are_described_and_kept(facts: Facts, broadcaster: Broadcaster, page: Page) -> None:
+def test_changes_are_described_and_kept(facts: Facts, broadcaster: Broadcaster) -> None:
     _put(facts, "n1", state="degraded")
     broadcaster.tick()
     _put(facts, "n1")
     broadcaster.tick()
     facts.delete_node("n2")
     facts.delete_node("n3")
+    facts.put_node(node_of({"metadata": {"name": "cpu-only"}}), "")
     broadcaster.tick()
     _put(facts, "n0", "r7")
     broadcaster.tick()
-    page.follow()
-    assert page.changes == [
-        "1 node: state ok -> degraded: n1",
-        "1 node: state degraded -> ok: n1",
-        "rack z/b1/r1 is gone with 2 nodes: n2, n3",
-        "1 node moved from rack r0 to r7: n0",
+    assert [(change["text"], change["bad"]) for change in fetched(broadcaster)["changes"]] == [
+        ("1 node moved from rack r0 to r7: n0", False),
+        ("rack z/b1/r1 is gone with 2 nodes: n2, n3", True),
+        ("1 node: state degraded -> ok: n1", False),
+        ("1 node: state ok -> degraded: n1", True),
     ]
-    shown = fetched(broadcaster)["changes"]
-    assert [change["text"] for change in shown] == page.changes[::-1]
-    assert [change["bad"] for change in shown] == [False, True, False, True]
-    assert broadcaster.since("n1") == "2026-01-02T03:04:05Z"
+    assert broadcaster.recent.since == {"n1": "2026-01-02T03:04:05Z"}
 
 
 def test_a_level_that_goes_and_comes_back() -> None:
     levels = [{"domain": "rack", "key": RACK}, {"domain": "host", "key": label_keys.HOSTNAME}]
     facts = facts_of(rack_nodes(), cluster_topology(levels=levels))
     broadcaster = broadcaster_of(facts)
-    page = Page(broadcaster)
-    facts.put_topology(read(cluster_topology(levels=levels[1:])))
-    broadcaster.tick()
-    page.follow()
-    facts.put_topology(read(cluster_topology(levels=levels)))
-    broadcaster.tick()
-    page.follow()
-    assert page.resets == 2
-    assert [change["text"] for change in fetched(broadcaster)["changes"]] == [
+    for now in (levels[1:], levels):
+        facts.put_topology("cluster", read(cluster_topology(levels=now)))
+        broadcaster.tick()
+        shown = fetched(broadcaster)
+        assert [level["domain"] for level in shown["views"][0]["levels"]] == [level["domain"] for level in now]
+    assert [change["text"] for change in shown["changes"]] == [
         f"cluster: level rack: none -> {RACK}",
         f"cluster: level rack: {RACK} -> none",
     ]
-    assert [level["domain"] for level in page.views[0]["levels"]] == ["rack", "host"]
 
 
-def test_a_changed_selector_recounts_the_nodes() -> None:
-    facts = facts_of((*rack_nodes(), view("n9", "r9")), cluster_topology())
-    broadcaster = broadcaster_of(facts)
-    page = Page(broadcaster)
-    facts.put_topology(read(cluster_topology(nodeSelector={"matchLabels": {RACK: "r9"}})))
-    broadcaster.tick()
-    page.follow()
-    assert page.resets == 1
-    assert [(view["nodes"], view["gpus"]) for view in page.views] == [(1, 8)]
-
-
-def test_unchanged_objects_publish_nothing(facts: Facts, broadcaster: Broadcaster) -> None:
-    for i in range(4):
-        facts.put_node(view(f"n{i}", f"r{i // 2}"), "")
-    facts.put_pod("train/p", None)
-    broadcaster.tick()
-    assert broadcaster.number == 0
-
-
-def test_a_pod_without_gpus_publishes_nothing(facts: Facts, broadcaster: Broadcaster) -> None:
-    facts.put_pod("train/p", pod_of(pod("p", "n1", 0)))
-    broadcaster.tick()
-    assert broadcaster.number == 0
-    facts.put_pod("train/q", pod_of(pod("q", "n1", 3)))
-    broadcaster.tick()
-    assert broadcaster.number == 1
-
-
-def test_another_catalogue_resets_the_pages(facts: Facts, broadcaster: Broadcaster, page: Page) -> None:
-    facts.put_catalogue(replace(facts.catalogue, placeholders=frozenset({"r0"})))
-    broadcaster.tick()
-    page.follow()
-    assert (page.resets, fetched(broadcaster)["placeholders"]) == (1, ["r0"])
-    facts.put_catalogue(replace(facts.catalogue))
-    broadcaster.tick()
-    page.follow()
-    assert page.resets == 1
-
-
-def test_losing_access_to_pods_resets_the_pages(facts: Facts, broadcaster: Broadcaster, page: Page) -> None:
-    facts.replace_pods(None)
-    broadcaster.tick()
-    page.follow()
-    assert page.resets == 1
-    assert {row["free"] for row in page.rows.values()} == {None}
-
-
-def test_many_changes_at_once_reset_the_pages(
-    facts: Facts, broadcaster: Broadcaster, page: Page, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_MAX_ROWS", 3)
-    for i in range(4):
-        _put(facts, f"n{i}", state="degraded")
-    broadcaster.tick()
-    page.follow()
-    assert page.resets == 1
-    assert page.rows == decoded(fetched(broadcaster))
-
-
-def test_the_ring_is_bounded_and_slow_listeners_notice(
-    facts: Facts, broadcaster: Broadcaster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_MAX_EVENTS", 5)
-    for turn in range(12):
-        _put(facts, "n1", state="degraded" if turn % 2 else "unknown")
+def test_only_what_a_page_could_show_makes_a_new_state(facts: Facts, broadcaster: Broadcaster) -> None:
+    nodes = rack_nodes()
+    held = pod_of(pod("p", "n1", 3))
+    assert held
+    others = replace(facts.catalogue, placeholders=frozenset({"r0"}))
+    changes: tuple[tuple[bool, Callable[[], None]], ...] = (
+        (False, lambda: facts.put_node(nodes[0], "")),
+        (False, lambda: facts.replace_nodes({node.name: (node, "") for node in nodes})),
+        (False, lambda: facts.put_pod("train/none", None)),
+        (False, lambda: facts.put_pod("train/p", pod_of(pod("p", "n1", 0)))),
+        (False, lambda: facts.put_pod("train/p", pod_of(pod("p", None, 3)))),
+        (True, lambda: facts.put_pod("train/p", held)),
+        (False, lambda: facts.put_pod("train/p", msgspec.structs.replace(held, phase="Running"))),
+        (True, lambda: facts.put_pod("train/p", None)),
+        (True, lambda: facts.replace_pods({"train/p": held})),
+        (True, lambda: facts.replace_pods(None)),
+        (False, lambda: facts.put_catalogue(replace(facts.catalogue))),
+        (True, lambda: facts.put_catalogue(others)),
+        (True, lambda: facts.mark_failing("all", "gone")),
+        (False, lambda: facts.mark_failing("all", "gone")),
+        (True, lambda: facts.warn("all", "pods may not be read")),
+    )
+    for shown, change in changes:
+        before = broadcaster.state
+        change()
         broadcaster.tick()
-    assert [event.number for event in broadcaster.after(7) or ()] == [8, 9, 10, 11, 12]
-    assert broadcaster.after(12) == []
-    assert broadcaster.after(6) is None
-    assert broadcaster.after(13) is None
-    monkeypatch.setattr(module, "_MAX_BYTES", 1)
-    _put(facts, "n1")
-    broadcaster.tick()
-    assert [event.number for event in broadcaster.after(12) or ()] == [13]
-    assert broadcaster.after(11) is None
-
-
-@pytest.mark.parametrize("identity", ["", "7", "other-7", "e1-", "e1-x", "e1--1", "e1-\u0667", "e1-1-1"])
-def test_ids_of_another_run_are_unknown(identity: str) -> None:
-    assert broadcaster_of(facts_of(rack_nodes())).number_of(identity) is None
+        assert (broadcaster.state is not before) == shown
+    found = fetched(broadcaster)
+    assert {row["free"] for row in decoded(found).values()} == {None}
+    assert (found["placeholders"], found["status"]["warnings"]) == (["r0"], ["pods may not be read"])
 
 
 def test_stale_says_since_when_and_why() -> None:
@@ -215,27 +151,68 @@ def test_stale_says_since_when_and_why() -> None:
     facts.mark_alive("all")
     clock.now = 60
     facts.mark_failing("all", "https://cluster.test does not answer")
-    broadcaster.tick()
     clock.now = 95
-    status = broadcaster.status()
+    status = broadcaster.news().status
     assert status.stale is not None
     assert (status.stale.seconds, status.stale.why) == (45, ["all: https://cluster.test does not answer"])
     assert status.as_of == "2026-01-02T03:03:20Z"
-    assert broadcaster.health == 1
     facts.mark_synced("all")
-    broadcaster.tick()
-    assert broadcaster.status().stale is None
-    assert broadcaster.health == 2
+    assert broadcaster.news().status.stale is None
 
 
-def test_a_snapshot_is_built_once_for_each_state(
+def test_a_snapshot_is_built_once_for_each_state_and_before_pages_hear_of_it(
     facts: Facts, broadcaster: Broadcaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = broadcaster.packed()
-    monkeypatch.setattr(broadcaster, "snapshot", lambda: pytest.fail("made again"))
-    assert broadcaster.packed() is not first
+
+    def heard() -> None:
+        monkeypatch.setattr(broadcaster, "snapshot", lambda _state: pytest.fail("made again"))
+
+    heard()
     assert broadcaster.packed() == first
     monkeypatch.undo()
+    broadcaster.listeners.add(heard)
     _put(facts, "n1", state="degraded")
     broadcaster.tick()
-    assert broadcaster.packed()[0] != first[0]
+    assert broadcaster.packed()[0] == broadcaster.news().id != first[0]
+    broadcaster.listeners.clear()
+    _put(facts, "n1")
+    broadcaster.tick()  # nobody listens: it is built when somebody asks
+    with pytest.raises(pytest.fail.Exception, match="made again"):
+        broadcaster.packed()
+
+
+class Pauses:
+    """Stops after so many pauses, and keeps how long they are."""
+
+    def __init__(self, most: int) -> None:
+        self.taken: list[float] = []
+        self._most = most
+
+    def is_set(self) -> bool:
+        return len(self.taken) == self._most
+
+    def wait(self, timeout: float) -> bool:
+        self.taken.append(timeout)
+        return self.is_set()
+
+
+def test_a_pause_is_four_times_as_long_as_the_work_and_an_error_ends_nothing(
+    facts: Facts, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, pauses, work = Ticks(), Pauses(3), iter([0.1, 3.0, 0.0])
+    broadcaster = Broadcaster(facts, "cluster", "e1", lambda: NOW, clock)
+    wake = threading.Event()
+    wake.set()
+
+    def listener() -> None:
+        wake.set()
+        clock.now += next(work)
+        _put(facts, "n1", state=f"{len(pauses.taken)}")
+        if clock.now > 3:
+            raise ValueError("broken")
+
+    broadcaster.listeners.add(listener)
+    broadcaster.run(pauses, wake)
+    assert pauses.taken == [MIN_PAUSE, 12.0, MIN_PAUSE]
+    assert caplog.messages == ["cannot publish what changed; trying again with the next change"] * 2

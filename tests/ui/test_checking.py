@@ -15,7 +15,7 @@ from tests.support.saved import pod
 from tests.support.tables import each_case
 from tests.ui.serving import Served, facts_of, served
 from toposcope.ui import protocol
-from toposcope.ui.checking import BusyError, Checks, CheckTimeoutError, DeadlineError, expanded_size, within
+from toposcope.ui.checking import BusyError, Checks, DeadlineError, expanded_size, within
 
 GPUS = {
     "schedulerName": "kai-scheduler",
@@ -24,17 +24,13 @@ GPUS = {
 
 
 def _grove(pods: int, level: str = "rack", topology: str = "cluster") -> dict[str, Any]:
+    constraint = {"topologyName": topology, "pack": {"required": level}}
+    cliques = [{"name": "worker", "spec": {"roleName": "worker", "replicas": pods, "podSpec": GPUS}}]
     return {
         "apiVersion": "grove.io/v1alpha1",
         "kind": "PodCliqueSet",
         "metadata": {"name": "model", "namespace": "train", "labels": {"kai.scheduler/queue": "research"}},
-        "spec": {
-            "replicas": 1,
-            "template": {
-                "topologyConstraint": {"topologyName": topology, "pack": {"required": level}},
-                "cliques": [{"name": "worker", "spec": {"roleName": "worker", "replicas": pods, "podSpec": GPUS}}],
-            },
-        },
+        "spec": {"replicas": 1, "template": {"topologyConstraint": constraint, "cliques": cliques}},
     }
 
 
@@ -153,7 +149,7 @@ def test_an_endless_check_is_stopped_and_the_next_one_runs(server: Served, monke
     checks = Checks(server.facts.snapshot, server.facts.snapshot, 0.05)
     with monkeypatch.context() as patch:
         patch.setattr("toposcope.ui.checking._checked", endless)
-        with pytest.raises(CheckTimeoutError):
+        with pytest.raises(DeadlineError):
             checks.check("", ())
     assert checks.check("", ()).checks == []
 

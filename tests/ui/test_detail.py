@@ -33,15 +33,13 @@ def _node(annotation: Any = MATRIX, **labels: str) -> NodeView:
     document = demo_nodes(most=1)[0]
     metadata = document["metadata"]
     text = annotation if isinstance(annotation, str) else json.dumps(annotation)
-    changed = metadata | {
-        "labels": metadata["labels"] | labels,
-        "annotations": {} if annotation is None else {label_keys.MATRIX: text},
-    }
+    together = metadata["labels"] | labels
+    changed = metadata | {"labels": together, "annotations": {} if annotation is None else {label_keys.MATRIX: text}}
     return WHOLE.node(lambda kind: msgspec.convert(document | {"metadata": changed}, kind))
 
 
 def _detail(node: NodeView, since: str | None = None, written: str = "") -> protocol.Node:
-    return detail(FullNode(node, written), views_of(snapshot((node,))), (), since)
+    return detail(FullNode(node, written), views_of(cluster := snapshot((node,))), cluster, since)
 
 
 def test_devices_and_their_links() -> None:
@@ -76,7 +74,8 @@ def test_the_rails_of_the_node_that_a_topology_calls_miscabled() -> None:
     wrong = {"nic": "mlx5_0", "switch": "leaf-1", "port": "Ethernet1/3", "expected": "leaf-2"}
     status = {"rails": {"miscabled": [wrong | {"node": node.name}, wrong | {"node": "another"}]}}
     topology = cluster_topology() | {"status": status}
-    found = detail(FullNode(node, ""), views_of(snapshot((node,), (), topology)), (), None)
+    cluster = snapshot((node,), (), topology)
+    found = detail(FullNode(node, ""), views_of(cluster), cluster, None)
     assert found.miscabled == [f"mlx5_0 of {node.name} goes to leaf-1 port Ethernet1/3, expected leaf-2"]
 
 
@@ -109,10 +108,8 @@ def test_since_when_a_node_is_in_its_state(state: str, seen: str | None, written
 def test_free_gpus_and_missing_levels() -> None:
     node = _node(**{"topology.kubernetes.io/zone": "no-topology"})
     levels = [{"domain": "zone", "key": "topology.kubernetes.io/zone"}, {"domain": "cage", "key": "example.com/cage"}]
-    views = views_of(snapshot((node,), (), cluster_topology(levels=levels)))
-    held = pod_of(pod("a", node.name, 3))
-    assert held
-    found = detail(FullNode(node, ""), views, [held], None)
+    cluster = snapshot((node,), (pod_of(pod("a", node.name, 3)),), cluster_topology(levels=levels))
+    found = detail(FullNode(node, ""), views_of(cluster), cluster, None)
     assert (found.free, found.resources) == (1, {"nvidia.com/gpu": [4, 1]})
     assert found.domains == {"cluster": []}
     assert [(level.level, level.why) for level in found.lacking] == [

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.api import MERGE, NODES, ApiUnderTest, create_service_account, node, wait_until
 from tests.support.saved import pod
-from tests.ui.serving import Page, decoded, fetched
+from tests.ui.serving import decoded, fetched
 from toposcope.api import label_keys
 from toposcope.api.cluster_topology import PATH
 from toposcope.kube.client import Request
@@ -50,25 +50,22 @@ def watching(api: ApiUnderTest) -> Iterator[Watching]:
     api.create(PATH, {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": "c"}})
     api.create(NODES, node("n1", labels=LABELS))
     found = Watching(api)
-    found.until(lambda: found.broadcaster.ready, "everything was read")
+    found.until(lambda: found.broadcaster.state, "everything was read")
     yield found
     found.source.close()
 
 
 def test_what_changes_in_the_cluster_reaches_the_page(api: ApiUnderTest, watching: Watching) -> None:
-    page = Page(watching.broadcaster)
-    assert page.rows["n1"]["labels"] == {label_keys.HOSTNAME: "n1"}
-    assert [view["id"] for view in page.views] == ["c"]
+    shown = fetched(watching.broadcaster)
+    assert decoded(shown)["n1"]["labels"] == {label_keys.HOSTNAME: "n1"}
+    assert [view["id"] for view in shown["views"]] == ["c"]
     api.request("PATCH", f"{NODES}/n1", {"metadata": {"labels": {label_keys.STATE: "degraded"}}}, content_type=MERGE)
-    watching.until(lambda: watching.broadcaster.since("n1"), "the node is degraded")
-    page.follow()
-    assert page.rows["n1"]["marks"] == ["not-ready", "degraded"]
+    watching.until(lambda: watching.broadcaster.recent.since, "the node is degraded")
+    assert decoded(fetched(watching.broadcaster))["n1"]["marks"] == ["not-ready", "degraded"]
     api.create(NODES, node("n2", labels=LABELS | {label_keys.HOSTNAME: "n2"}))
-    watching.until(lambda: watching.facts.node("n2"), "a node came")
+    watching.until(lambda: "n2" in decoded(fetched(watching.broadcaster)), "a node came")
     api.request("DELETE", f"{NODES}/n2")
-    watching.until(lambda: not watching.facts.node("n2"), "a node went")
-    page.follow()
-    assert page.rows == decoded(fetched(watching.broadcaster))
+    watching.until(lambda: "n2" not in decoded(fetched(watching.broadcaster)), "a node went")
     seen = watching.source.node("n1")
     assert seen
     assert seen.node.label(label_keys.STATE) == "degraded"
@@ -82,7 +79,7 @@ def test_pods_take_gpus_until_they_finish(api: ApiUnderTest, watching: Watching)
     def free() -> int | None:
         found = watching.facts.node("n1")
         assert found
-        return watching.facts.free_gpus(found)
+        return watching.facts.snapshot().free_gpus(found)
 
     watching.until(lambda: free() == 8, "the node offers its GPUs")
     body = pod("p", "n1", 3, automountServiceAccountToken=False)
@@ -110,7 +107,7 @@ def test_the_client_sends_nothing_but_get(api: ApiUnderTest) -> None:
 def test_data_is_stale_while_the_server_is_gone(api: ApiUnderTest) -> None:
     assert api.embedded
     found = Watching(api)
-    found.until(lambda: found.broadcaster.ready, "everything was read")
+    found.until(lambda: found.broadcaster.state, "everything was read")
     assert found.facts.warnings() == []  # without the CRD there is no controller, and that is fine
     api.embedded.faults.reject(503, times=1_000_000)
     api.embedded.faults.cut_watches()
@@ -118,7 +115,7 @@ def test_data_is_stale_while_the_server_is_gone(api: ApiUnderTest) -> None:
     stale = found.broadcaster.status().stale
     assert stale
     assert {why.partition(":")[0] for why in stale.why} <= set(EXPECTED)
-    assert found.broadcaster.ready
+    assert found.broadcaster.state
     api.embedded.faults.stop_rejecting()
     # A watch is known to be well when the server says something: soon a bookmark, here an event.
     api.create(NODES, node("n1"))
@@ -134,7 +131,7 @@ def test_forbidden_collections_are_done_without(api: ApiUnderTest, what: str, wh
     api.embedded.faults.reject(403, times=1_000_000, applies=lambda request: request.path == where)
     api.create(NODES, node("n1", labels=LABELS))
     found = Watching(api)
-    found.until(lambda: found.broadcaster.ready, "everything was read that may be")
+    found.until(lambda: found.broadcaster.state, "everything was read that may be")
     shown = fetched(found.broadcaster)
     (warning,) = shown["status"]["warnings"]
     assert warning.startswith(f"{what} may not be watched with these credentials")

@@ -7,8 +7,10 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.planning.clusters import at_random, capacity, cluster, node, pods
+from tests.planning.clusters import RACK, at_random, capacity, cluster, node, pods
 from tests.ui.serving import Nodes, Ticks, served
+from toposcope.integrations.grove.features import GANG
+from toposcope.planning.required import RequiredLevels
 from toposcope.planning.score import better_place, scores
 from toposcope.snapshot.model import Snapshot
 from toposcope.ui.facts import Facts
@@ -74,7 +76,22 @@ def test_without_pods_there_are_no_plans() -> None:
     with pytest.raises(NoPlanError, match="pods cannot be read"):
         PlanningMetrics(lambda: unknown).count()
     with pytest.raises(NoPlanError, match="choose one"):
-        Plans(lambda: APART).overview("cluster/segment")
+        Plans(lambda: APART, RequiredLevels).overview("cluster/segment")
+
+
+def test_a_drain_goes_by_what_the_gang_s_object_requires() -> None:
+    required = RequiredLevels()
+    gang = [msgspec.structs.replace(one, owner=None, labels={"grove.io/podgang": "g"}) for one in pods("g", "n0", "n1")]
+    running = cluster(RACKS, [*gang, *pods("others", "n3", "n5", "n7")])
+    plans = Plans(lambda: running, lambda: required, Ticks())
+    assert "spreads" in plans.drained("cluster", (), "n0").gangs[0].text
+    metadata, constraint = {"namespace": "ml", "name": "g"}, {"packConstraint": {"required": RACK}}
+    spec = {"topologyConstraint": constraint}
+    required.put({"apiVersion": f"{GANG.group}/v1alpha1", "kind": GANG.kind, "metadata": metadata, "spec": spec})
+    required.warnings.append("something must not be listed")
+    drained = Plans(lambda: running, lambda: required, Ticks()).drained("cluster", (), "n0")
+    assert "waits, as no rack has room" in drained.gangs[0].text
+    assert drained.warnings == required.warnings
 
 
 def test_what_the_page_asks(tmp_path: Path) -> None:

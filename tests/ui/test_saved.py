@@ -58,7 +58,7 @@ def test_a_broken_file_leaves_stale_data(tmp_path: Path) -> None:
     seconds, why = facts.stale() or (0, [""])
     assert seconds == 100
     assert str(path) in why[0]
-    assert len(facts.nodes()) == 2
+    assert len(facts.snapshot().nodes) == 2
     path.unlink()
     source.look_again()
     _, why = facts.stale() or (0, [""])
@@ -66,7 +66,7 @@ def test_a_broken_file_leaves_stale_data(tmp_path: Path) -> None:
     _write(path, demo_nodes(most=3), 3)
     source.look_again()
     assert facts.stale() is None
-    assert len(facts.nodes()) == 3
+    assert len(facts.snapshot().nodes) == 3
 
 
 def test_unreadable_files_are_an_error_at_the_start(tmp_path: Path) -> None:
@@ -82,9 +82,9 @@ def test_matrices_are_kept_for_single_nodes(tmp_path: Path) -> None:
     source.start()
     seen = source.node("gb200-02")
     assert seen
-    found = detail(seen, (), None, None)
+    found = detail(seen, (), facts.snapshot(), None)
     assert len(found.matrix or ()) == len(found.devices) == 12
     assert found.since is None
     assert source.node("missing") is None
-    assert all(node.matrix is None for node in facts.nodes())
+    assert all(node.matrix is None for node in facts.snapshot().nodes)
     assert len(facts.uuids()[0][1].split("\n")) == 4

@@ -27,12 +27,8 @@ def _views(nodes: tuple[NodeView, ...], *topologies: dict[str, Any]) -> tuple[Vi
 
 def test_the_default_topology_comes_first_and_segments_know_their_parent() -> None:
     made = {"matchExpressions": [{"key": RACK, "operator": "Exists"}]}
-    found = _views(
-        rack_nodes(),
-        _named("aaa", "3"),
-        _named("cluster", "1", segments="Auto"),
-        _named("cluster-rack", "2", parent="1", nodeSelector=made),
-    )
+    child = _named("cluster-rack", "2", parent="1", nodeSelector=made)
+    found = _views(rack_nodes(), _named("aaa", "3"), _named("cluster", "1", segments="Auto"), child)
     assert [(view.summary.id, view.summary.kind, view.summary.parent) for view in found] == [
         ("cluster", "topology", None),
         ("aaa", "topology", None),
@@ -41,15 +37,9 @@ def test_the_default_topology_comes_first_and_segments_know_their_parent() -> No
 
 
 def test_segments_in_the_status_are_views() -> None:
-    status = {
-        "segments": [
-            {
-                "name": "rack",
-                "levels": [{"domain": "rack", "key": RACK}, {"domain": "host", "key": label_keys.HOSTNAME}],
-                "nodeSelector": {"matchExpressions": [{"key": RACK, "operator": "Exists"}]},
-            }
-        ]
-    }
+    levels = [{"domain": "rack", "key": RACK}, {"domain": "host", "key": label_keys.HOSTNAME}]
+    selector = {"matchExpressions": [{"key": RACK, "operator": "Exists"}]}
+    status = {"segments": [{"name": "rack", "levels": levels, "nodeSelector": selector}]}
     nodes = (*rack_nodes(2), view("alone", None))
     whole, part = _views(nodes, cluster_topology(status))
     named = (part.summary.id, part.summary.name, part.summary.parent, part.summary.kind)
@@ -68,10 +58,8 @@ def test_without_a_topology_there_are_inferred_and_suggested_views() -> None:
 
 
 def test_conditions_of_the_status() -> None:
-    conditions = [
-        {"type": "LevelsCovered", "status": "False", "reason": "R", "message": "M", "lastTransitionTime": "T"},
-        {"type": "FabricHealthy", "status": "Maybe"},
-    ]
+    covered = {"type": "LevelsCovered", "status": "False", "reason": "R", "message": "M", "lastTransitionTime": "T"}
+    conditions = [covered, {"type": "FabricHealthy", "status": "Maybe"}]
     (found,) = _views(rack_nodes(), cluster_topology({"conditions": conditions}))
     first, second = found.summary.conditions
     assert (first.status, first.reason, first.message, first.since, first.advisory) == ("False", "R", "M", "T", False)
@@ -85,12 +73,8 @@ def test_a_malformed_status_hides_nothing(status: Any) -> None:
 
 
 def test_nodes_in_no_view_have_a_reason() -> None:
-    silent = node_of(
-        {
-            "metadata": {"name": "silent", "labels": {label_keys.GPU_PRESENT: "true"}},
-            "status": {"allocatable": {"nvidia.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]},
-        }
-    )
+    status = {"allocatable": {"nvidia.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]}
+    silent = node_of({"metadata": {"name": "silent", "labels": {label_keys.GPU_PRESENT: "true"}}, "status": status})
     plain = node_of({"metadata": {"name": "cpu-only"}})
     selector = {"matchLabels": {RACK: "r0"}}
     shown = fetched(broadcaster_of(facts_of((*rack_nodes(), silent, plain), cluster_topology(nodeSelector=selector))))
@@ -119,5 +103,6 @@ def test_placeholders_are_not_domains() -> None:
     shown = fetched(broadcaster)
     rows = decoded(shown)
     assert rows["a"]["labels"][RACK] in shown["placeholders"]
-    assert list(domain_path(nodes[0], broadcaster.views[0])) == []
+    assert broadcaster.state
+    assert list(domain_path(nodes[0], broadcaster.state.views[0])) == []
     assert rows["b"]["labels"] == {label_keys.HOSTNAME: "b", RACK: "r1"}

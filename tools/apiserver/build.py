@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 NEWEST = Path(__file__).parents[2] / "tests" / "apiserver"
@@ -53,13 +53,17 @@ def is_built(folder: Path) -> bool:
 
 def build() -> Path:
     """Return the cache folder with both programs in it; raises `BuildError`."""
+    return programs_once(cache_folder(), _PROGRAMS, lambda name, to: compile_program(usable_go(), _PROGRAMS[name], to))
 
-    def make(made: Path) -> None:
-        go = usable_go()
-        for program, package in _PROGRAMS.items():
-            compile_program(go, package, made / program)
 
-    return made_once(cache_folder(), is_built, make)
+def programs_once(folder: Path, names: Collection[str], make: Callable[[str, Path], object]) -> Path:
+    """Return the folder with programs of these names, which `make` writes unless all are there."""
+
+    def make_all(made: Path) -> None:
+        for name in names:
+            make(name, made / name)
+
+    return made_once(folder, lambda kept: all(os.access(kept / name, os.X_OK) for name in names), make_all)
 
 
 def made_once(folder: Path, is_made: Callable[[Path], bool], make: Callable[[Path], None]) -> Path:

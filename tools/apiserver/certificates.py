@@ -1,6 +1,5 @@
 """Throw-away certificates for servers on the loopback interface."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -10,14 +9,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from toposcope.simulator.apiserver import Certificates
 
-@dataclass(frozen=True, slots=True)
-class Certificates:
-    """PEM files: a CA, and a server's certificate with its key."""
+__all__ = ["Certificates", "make_certificates", "private_pem"]
 
-    ca: Path
-    certificate: Path
-    key: Path
+_OF_AN_AUTHORITY = ("digital_signature", "key_cert_sign", "crl_sign")
+_USAGES = (
+    *_OF_AN_AUTHORITY,
+    *("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only", "decipher_only"),
+)
 
 
 def make_certificates(folder: Path, address: str = "127.0.0.1") -> Certificates:
@@ -27,7 +27,7 @@ def make_certificates(folder: Path, address: str = "127.0.0.1") -> Certificates:
     ca = (
         _builder(authority, authority, ca_key)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_key_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.KeyUsage(**{usage: usage in _OF_AN_AUTHORITY for usage in _USAGES}), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False)
         .sign(ca_key, hashes.SHA256())
     )
@@ -62,18 +62,4 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivate
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(minutes=5))
         .not_valid_after(now + timedelta(days=1))
-    )
-
-
-def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        encipher_only=False,
-        decipher_only=False,
     )

@@ -141,21 +141,20 @@ class AdminApi:
 
     def get(self, path: str) -> Any:
         """Return what must be there."""
-        code, body = self.request("GET", path)
-        assert code == 200, body
-        return body
+        return self._done(200, "GET", path)
 
     def create(self, path: str, obj: Any) -> Any:
         """Create what must not be there yet."""
-        code, body = self.request("POST", path, obj)
-        assert code == 201, body
-        return body
+        return self._done(201, "POST", path, obj)
 
     def patch(self, path: str, change: Any) -> Any:
         """Merge a change into what must be there."""
-        code, body = self.request("PATCH", path, change, content_type=MERGE)
-        assert code == 200, body
-        return body
+        return self._done(200, "PATCH", path, change, content_type=MERGE)
+
+    def _done(self, expected: int, method: str, path: str, body: Any = None, **options: Unpack[Options]) -> Any:
+        code, answer = self.request(method, path, body, **options)
+        assert code == expected, answer
+        return answer
 
     def apply(self, path: str, obj: Any, manager: str = "tester", *, force: bool = False) -> tuple[int, Any]:
         """Server-side apply."""
@@ -198,10 +197,8 @@ class AdminApi:
         for at, state in enumerate(states):
             if (state["type"], state["status"]) == ("Established", "True"):
                 entry = f"/status/conditions/{at}"
-                aged = [
-                    {"op": "test", "path": f"{entry}/type", "value": "Established"},
-                    {"op": "replace", "path": f"{entry}/lastTransitionTime", "value": "2026-01-02T03:04:05Z"},
-                ]
+                later = {"op": "replace", "path": f"{entry}/lastTransitionTime", "value": "2026-01-02T03:04:05Z"}
+                aged = [{"op": "test", "path": f"{entry}/type", "value": "Established"}, later]
                 code, answer = self.request("PATCH", f"{CRDS}/{name}/status", aged, content_type=JSON_PATCH)
                 assert code == 200, answer
 
@@ -226,11 +223,8 @@ def pod_token(api: AdminApi, pod: dict[str, Any]) -> str:
     """Token as kubelet gets it for a pod: bound to the pod, with its node as a claim. Real servers only."""
     metadata = pod["metadata"]
     bound = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
-    body = {
-        "apiVersion": "authentication.k8s.io/v1",
-        "kind": "TokenRequest",
-        "spec": {"boundObjectRef": bound, "expirationSeconds": 3600, "audiences": []},
-    }
+    spec = {"boundObjectRef": bound, "expirationSeconds": 3600, "audiences": []}
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
     account = pod["spec"]["serviceAccountName"]
     path = f"/api/v1/namespaces/{metadata['namespace']}/serviceaccounts/{account}/token"
     return api.create(path, body)["status"]["token"]

@@ -72,13 +72,9 @@ def _sync(api: AdminApi, binding: dict[str, Any]) -> None:
             return
         assert api.request("DELETE", f"{_KAI}/{name}")[0] == 200
     owner = {"apiVersion": "grove.io/v1alpha1", "kind": "ClusterTopologyBinding", "name": name, "uid": uid}
-    body = {
-        "apiVersion": "kai.scheduler/v1alpha1",
-        "kind": "Topology",
-        "metadata": {"name": name, "ownerReferences": [{**owner, "controller": True}]},
-        "spec": {"levels": wanted},
-    }
-    code, answer = api.request("POST", _KAI, body)
+    metadata = {"name": name, "ownerReferences": [{**owner, "controller": True}]}
+    head = {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "metadata": metadata}
+    code, answer = api.request("POST", _KAI, {**head, "spec": {"levels": wanted}})
     if code != 201:
         raise GroveExitError(answer["message"])
 

@@ -147,10 +147,8 @@ class RealApiServer:
         return [base64.b64decode(pair["key"]).decode() for pair in answer.body["kvs"]]
 
     def _logs(self) -> str:
-        ends = [
-            f"{path.name}: ...{path.read_text(encoding='utf-8', errors='replace')[-600:]}"
-            for path in sorted(self.folder.glob("*.log"))
-        ]
+        logs = sorted(self.folder.glob("*.log"))
+        ends = [f"{path.name}: ...{path.read_text(encoding='utf-8', errors='replace')[-600:]}" for path in logs]
         return "\n".join((f"logs are in {self.folder}", *ends))
 
     def write_kubeconfig(self, path: Path, user: dict[str, str] | None = None, port: int | None = None) -> None:

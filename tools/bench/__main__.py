@@ -11,28 +11,17 @@ from tools.bench.agent import memory_figures, probe_figures, start_figures
 from tools.bench.controller import change_figures, sync_figures
 from tools.bench.one_agent import flapping_figures, rest_figures
 from tools.bench.real import real_figures
-from tools.bench.recompute import event_figures, recompute_figures
+from tools.bench.recompute import events_figures, recompute_figures
 from tools.bench.report import HEAD, Figure, aligned, rows_of
 from tools.bench.snapshot_commands import look_figures, planning_figures
-from tools.bench.topologies import topology_figures
+from tools.bench.topologies import topologies_figures
 from tools.bench.ui import ui_figures
 
-SUBJECTS: Final[dict[str, Callable[..., Iterator[Figure]]]] = {
-    "memory": memory_figures,
-    "start": start_figures,
-    "probe": probe_figures,
-    "rest": rest_figures,
-    "flapping": flapping_figures,
-    "recompute": recompute_figures,
-    "events": event_figures,
-    "sync": sync_figures,
-    "change": change_figures,
-    "topologies": topology_figures,
-    "real": real_figures,
-    "look": look_figures,
-    "planning": planning_figures,
-    "ui": ui_figures,
-}
+_FIGURES: Final[tuple[Callable[..., Iterator[Figure]], ...]] = (
+    *(memory_figures, start_figures, probe_figures, rest_figures, flapping_figures, recompute_figures, events_figures),
+    *(sync_figures, change_figures, topologies_figures, real_figures, look_figures, planning_figures, ui_figures),
+)
+SUBJECTS: Final = {figures.__name__.removesuffix("_figures"): figures for figures in _FIGURES}
 
 
 def main() -> int:

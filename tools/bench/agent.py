@@ -4,12 +4,12 @@ The programs are the production code on a recorded DGX H200 (8 GPUs, 12 NICs): i
 port, two processes. What no recording has is NVIDIA's libnvidia-ml and its time in the driver.
 """
 
+import contextlib
 import os
 import socket
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -52,7 +52,7 @@ class Site:
         return {**self.server.environment, **self.machine.environment, "NODE_NAME": node}
 
 
-@contextmanager
+@contextlib.contextmanager
 def site_with(nodes: int) -> Iterator[Site]:
     """A site with so many bare Nodes, `node-0` and on."""
     with scratch() as folder, api_server(folder, machines=nodes) as server:
@@ -75,28 +75,23 @@ class _RunningAgent:
         deadline = time.monotonic() + _PATIENCE
         while time.monotonic() < deadline:
             self.program.check()
-            try:
+            with contextlib.suppress(OSError):  # it does not listen yet
                 metrics = self.scrape()
-            except OSError:  # it does not listen yet
-                time.sleep(0.05)
-                continue
-            if any(value for name, value in metrics.items() if name.startswith(_FAILURES)):
-                raise self.program.failure("a probe failed")
-            published = metrics["toposcope_agent_last_successful_publish_timestamp_seconds"]
-            if published and metrics["toposcope_agent_probe_duration_seconds_count"] >= count:
-                return tree(self.program.pid)
+                if any(value for name, value in metrics.items() if name.startswith(_FAILURES)):
+                    raise self.program.failure("a probe failed")
+                published = metrics["toposcope_agent_last_successful_publish_timestamp_seconds"]
+                if published and metrics["toposcope_agent_probe_duration_seconds_count"] >= count:
+                    return tree(self.program.pid)
             time.sleep(0.05)
         raise self.program.failure(f"no {count} probes and labels within {_PATIENCE:.0f} s")
 
 
 def _flags(site: Site, interval: float, port: int) -> tuple[str, ...]:
-    return (
-        *("--metrics-port", str(port), "--interval", str(interval)),
-        *("--spread", "0", "--sysfs", str(site.machine.sysfs)),
-    )
+    flags = {"--metrics-port": port, "--interval": interval, "--spread": 0, "--sysfs": site.machine.sysfs}
+    return tuple(str(word) for flag in flags.items() for word in flag)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _agent(site: Site, node: str, interval: float) -> Iterator[_RunningAgent]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -116,40 +111,23 @@ def memory_figures(*, quick: bool) -> Iterator[Figure]:
                 ("only its NVML calls", "nvml_calls", True),
             )
         }
-    yield _held("agent, whole process tree", trees, _total, Target(36), **limits)
-    yield _held("  of it anonymous", trees, _anonymous, Target(20), **limits)
-    yield _held("  as PSS beside this benchmark", trees, _pss)
+    yield _held("agent, whole process tree", trees, "total", Target(36), **limits)
+    yield _held("  of it anonymous", trees, "anonymous", Target(20), **limits)
+    yield _held("  as PSS beside this benchmark", trees, "pss")
     calls = limits.popitem()
     for role, runs_of_it in (("agent", agents), ("worker", workers)):
-        yield _held(f"  {role}, PSS", runs_of_it, _pss)
+        yield _held(f"  {role}, PSS", runs_of_it, "pss")
         if role == "agent":
-            yield _held("  agent, anonymous (shared pages split)", agents, _anonymous)
-    for what, part in (("anonymous (shared pages split)", _anonymous), ("with the pages of files in full", _total)):
-        floor = max(part(held) for held in calls[1]) / _MIB
+            yield _held("  agent, anonymous (shared pages split)", agents, "anonymous")
+    for what, part in (("anonymous (shared pages split)", "anonymous"), ("with the pages of files in full", "total")):
+        floor = max(getattr(held, part) for held in calls[1]) / _MIB
         yield _held(f"  worker, {what}", workers, part, Target(_OVER_FLOOR * floor, limit=floor), **dict([calls]))
 
 
-def _total(held: Memory) -> int:
-    return held.total
-
-
-def _anonymous(held: Memory) -> int:
-    return held.anonymous
-
-
-def _pss(held: Memory) -> int:
-    return held.pss
-
-
-def _held(
-    what: str,
-    runs: Sequence[Memory],
-    part: Callable[[Memory], int],
-    target: Target | None = None,
-    **peers: list[Memory],
-) -> Figure:
+def _held(what: str, runs: Sequence[Memory], part: str, target: Target | None = None, **peers: list[Memory]) -> Figure:
     """One part of what several runs held."""
-    ours, *others = (Sample(tuple(part(memory) / _MIB for memory in each), "MiB") for each in (runs, *peers.values()))
+    every = (runs, *peers.values())
+    ours, *others = (Sample(tuple(getattr(held, part) / _MIB for held in each), "MiB") for each in every)
     return Figure(what, ours, target, tuple(map(Peer, peers, others)))
 
 

@@ -3,7 +3,6 @@
 The production loop and publisher run beside an API server that is a process of its own.
 """
 
-import argparse
 import logging
 import random
 from collections.abc import Iterator
@@ -17,13 +16,14 @@ from tools.bench.workspace import MeasurementError
 from toposcope.agent.loop import Agent
 from toposcope.agent.metrics import AgentMetrics
 from toposcope.agent.nvml.supervisor import ProbeProcess
-from toposcope.agent.options import Options, add_arguments, options
+from toposcope.agent.options import Options
 from toposcope.agent.publish import Publisher
 from toposcope.agent.raw import RawLink, RawNode
-from toposcope.kube.client import ApiClient
 
 _HOUR: Final = 3600.0
 _LINK_DOWN: Final = 0
+_INTERVAL: Final = 60.0
+_FLAP: Final = 5.0
 
 
 @dataclass(slots=True)
@@ -42,37 +42,22 @@ class Hardware:
         return self.raw._replace(gpus=(first._replace(links=(RawLink(lost.link, _LINK_DOWN), *links)), *others))
 
 
-def _agent(node: str, hardware: Hardware, client: ApiClient, clock: list[float], seed: int = 0, *flags: str) -> Agent:
-    """The production loop and publisher of one agent on a clock of its own."""
-    logging.getLogger("agent").addHandler(logging.NullHandler())  # its news is no part of the report
-    return Agent(
-        _options(node, *flags),
-        cast("ProbeProcess", hardware),
-        Publisher(client, node),
-        AgentMetrics(),
-        now=lambda: clock[0],
-        monotonic=lambda: clock[0],
-        rng=random.Random(seed),  # noqa: S311 - jitter, not a secret
-    )
-
-
-def _options(node: str, *flags: str) -> Options:
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    return options(parser, parser.parse_args(["--node-name", node, *flags]))
-
-
-_INTERVAL: Final = 60.0
-_FLAP: Final = 5.0
-
-
 @contextmanager
 def _labelled() -> Iterator[tuple[Site, Hardware, Agent, list[float]]]:
-    """An agent that has written its labels, at second 0 of its clock; the server counts from there."""
+    """An agent, of the production loop and publisher, that has written its labels at second 0; what follows counts."""
+    logging.getLogger("agent").addHandler(logging.NullHandler())  # its news is no part of the report
     clock = [0.0]
     with site_with(1) as site:
         hardware = Hardware(site.machine.raw)
-        agent = _agent("node-0", hardware, site.server.client(), clock, 0, "--spread", "0")
+        agent = Agent(
+            Options("node-0", spread=0.0),
+            cast("ProbeProcess", hardware),
+            Publisher(site.server.client(), "node-0"),
+            AgentMetrics(),
+            now=lambda: clock[0],
+            monotonic=lambda: clock[0],
+            rng=random.Random(0),  # noqa: S311 - jitter, not a secret
+        )
         if not agent.sync():
             raise MeasurementError("the agent could not publish")
         site.server.tell("forget")

@@ -63,12 +63,8 @@ def patch() -> int:
     name = os.environ["NODE_NAME"]
     connection = _connection(Path(os.environ["BENCH_ACCOUNT"]))
     body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"gpu.topology/gpus": "8"}}}
-    connection.request(
-        "PATCH",
-        f"/api/v1/nodes/{name}?fieldManager=bench&force=true",
-        json.dumps(body),
-        {"Content-Type": "application/apply-patch+yaml"},
-    )
+    path = f"/api/v1/nodes/{name}?fieldManager=bench&force=true"
+    connection.request("PATCH", path, json.dumps(body), {"Content-Type": "application/apply-patch+yaml"})
     answer = connection.getresponse()
     answer.read()
     return 0 if answer.status == http.HTTPStatus.OK else 1

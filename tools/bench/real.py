@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -35,22 +35,21 @@ from toposcope.kube.requests import NODES, apply, get
 from toposcope.simulator import manifests
 from toposcope.simulator.cluster import RACK_KEY, large_cluster
 
-REAL_NODES: Final = 5_000
 _PAUSE: Final = 0.05
 """Seconds of quiet before a write, as before a change."""
-ARGUMENTS: Final = ("--debounce", "0", "--metrics-port", "0")
+_SERVERS: Final = ("uid", "resourceVersion", "creationTimestamp", "generation")
+_FLAGS: Final = ("--debounce", "0", "--metrics-port", "0")
 _LOADERS: Final = 4
 _PATIENCE: Final = 60.0
 _MIB: Final = 1 << 20
-_SERVERS: Final = ("uid", "resourceVersion", "creationTimestamp", "generation")
 
 
 def real_figures(*, quick: bool) -> Iterator[Figure]:
     """First look and changes at 5,000 nodes (1,000 when quick); nothing where there is no kube-apiserver."""
-    if not is_there():
+    if not _is_there():
         return
-    nodes, runs, changes = (1_000, 1, 20) if quick else (REAL_NODES, 3, 100)
-    with real_cluster(nodes) as (folder, environment, client):
+    nodes, runs, changes = (1_000, 1, 20) if quick else (5_000, 3, 100)
+    with _real_cluster(nodes) as (folder, environment, client):
         looks = [_first_look(folder, environment, client, nodes) for _ in range(runs + 1)][1:]  # the first run compiles
         peers = [[until_done(name, folder, environment) for _ in range(runs)] for name in ("drain", "decode")]
         names = ("read the bytes only", "read, decode, keep")
@@ -72,7 +71,7 @@ def real_figures(*, quick: bool) -> Iterator[Figure]:
         yield Figure("  beyond that write", Sample((beyond,), "ms"), Target(target))
 
 
-def is_there() -> bool:
+def _is_there() -> bool:
     """Whether there is a kube-apiserver without building one; says so where there is none."""
     there = bool(os.environ.get("KUBEBUILDER_ASSETS") or shutil.which("kube-apiserver") or is_built(cache_folder()))
     if not there:
@@ -81,7 +80,7 @@ def is_there() -> bool:
 
 
 @contextmanager
-def real_cluster(nodes: int) -> Iterator[tuple[Path, dict[str, str], ApiClient]]:
+def _real_cluster(nodes: int) -> Iterator[tuple[Path, dict[str, str], ApiClient]]:
     """A pod's folder of credentials and its environment, and a client, of a server with that many nodes."""
     with scratch() as folder, RealApiServer(find_binaries()) as server:
         (folder / "token").write_text(server.admin_token)
@@ -91,7 +90,7 @@ def real_cluster(nodes: int) -> Iterator[tuple[Path, dict[str, str], ApiClient]]
         environment = pod_environment(folder, str(where.hostname), str(where.port))
         client = ApiClient(load(None, environment, folder), "toposcope-bench")
         api = AdminApi("real", server.url, folder / "kubeconfig", server.ca_file, server.admin_token)
-        for crd in (manifests.cluster_topology_crd(), manifests.grove_binding_crd()):
+        for crd in (manifests.cluster_topology_crd(), manifests.crd("grove_binding")):
             api.install_crd(crd)
         with ThreadPoolExecutor(_LOADERS) as pool, contextlib.closing(api.client):
             taken = len(list(pool.map(lambda node: api.create(NODES, _unmade(node)), large_cluster(nodes))))
@@ -103,17 +102,14 @@ def real_cluster(nodes: int) -> Iterator[tuple[Path, dict[str, str], ApiClient]]
 
 def _unmade(node: Mapping[str, Any]) -> dict[str, Any]:
     """A Node without what a server adds."""
-    metadata = {key: value for key, value in node["metadata"].items() if key not in _SERVERS}
-    return {**node, "metadata": metadata}
+    return {**node, "metadata": {key: value for key, value in node["metadata"].items() if key not in _SERVERS}}
 
 
-def _first_look(
-    folder: Path, environment: Mapping[str, str], client: ApiClient, nodes: int
-) -> tuple[float, float, float]:
+def _first_look(folder: Path, environment: Mapping[str, str], client: ApiClient, nodes: int) -> tuple[float, ...]:
     """CPU seconds, peak MiB and elapsed seconds until a client sees the first status of a fresh controller."""
     forget_status(client)
     began = time.monotonic()
-    with statuses(client) as news, program("controller", environment, folder, *ARGUMENTS) as running:
+    with _statuses(client) as news, program("controller", environment, folder, *_FLAGS) as running:
         status, came = news.after(running, bool)
         used = cpu_seconds(running.pid), peak_memory(running.pid) / _MIB, came - began
         if status["nodes"] != nodes:
@@ -127,7 +123,7 @@ def _changes(
     """Milliseconds from each change to the status that a client sees, and of as many plain requests."""
     waits, trips = [], []
     forget_status(client)
-    with statuses(client) as news, program("controller", environment, folder, *ARGUMENTS) as running:
+    with _statuses(client) as news, program("controller", environment, folder, *_FLAGS) as running:
         before, _ = news.after(running, lambda status: bool(status.get("published")))
         for name, rack in moves(client, count):
             idle(running.pid)
@@ -147,17 +143,14 @@ def _writes(client: ApiClient, count: int) -> tuple[float, ...]:
     """
     cluster = client.call(get(f"{PATH}/cluster"))
     waits = []
-    with statuses(client) as news:
+    with _statuses(client) as news:
         for turn in range(count):
             time.sleep(_PAUSE)
             first, *rest = cluster["status"]["levels"]
             levels = [{**first, "domains": first["domains"] + turn + 1}, *rest]
-            body = {
-                "apiVersion": API_VERSION,
-                "kind": KIND,
-                "metadata": {"name": "cluster", "uid": cluster["metadata"]["uid"]},
-                "status": {**cluster["status"], "levels": levels},
-            }
+            metadata = {"name": "cluster", "uid": cluster["metadata"]["uid"]}
+            status = {**cluster["status"], "levels": levels}
+            body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "status": status}
             began = time.monotonic()
             client.call(apply(f"{PATH}/cluster/status", body, MANAGER, force=True))
             _, came = news.after(None, lambda status, levels=levels: status.get("levels") == levels)  # type: ignore[misc]
@@ -166,17 +159,17 @@ def _writes(client: ApiClient, count: int) -> tuple[float, ...]:
 
 
 class News:
-    """The latest state of one field of an object that a watch has shown, and when."""
+    """The latest status that a watch has shown, and when."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._status: dict[str, Any] = {}
         self._came = 0.0
 
-    def put(self, status: dict[str, Any]) -> None:
-        """Take down a status, from the thread that watches."""
+    def put(self, line: bytes) -> None:
+        """Take down an event, from the thread that watches."""
         with self._changed:
-            self._status, self._came = status, time.monotonic()
+            self._status, self._came = msgspec.json.decode(line)["object"].get("status") or {}, time.monotonic()
             self._changed.notify_all()
 
     def after(self, running: Program | None, done: Callable[[dict[str, Any]], bool]) -> tuple[dict[str, Any], float]:
@@ -188,32 +181,18 @@ class News:
             return self._status, self._came
 
 
-def statuses(client: ApiClient) -> AbstractContextManager[News]:
-    """Watch the status of the ClusterTopology, from its present state on."""
-    return news_of(client, PATH, "cluster", "status")
-
-
 @contextmanager
-def news_of(client: ApiClient, path: str, name: str, field: str) -> Iterator[News]:
-    """Watch one field of an object, from its present state on."""
-    version = client.call(get(f"{path}/{name}"))["metadata"]["resourceVersion"]
+def _statuses(client: ApiClient) -> Iterator[News]:
+    """Watch the status of the ClusterTopology in a thread, from its present state on."""
+    version = client.call(get(f"{PATH}/cluster"))["metadata"]["resourceVersion"]
     query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "600"}
-    news = News()
-    request = Request("GET", path, {**query, "fieldSelector": f"metadata.name={name}"})
-    with watching(client, request, lambda line: news.put(msgspec.json.decode(line)["object"].get(field) or {})):
-        yield news
-
-
-@contextmanager
-def watching(client: ApiClient, request: Request, take: Callable[[bytes], None]) -> Iterator[None]:
-    """Hand each line of a watch to `take`, in a thread of its own."""
-    stream = client.stream(request, _PATIENCE)
-    ended = threading.Event()
+    stream = client.stream(Request("GET", PATH, {**query, "fieldSelector": "metadata.name=cluster"}), _PATIENCE)
+    news, ended = News(), threading.Event()
 
     def follow() -> None:
         try:
             for line in stream:
-                take(line)
+                news.put(line)
         except KubeError as error:
             if not ended.is_set():  # at the end we cut it ourselves; before, whoever waits reports what is missing
                 print(f"a watch ended: {error}", file=sys.stderr)
@@ -221,7 +200,7 @@ def watching(client: ApiClient, request: Request, take: Callable[[bytes], None])
     thread = threading.Thread(target=follow)
     thread.start()
     try:
-        yield
+        yield news
     finally:
         ended.set()
         stream.interrupt()

@@ -1,7 +1,6 @@
 """The controller's computing alone, in this process: a full assessment, and the flow of node events."""
 
 import gc
-import itertools
 import threading
 import time
 from collections import Counter
@@ -33,7 +32,6 @@ from toposcope.topology.table import Table
 TRACKED: Final = BUILT_IN.tracked | {GPUS, GPU_PRESENT}
 _TOPOLOGY: Final = read({"metadata": {"name": "cluster", "uid": "1"}, "spec": {"required": ["rack"]}})
 _KIB: Final = 1024
-_EVENTS: Final = 2_000
 
 
 def recompute_figures(*, quick: bool) -> Iterator[Figure]:
@@ -42,23 +40,19 @@ def recompute_figures(*, quick: bool) -> Iterator[Figure]:
     And the status of a ClusterTopology that comes of it, as JSON.
     """
     collect_rarely()  # as the controller does
-    yield _recompute(small_facts(15_000), Target(10, limit=1.4), runs=10 if quick else 30)
-    hosts = small_facts(15_000, host="ip-{}.example.com")
-    yield _recompute(
-        hosts, Target(10, limit=1.4), runs=10 if quick else 30, what=" whose hostname label is not their name"
-    )
-    cabled = small_facts(10_000, rails=8)
-    yield _recompute(cabled, Target(10), runs=10 if quick else 30, what=" of 8 rails")
+    runs, target = 10 if quick else 30, Target(10, limit=1.4)
+    yield _recompute(_small_facts(15_000), target, runs)
+    hosts = _small_facts(15_000, host="ip-{}.example.com")
+    yield _recompute(hosts, target, runs, " whose hostname label is not their name")
+    yield _recompute(_small_facts(10_000, rails=8), Target(10), runs, " of 8 rails")
     if quick:
         return
-    facts = small_facts(100_000)
+    facts = _small_facts(100_000)
     yield _recompute(facts, Target(50, limit=11), runs=10)
     assessment = assess(_TOPOLOGY, facts, Absences(), 0.0)
     levels, nodes = assessment.effective.levels, assessment.selected
-    yield Figure(
-        f"GPUs of every domain, {len(facts):,} nodes (metrics, after the status)",
-        cpu(lambda: level_sizes(levels, nodes), runs=10),
-    )
+    sizes = cpu(lambda: level_sizes(levels, nodes), runs=10)
+    yield Figure(f"GPUs of every domain, {len(facts):,} nodes (metrics, after the status)", sizes)
     conditions = conditions_of(_TOPOLOGY, assessment, (), anything_served=False)
     status = status_of(_TOPOLOGY, assessment, (), datetime.now(UTC), conditions)
     size = len(msgspec.json.encode(status))
@@ -68,21 +62,18 @@ def recompute_figures(*, quick: bool) -> Iterator[Figure]:
 def _recompute(facts: Sequence[NodeFacts], target: Target, runs: int, what: str = "") -> Figure:
     index = {fact.name: fact for fact in facts}
     rows = [fact.values for fact in facts]  # what a node shares with others is not spelled out in its facts
-    return Figure(
-        f"full recompute, {len(facts):,} nodes{what}",
-        cpu(lambda: assess(_TOPOLOGY, Table(index.copy()), Absences(), 0.0), runs),
-        target,
-        (Peer("count distinct tuples of values", cpu(lambda: Counter(iter(rows)), runs)),),
-    )
+    took = cpu(lambda: assess(_TOPOLOGY, Table(index.copy()), Absences(), 0.0), runs)
+    counting = (Peer("count distinct tuples of values", cpu(lambda: Counter(iter(rows)), runs)),)
+    return Figure(f"full recompute, {len(facts):,} nodes{what}", took, target, counting)
 
 
-def small_facts(nodes: int, host: str = "{}", rails: int = 0) -> list[NodeFacts]:
+def _small_facts(nodes: int, host: str = "{}", rails: int = 0) -> list[NodeFacts]:
     """The nodes of a large cluster; `host` makes a hostname label of a node's name."""
     decode = NodeDecoder(TRACKED)
-    return [decode(msgspec.json.encode(small_object(node, host)))[2] for node in large_cluster(nodes, rails=rails)]
+    return [decode(msgspec.json.encode(_small_object(node, host)))[2] for node in large_cluster(nodes, rails=rails)]
 
 
-def small_object(node: dict[str, Any], host: str = "{}") -> dict[str, Any]:
+def _small_object(node: dict[str, Any], host: str = "{}") -> dict[str, Any]:
     """A Node without what nobody keeps of it."""
     metadata = node["metadata"]
     labels = metadata["labels"] | {HOSTNAME: host.format(metadata["name"])}
@@ -120,42 +111,31 @@ class Replayed:
         self._stop.set()
 
 
-def event_figures(*, quick: bool) -> Iterator[Figure]:
-    """Node events from the socket's lines to the index, each one a change of a label; beside decoding alone."""
+def events_figures(*, quick: bool) -> Iterator[Figure]:
+    """Node events from the socket's lines to the index, each a changed label of a full-sized Node; beside decoding."""
     nodes, runs = 1_000, 3 if quick else 9
     objects = [msgspec.json.encode(node) for node in large_cluster(nodes)]
     decode = NodeDecoder(TRACKED)
     alone = cpu(lambda: [decode(obj) for obj in objects], runs)
     peer = Peer("decoding alone", Sample(tuple(1000 * nodes / value for value in alone.values), "/s"))
-    yield Figure("node events handled, one core", event_rate(nodes, runs), Target(10_000, at_most=False), (peer,))
+    rates = Sample(tuple(_event_rate(objects) for _ in range(runs)), "/s")
+    yield Figure("node events handled, one core", rates, Target(10_000, at_most=False), (peer,))
 
 
-def event_rate(nodes: int, runs: int) -> Sample:
-    """Events a second that reach the index of a cluster of that size, each one a changed label of a full-sized Node."""
-    some = [msgspec.json.encode(node) for node in large_cluster(min(nodes, _EVENTS))]
-    changed = lines("MODIFIED", [node.replace(b'"block-', b'"other-') for node in some])
+def _event_rate(objects: Sequence[bytes]) -> float:
+    """Events a second that reach the index of a cluster of these nodes."""
+    stop = threading.Event()
     bookmark = {"metadata": {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}}
-    rates = []
-    for _ in range(runs):
-        stop = threading.Event()
-        objects = (msgspec.json.encode(small_object(node)) for node in large_cluster(nodes))
-        listed = itertools.chain(
-            (line for obj in objects for line in lines("ADDED", [obj])),
-            lines("BOOKMARK", [msgspec.json.encode(bookmark)]),
-        )
-        client = Replayed(listed, changed, stop)
-        index: Cache[NodeFacts] = Cache(lambda: None)
-        Reflector(cast("ApiClient", client), NODES, NodeDecoder(TRACKED), index, stop).run()
-        if sum(map(_changed, index.items())) != len(some):
-            raise MeasurementError("not every event came through")
-        rates.append(len(some) / client.cpu)
-    return Sample(tuple(rates), "/s")
+    small = (msgspec.json.encode(_small_object(node)) for node in large_cluster(len(objects)))
+    listed = [*(_line("ADDED", obj) for obj in small), _line("BOOKMARK", msgspec.json.encode(bookmark))]
+    client = Replayed(listed, [_line("MODIFIED", obj.replace(b'"block-', b'"other-')) for obj in objects], stop)
+    index: Cache[NodeFacts] = Cache(lambda: None)
+    Reflector(cast("ApiClient", client), NODES, NodeDecoder(TRACKED), index, stop).run()
+    if sum(any(value.startswith("other-") for value in facts.values) for facts in index.items()) != len(objects):
+        raise MeasurementError("not every event came through")
+    return len(objects) / client.cpu
 
 
-def lines(kind: str, objects: Sequence[bytes]) -> list[bytes]:
-    """Objects as the events of a watch."""
-    return [b'{"type":"%s","object":%s}' % (kind.encode(), obj) for obj in objects]
-
-
-def _changed(facts: NodeFacts) -> bool:
-    return any(value.startswith("other-") for value in facts.values)
+def _line(kind: str, obj: bytes) -> bytes:
+    """An object as the event of a watch."""
+    return b'{"type":"%s","object":%s}' % (kind.encode(), obj)

@@ -22,8 +22,7 @@ from toposcope.simulator.apiserver import EmbeddedApiServer
 from toposcope.simulator.apiserver.requests import Request, Response, StatusError
 from toposcope.simulator.cluster import large_cluster
 from toposcope.simulator.machine import identity
-from toposcope.simulator.node_object import node_object
-from toposcope.simulator.pod_object import pod_objects
+from toposcope.simulator.node_object import node_object, pod_objects
 
 _SPEC: Final = {"publish": {"kai": "Never"}}
 """Grove makes KAI's Topology from the binding, and no Grove runs here."""

@@ -17,7 +17,7 @@ import msgspec
 from tools.bench.report import Figure, Peer, Sample, Target
 from tools.bench.workspace import MeasurementError, scratch
 from toposcope.simulator.cluster import large_cluster
-from toposcope.simulator.pod_object import pod_objects
+from toposcope.simulator.node_object import pod_objects
 
 _SIZES: Final = {1_000: 3, 15_000: 3, 100_000: 1}
 """Nodes to runs."""
@@ -56,18 +56,21 @@ with paused_gc():
     print("pods", sum(1 for _ in load_files([sys.argv[1]]).pods))
 {_PEAK}"""
 """What the commands of docs/planning.md import, and the file with its pods: what they do is beyond that."""
+_WORKLOAD: Final = str(Path(__file__).with_name("workload.yaml"))
 _PLANNING: Final = {
     "score": b"SCORE",
     "slots": b"UNUSABLE",
     "whatif --drain rack=rack-00001": b"Gangs that fit",
+    "whatif --add 8 --like gpu-00000-00 --in rack=rack-new": b"Gangs that fit",
+    "whatif --finish research/train-00000": b"Gangs that fit",
+    f"whatif --admit {_WORKLOAD}": b"fits",
+    "whatif --free 64 --level rack": b"64 GPUs",
     "drain-order": b"down together",
     "drain-order --level rack": b"down together",
 }
 """Commands, and what each has to print."""
 _BEYOND: Final = {15_000: 1.0, 100_000: 8.0}
 """Nodes to the CPU seconds that a command may take after loading."""
-
-_WORKLOAD: Final = str(Path(__file__).with_name("workload.yaml"))
 
 
 def look_figures(*, quick: bool) -> Iterator[Figure]:
@@ -107,8 +110,9 @@ def planning_figures(*, quick: bool) -> Iterator[Figure]:
             for command, expected in _PLANNING.items():
                 results = _several(_SIZES[nodes], _COMMAND, expected, *command.split(), "--from", str(small))
                 beyond = Sample(tuple(max(0.0, run[0] - floor.value) for run in results), "s")
-                yield Figure(f"{command} {of}, CPU after loading", beyond, Target(seconds))
-                yield from _figures(f"{command} {of}", results, beside)
+                what = f"{command.replace(_WORKLOAD, 'FILE')} {of}"
+                yield Figure(f"{what}, CPU after loading", beyond, Target(seconds))
+                yield from _figures(what, results, beside)
 
 
 def runs_on(file: Path, runs: int) -> dict[str, "Runs"]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from tools.apiserver.server import free_port
 from tools.bench.controller import STATUS, compile_programs, merge, topology
 from tools.bench.report import Figure, Sample, Target
-from tools.bench.usage import cpu_seconds, peak_memory
+from tools.bench.usage import idle, peak_memory
 from tools.bench.workspace import ApiServer, MeasurementError, Program, cluster, program
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
 from toposcope.api.conditions import LEVELS_AVAILABLE, previous
@@ -23,12 +23,13 @@ _CPU: Final = {100: Target(1), 1_000: Target(10)}
 _MIB: Final = 1 << 20
 _GLANCE: Final = 0.02
 _WHILE: Final = 1.0
+"""Seconds: longer than a busy server takes to answer."""
 _LITTLE: Final = 0.01
 _LIMIT: Final = 256
 """MiB, as in the manifests."""
 
 
-def topology_figures(*, quick: bool) -> Iterator[Figure]:
+def topologies_figures(*, quick: bool) -> Iterator[Figure]:
     """Passes that write every status; those beyond the supported number say so once and cost no more."""
     compile_programs()
     for count, target in _CPU.items():
@@ -43,19 +44,17 @@ def _figures(folder: Path, server: ApiServer, count: int, target: Target) -> Ite
     client, port = server.client(), free_port()
     spec = {"publish": {"kai": "Never"}}
     for i in range(count - 1):
-        metadata = {"name": f"topology-{i:04}"}
-        client.call(
-            create(PATH, {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}, "bench")
-        )
+        head = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": f"topology-{i:04}"}}
+        client.call(create(PATH, {**head, "spec": spec}, "bench"))
     client.call(merge(f"{PATH}/cluster", {"spec": {**spec, "required": ["rack"], "gracePeriod": "0s"}}))
     with program("controller", server.environment, folder, "--metrics-port", str(port)) as running:
         server.wait(running, "await", *STATUS)
-        first = _rest(running)
+        first = idle(running.pid, moment=_WHILE, nothing=_LITTLE)
         told = [entry.get("status") is not None for entry in client.call(get(PATH))["items"]]
         if not all(told):
             raise MeasurementError(f"{told.count(False)} of {len(told)} have no status")
         label(client, server, running, ZONE_KEY, "own")
-        again = _rest(running) - first
+        again = idle(running.pid, moment=_WHILE, nothing=_LITTLE) - first
         lost = _lost(client, server, running)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
             size = len(answer.read())
@@ -65,15 +64,6 @@ def _figures(folder: Path, server: ApiServer, count: int, target: Target) -> Ite
     yield Figure("  a required level lost in such a pass, until it is reported", Sample((lost,), "s"), Target(5))
     yield Figure("  peak memory", Sample((peak / _MIB,), "MiB"), Target(_LIMIT))
     yield Figure("  metrics, each time they are read", Sample((size / _MIB,), "MiB"), Target(2))
-
-
-def _rest(running: Program) -> float:
-    """Wait until it has had little to do for longer than a busy server takes to answer; the CPU it has used."""
-    before, now = -1.0, cpu_seconds(running.pid)
-    while now - before > _LITTLE:
-        time.sleep(_WHILE)
-        before, now = now, cpu_seconds(running.pid)
-    return now
 
 
 def label(client: ApiClient, server: ApiServer, running: Program, key: str, value: str | None) -> None:

@@ -25,11 +25,11 @@ def cpu_seconds(pid: int) -> float:
     return time.clock_gettime((~pid << 3) | _SCHEDULED)
 
 
-def idle(*pids: int) -> float:
+def idle(*pids: int, moment: float = _MOMENT, nothing: float = _NOTHING) -> float:
     """Wait until processes have nothing more to do; the CPU they have used. Raises OSError when one is gone."""
     before, now = -1.0, sum(map(cpu_seconds, pids))
-    while now - before > _NOTHING:
-        time.sleep(_MOMENT)
+    while now - before > nothing:
+        time.sleep(moment)
         before, now = now, sum(map(cpu_seconds, pids))
     return now
 

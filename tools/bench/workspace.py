@@ -19,11 +19,11 @@ from tools.apiserver.certificates import make_certificates
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 from toposcope.simulator import manifests
-from toposcope.simulator.apiserver.server import Tls
+from toposcope.simulator.apiserver import Certificates
 
 _PATIENCE: Final = 60.0
 _END: Final = 10.0
-CRDS: Final = (manifests.cluster_topology_crd(), manifests.grove_binding_crd(), manifests.kai_topology_crd())
+CRDS: Final = (manifests.cluster_topology_crd(), manifests.crd("grove_binding"), manifests.crd("kai_topology"))
 """What the controller's servers serve beside the built-in kinds."""
 
 
@@ -129,9 +129,9 @@ def has_room(nodes: int, size: int = 40_000) -> bool:
     return fits
 
 
-def tls(folder: Path) -> Tls:
+def tls(folder: Path) -> Certificates:
     """What a server of an `account` presents."""
-    return Tls(folder / "server.crt", folder / "server.key", folder / "ca.crt")
+    return Certificates(folder / "ca.crt", folder / "server.crt", folder / "server.key")
 
 
 def account(folder: Path) -> None:
@@ -143,12 +143,8 @@ def account(folder: Path) -> None:
 
 def pod_environment(account: Path, host: str, port: str) -> dict[str, str]:
     """The environment of a container whose service account lies in a folder."""
-    return {
-        **_with_bytecode(),
-        "KUBERNETES_SERVICE_HOST": host,
-        "KUBERNETES_SERVICE_PORT": port,
-        "BENCH_ACCOUNT": str(account),
-    }
+    where = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
+    return {**_with_bytecode(), **where, "BENCH_ACCOUNT": str(account)}
 
 
 @contextmanager
@@ -165,13 +161,8 @@ def program(
         start = f"import sys; sys.path[:] = {sys.path!r}; {start}"
     log = folder / f"{name}.log"
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, *flags, "-c", start, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=output,
-            env=environment,
-        )
+        command, ours = [sys.executable, *flags, "-c", start, *arguments], subprocess.PIPE
+        process = subprocess.Popen(command, stdin=ours, stdout=ours, stderr=output, env=environment)
     try:
         yield Program(process, log)
     finally:

@@ -62,13 +62,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--each", action="store_true", help="begin with every fault once, in a round of its own")
     parser.add_argument("--agents", type=int, default=Scale().agents, help=f"machines; default: {Scale().agents}")
     for program, speed in (("agent", Scale().agent_speed), ("controller", Scale().controller_speed)):
-        parser.add_argument(
-            f"--{program}-speed",
-            type=float,
-            default=speed,
-            metavar="FACTOR",
-            help=f"how much faster than the machine's the clocks of {program}s run; default: {speed:g}",
-        )
+        about = f"how much faster than the machine's the clocks of {program}s run; default: {speed:g}"
+        parser.add_argument(f"--{program}-speed", type=float, default=speed, metavar="FACTOR", help=about)
     parser.add_argument("--no-shrink", action="store_true", help="leave a schedule that failed as it is")
     parser.add_argument(
         "--plant", "--sabotage", action="store_true", help="plant violations first: each has to be found"
@@ -78,14 +73,16 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _run(binaries: Binaries, arguments: argparse.Namespace) -> int:
+def _run(binaries: Binaries, arguments: argparse.Namespace) -> int:  # noqa: C901 - one run from its start to its end
     seed = secrets.randbelow(1 << 31) if arguments.seed is None else arguments.seed
     scale = Scale(arguments.agents, arguments.agent_speed, arguments.controller_speed)
     began = time.monotonic()
     ends = began + 60 * arguments.minutes
     print(f"{figures.machine()}\n{figures.command('chaos')}, seed {seed}", flush=True)
-    if arguments.plant and not _finds_planted(binaries):
-        return 1
+    if arguments.plant:
+        with World(binaries, Scale(agents=1)) as planted:
+            if find_planted(planted):
+                return 1
     outcomes: list[Outcome] = []
     unjudged = False
     world = World(binaries, scale)
@@ -121,12 +118,6 @@ def _run(binaries: Binaries, arguments: argparse.Namespace) -> int:
     return 2 if unjudged else 0
 
 
-def _finds_planted(binaries: Binaries) -> bool:
-    """Whether every planted violation is found, in a cluster of its own."""
-    with World(binaries, Scale(agents=1)) as world:
-        return not find_planted(world)
-
-
 def _schedules(world: World, seed: int, arguments: argparse.Namespace) -> Iterator[Schedule]:
     actors = tuple(world.actors)
     if arguments.schedule:
@@ -146,13 +137,10 @@ def _faults(only: str | None) -> list[Fault]:
     unknown = sorted(set(names) - set(FAULTS))
     if unknown:
         raise ScheduleError(f"--only: there is no fault {', '.join(unknown)}; --list shows those that there are")
-    faults = []
-    for name in names:
-        missing = FAULTS[name].missing()
-        if missing:
-            print(f"left out: {name}: {missing}", flush=True)
-        else:
-            faults.append(FAULTS[name])
+    lacking = {name: missing for name in names if (missing := FAULTS[name].missing())}
+    for name, missing in lacking.items():
+        print(f"left out: {name}: {missing}", flush=True)
+    faults = [FAULTS[name] for name in names if name not in lacking]
     if not faults:
         raise ScheduleError("--only: none of these faults can be had here")
     return faults

@@ -5,11 +5,14 @@ at which its claim of the Lease was stored until somebody else's is.
 """
 
 import json
+from bisect import bisect_right, insort
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from tools.chaos.violations import Findings
 
@@ -20,8 +23,7 @@ _AGENT: Final = "system:serviceaccount:toposcope-system:toposcope-agent"
 _REFUSED: Final = 300
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(msgspec.Struct, frozen=True):
     """One request that the server took; times are RFC 3339 with six digits, so that they compare as text."""
 
     pod: str
@@ -105,8 +107,8 @@ class Turns:
     def __init__(self, findings: Findings, term: float) -> None:
         self._findings = findings
         self._term = timedelta(seconds=term)
-        self._claims: set[tuple[str, str]] = set()
-        """When a claim was stored, or may have been, and by which pod."""
+        self._claims: defaultdict[str, list[str]] = defaultdict(list)
+        """By pod: when a claim of it was stored, or may have been, in order."""
         self._last: tuple[str, str] = ("", "")
         """When a controller wrote last, and which."""
         self._other: dict[str, str] = {}
@@ -127,13 +129,13 @@ class Turns:
     def judge(self, done: list[Write], lost: list[Write]) -> None:
         """Judge writes of controllers; `lost` are those that may have been carried out or not."""
         own = [write for write in done if write.user == _CONTROLLER]
-        self._claims |= {
-            (write.done, write.pod)
-            for write in own
-            if (write.resource, write.name) == ("leases", _LEASE)
-            and (write.body.get("spec") or {}).get("holderIdentity")
-        }
-        self._claims |= {(write.came, write.pod) for write in lost if write.resource == "leases"}
+        for write in own:
+            ours = (write.resource, write.name) == ("leases", _LEASE)
+            if ours and (write.body.get("spec") or {}).get("holderIdentity"):
+                insort(self._claims[write.pod], write.done)
+        for write in lost:
+            if write.resource == "leases":
+                insort(self._claims[write.pod], write.came)
         for write in sorted(own, key=lambda write: write.came):
             if write.resource != "leases":
                 self._findings.checked("writer")
@@ -144,24 +146,21 @@ class Turns:
         if who and who != write.pod:
             self._other[write.pod] = when
         self._last = write.came, write.pod
-        claimed = max((when for when, pod in self._claims if pod == write.pod and when <= write.came), default="")
+        claims = self._claims[write.pod]
+        before = bisect_right(claims, write.came)
+        claimed = claims[before - 1] if before else ""
         if not claimed:
             self._findings.add("writer", f"{write.pod} did {write.what} and had never claimed the Lease")
-        elif self._served(_moment(claimed), _moment(write.came)) > self._term:
+        elif self._served(*map(datetime.fromisoformat, (claimed, write.came))) > self._term:
             self._findings.add("writer", f"{write.pod} did {write.what}; its last claim was at {claimed}")
         elif claimed < self._other.get(write.pod, ""):
-            self._findings.add(
-                "writer", f"{write.pod} did {write.what} after another wrote; it had claimed at {claimed}"
-            )
+            late = f"{write.pod} did {write.what} after another wrote; it had claimed at {claimed}"
+            self._findings.add("writer", late)
 
     def _served(self, began: datetime, ended: datetime) -> timedelta:
         """How much of the time between the server did not stand still."""
         still = (min(until or ended, ended) - max(since, began) for since, until in self._stops)
         return ended - began - sum((max(span, timedelta()) for span in still), timedelta())
-
-
-def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text)
 
 
 class PublishedWrites:

@@ -33,7 +33,7 @@ _HERE: Final = Path(__file__).parent
 def crds() -> dict[str, dict[str, Any]]:
     """Name of each published kind to a CRD for it: small stand-ins."""
     kueue = yaml.safe_load((_HERE / "kueue_topology_crd.yaml").read_text(encoding="utf-8"))
-    return {"grove": manifests.grove_binding_crd(), "kai": manifests.kai_topology_crd(), "kueue": kueue}
+    return {"grove": manifests.crd("grove_binding"), "kai": manifests.crd("kai_topology"), "kueue": kueue}
 
 
 def machines(count: int, folder: Path) -> list[Machine]:

@@ -71,7 +71,8 @@ def observed(api: AdminApi) -> dict[str, Any]:
 def timeless(value: Any) -> Any:
     """A document without fields that only say when it was written, and which revision it is."""
     if isinstance(value, dict):
-        return {key: timeless(part) for key, part in value.items() if key not in _HISTORY}
+        kept = [(key, part) for key, part in value.items() if key not in _HISTORY]
+        return {key: part if type(part) is str else timeless(part) for key, part in kept}
     return [timeless(part) for part in value] if isinstance(value, list) else value
 
 
@@ -83,11 +84,8 @@ def differences(wanted: Any, actual: Any, where: str = "") -> list[str]:
             line for key in keys for line in differences(wanted.get(key), actual.get(key), f"{where} {key}".strip())
         ]
     if isinstance(wanted, list) and isinstance(actual, list) and len(wanted) == len(actual):
-        return [
-            line
-            for number, (one, other) in enumerate(zip(wanted, actual, strict=True))
-            for line in differences(one, other, f"{where}[{number}]")
-        ]
+        pairs = enumerate(zip(wanted, actual, strict=True))
+        return [line for number, (one, other) in pairs for line in differences(one, other, f"{where}[{number}]")]
     return [] if wanted == actual else [f"{where}: is {str(actual)[:160]}, should be {str(wanted)[:160]}"]
 
 

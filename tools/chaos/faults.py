@@ -1,7 +1,6 @@
 """The faults, by name: each can be put in and taken out again, any of them together."""
 
 import ctypes
-import functools
 import os
 import shutil
 import signal
@@ -10,15 +9,16 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import psutil
 import yaml
 
-from tools.apiserver.client import APPLY, MERGE
+from tools.apiserver.client import MERGE
 from tools.chaos.cluster import COLLECTIONS, GROVE, KUEUE, NODES, crds, machine_node, topologies
-from tools.chaos.machines import PREFIX
+from tools.chaos.machines import PREFIX, Machine
 from tools.chaos.processes import Actor
 from tools.chaos.proxy import Mode
 from tools.chaos.world import World
@@ -79,6 +79,17 @@ class Fault:
 def _on(act: Callable[[World, Actor], object]) -> Action:
     """Do something to one program."""
     return lambda world, target: act(world, world.actors[target])
+
+
+def _on_machine(act: Callable[[World, Machine], object]) -> Action:
+    """Do something to the machine of an agent."""
+
+    def do(world: World, target: str) -> None:
+        machine = world.actors[target].machine
+        if machine:
+            act(world, machine)
+
+    return do
 
 
 # The API server, etcd, and the way between one program and the API server.
@@ -144,22 +155,11 @@ def _end_leader(number: signal.Signals) -> Action:
     return lambda world, _target: world.leader().program.kill(number)
 
 
-def _delete_lease(world: World, _target: str) -> None:
-    code, answer = world.api.request("DELETE", _LEASE)
-    assert code in (200, 404), answer  # noqa: S101 - the server said no: it did not take place
-
-
 # What somebody with rights does to objects.
 def _done(answer: tuple[int, Any], *codes: int) -> None:
     """Raise AssertionError when the server did not do it."""
     code, body = answer
     assert code in (200, 201, *codes), body  # noqa: S101 - see Fault
-
-
-def _delete_node(world: World, target: str) -> None:
-    machine = world.actors[target].machine
-    if machine:
-        _done(world.api.request("DELETE", f"{NODES}/{machine.node}"), 404)
 
 
 def _create_node(world: World, target: str) -> None:
@@ -198,15 +198,11 @@ def _add_ours(world: World, _target: str) -> None:
     world.add_topologies()
 
 
-def _edit(collection: str, level: dict[str, str]) -> Action:
+def _edit(collection: str, level: dict[str, str], world: World, _target: str) -> None:
     """Have somebody edit what was published for a ClusterTopology."""
-
-    def edit(world: World, _target: str) -> None:
-        world.published_writes.deletion_expected = True
-        body = {"spec": {"levels": [level]}}
-        _done(world.api.request("PATCH", f"{collection}/cluster", body, content_type=MERGE))
-
-    return edit
+    world.published_writes.deletion_expected = True
+    body = {"spec": {"levels": [level]}}
+    _done(world.api.request("PATCH", f"{collection}/cluster", body, content_type=MERGE))
 
 
 def _delete_published(world: World, _target: str) -> None:
@@ -215,34 +211,19 @@ def _delete_published(world: World, _target: str) -> None:
         _done(world.api.request("DELETE", f"{path}/cluster"), 404)
 
 
-def _edit_labels(world: World, target: str) -> None:
-    machine = world.actors[target].machine
-    if machine is None:
-        return
+def _edit_labels(world: World, machine: Machine) -> None:
     machine.now.edited = True
-    body = {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": machine.node, "labels": {f"{PREFIX}gpus": "99", f"{PREFIX}interconnect": "by-hand"}},
-    }
-    query = "fieldManager=by-hand&force=true"
-    _done(world.api.request("PATCH", f"{NODES}/{machine.node}?{query}", body, content_type=APPLY))
+    metadata = {"name": machine.node, "labels": {f"{PREFIX}gpus": "99", f"{PREFIX}interconnect": "by-hand"}}
+    body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
+    _done(world.api.apply(f"{NODES}/{machine.node}", body, "by-hand", force=True))
     gone = {"metadata": {"labels": {f"{PREFIX}nvlink-domain": None, f"{PREFIX}state": None}}}
     _done(world.api.request("PATCH", f"{NODES}/{machine.node}", gone, content_type=MERGE))
 
 
 # A machine, and the process that asks it.
-def _suffer(faults: str, world: World, target: str) -> None:
-    machine = world.actors[target].machine
-    if machine:
-        machine.now.silent = True  # until a new worker has looked, nobody can vouch for anything
-        machine.set_faults(faults, answers=not faults.startswith("calls:"))
-
-
-def _heal(world: World, target: str) -> None:
-    machine = world.actors[target].machine
-    if machine:
-        machine.set_faults("")
+def _suffer(faults: str, _world: World, machine: Machine) -> None:
+    machine.now.silent = True  # until a new worker has looked, nobody can vouch for anything
+    machine.set_faults(faults, answers=not faults.startswith("calls:"))
 
 
 def _signal_worker(number: signal.Signals) -> Action:
@@ -345,13 +326,16 @@ _ACTIONS: Final[dict[str, tuple[Action, Action]]] = {
     "leader-stopped": (_stop_leader, _continue_leader),
     "controller-stopped": (_signal(signal.SIGSTOP), _signal(signal.SIGCONT)),
     "two-leaders": (_both, _start_controllers),
-    "lease-deleted": (_delete_lease, nothing),
-    "node-recreated": (_delete_node, _create_node),
+    "lease-deleted": (lambda world, _: _done(world.api.request("DELETE", _LEASE), 404), nothing),
+    "node-recreated": (
+        _on_machine(lambda world, machine: _done(world.api.request("DELETE", f"{NODES}/{machine.node}"), 404)),
+        _create_node,
+    ),
     "crd-deleted-ours": (_delete_ours, _add_ours),
-    "grove-edited": (_edit(GROVE, {"domain": "host", "key": HOSTNAME}), nothing),
-    "kueue-edited": (_edit(KUEUE, {"nodeLabel": "example.com/by-hand"}), nothing),
+    "grove-edited": (partial(_edit, GROVE, {"domain": "host", "key": HOSTNAME}), nothing),
+    "kueue-edited": (partial(_edit, KUEUE, {"nodeLabel": "example.com/by-hand"}), nothing),
     "published-deleted": (_delete_published, nothing),
-    "labels-edited": (_edit_labels, nothing),
+    "labels-edited": (_on_machine(_edit_labels), nothing),
     "worker-segfault": (_signal_worker(signal.SIGSEGV), nothing),
     "worker-stopped": (_signal_worker(signal.SIGSTOP), _signal_worker(signal.SIGCONT)),
     "worker-garbage": (_feed, nothing),
@@ -367,11 +351,12 @@ def _fault(name: str, what: str, seconds: list[float], scope: str = "", **how: A
         case {"proxy": mode}:
             scope, actions = "program", (_switch(Mode(mode)), _switch(Mode.PASS))
         case {"nvml": faults}:
-            scope, actions = "agent", (functools.partial(_suffer, faults), _heal)
+            heal = _on_machine(lambda _, machine: machine.set_faults(""))
+            scope, actions = "agent", (_on_machine(partial(_suffer, faults)), heal)
         case {"clock": off}:
             scope, actions = "program", (_step(off), _step(0.0))
         case {"crd": kind}:
-            actions = (functools.partial(_delete_kind, kind), functools.partial(_add_kind, kind))
+            actions = (partial(_delete_kind, kind), partial(_add_kind, kind))
         case _:
             actions = _ACTIONS[name]
     return Fault(name, what, Scope(scope or "cluster"), tuple(seconds), *actions, _MISSING.get(name, str))

@@ -37,16 +37,15 @@ class Size:
 class Program:
     """One program, its log, and whether it is meant to run just now."""
 
-    def __init__(self, name: str, module: str, arguments: list[str], folder: Path, environment: dict[str, str]) -> None:
+    def __init__(self, name: str, command: str, flags: list[str], folder: Path, environment: dict[str, str]) -> None:
         self.name = name
         self.log = folder / f"{name}.log"
-        self._module = module
-        self._arguments = arguments
+        self._command = command
         self._environment = {**os.environ, **environment, "PYTHONPATH": str(ROOT)}
         self._process: subprocess.Popen[bytes] | None = None
         self._wanted = False
         port = free_port()
-        self._arguments = [*arguments, "--metrics-port", str(port)]
+        self._flags = [*flags, "--metrics-port", str(port)]
         self._http = HttpClient(f"http://127.0.0.1:{port}", None, timeout=5)
 
     @property
@@ -61,17 +60,11 @@ class Program:
         self._wanted = True
         if self._process and self._process.poll() is None:
             return
-        program = f"from tools.chaos.programs import {self._module}; raise SystemExit({self._module}())"
+        program = f"from tools.chaos.programs import run; raise SystemExit(run({self._command!r}))"
         with (output or self.log).open("ab") as log:
-            self._process = subprocess.Popen(
-                [*wrapper, sys.executable, "-W", "error", "-c", program, *self._arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=self._environment,
-                cwd=ROOT,
-                start_new_session=True,
-            )
+            words = [*wrapper, sys.executable, "-W", "error", "-c", program, *self._flags]
+            where: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, "cwd": ROOT}
+            self._process = subprocess.Popen(words, env=self._environment, start_new_session=True, **where)
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
         """End it, and what it started, and leave it so."""

@@ -19,19 +19,9 @@ from pathlib import Path
 from typing import Any, Self
 
 
-def agent() -> int:
-    """`toposcope agent`."""
-    install(sockets=False)
-    return _toposcope("agent")
-
-
-def controller() -> int:
-    """`toposcope controller`."""
-    install(sockets=True)
-    return _toposcope("controller")
-
-
-def _toposcope(command: str) -> int:
+def run(command: str) -> int:
+    """`toposcope agent` or `toposcope controller`."""
+    install(sockets=command == "controller")
     from toposcope.cli.main import main  # noqa: PLC0415 - after the clock
 
     return main([command, *sys.argv[1:]])

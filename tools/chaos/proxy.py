@@ -6,7 +6,6 @@ can be cut off alone.
 
 import asyncio
 import contextlib
-import json
 import socket
 import ssl
 import struct
@@ -44,16 +43,10 @@ class Mode(Enum):
     """Every new request is answered 429, with Retry-After."""
 
 
-_TOO_MANY: Final = json.dumps(
-    {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "status": "Failure",
-        "reason": "TooManyRequests",
-        "message": "too many requests, please try again later",
-        "code": 429,
-    }
-).encode()
+_TOO_MANY: Final = (
+    b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","code":429,'
+    b'"message":"too many requests, please try again later"}'
+)
 _THROTTLED: Final = (
     b"HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
     b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(_TOO_MANY), _TOO_MANY)

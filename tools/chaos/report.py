@@ -17,11 +17,10 @@ def tables(
     seconds: float,
 ) -> dict[str, list[list[str]]]:
     """The tables of a run, each with its head first; one that would have nothing else is left out."""
-    named = {
-        "invariants": _invariants(outcomes, checks),
-        "faults": _faults(outcomes),
-        "processes": _processes(trends, speeds, seconds),
-    }
+    violations = Counter(violation.invariant for outcome in outcomes for violation in outcome.violations)
+    invariants = [[sentence, f"{checks[name]:,}", str(violations[name])] for name, sentence in INVARIANTS.items()]
+    table = [["invariant", "looked at", "violations"], *invariants]
+    named = {"invariants": table, "faults": _faults(outcomes), "processes": _processes(trends, speeds, seconds)}
     return {name: rows for name, rows in named.items() if rows[1:]}
 
 
@@ -37,13 +36,6 @@ def _faults(outcomes: Sequence[Outcome]) -> list[list[str]]:
         settled = f"{median(times):.0f} s ({max(times):.0f} s)"
         rows.append([f"`{name}`", fault.what, str(len(rounds)), settled, str(bad)])
     return rows
-
-
-def _invariants(outcomes: Sequence[Outcome], checks: Mapping[str, int]) -> list[list[str]]:
-    """One row an invariant: how often it was looked at, and how often it did not hold."""
-    violations = Counter(violation.invariant for outcome in outcomes for violation in outcome.violations)
-    rows = ([sentence, f"{checks[name]:,}", str(violations[name])] for name, sentence in INVARIANTS.items())
-    return [["invariant", "looked at", "violations"], *rows]
 
 
 def _processes(trends: Sequence[Trend], speeds: Mapping[str, float], seconds: float) -> list[list[str]]:

@@ -64,22 +64,18 @@ def read(text: str, actors: Sequence[str], faults: Mapping[str, Fault] = FAULTS)
 
 def draw(rng: random.Random, faults: Sequence[Fault], actors: Sequence[str]) -> Schedule:
     """One to three faults that overlap, each of another kind."""
-    steps = []
-    for fault in rng.sample(faults, min(rng.choice(_HOW_MANY), len(faults))):
-        start = round(rng.uniform(0.5, _WINDOW), 1)
-        steps.append(
-            Step(fault.name, start, round(rng.uniform(*fault.seconds), 1), rng.choice(_targets(fault, actors)))
-        )
+    chosen = rng.sample(faults, min(rng.choice(_HOW_MANY), len(faults)))
+    steps = [_step(rng, round(rng.uniform(0.5, _WINDOW), 1), fault, actors) for fault in chosen]
     return tuple(sorted(steps, key=lambda step: step.start))
 
 
 def each_alone(rng: random.Random, faults: Sequence[Fault], actors: Sequence[str]) -> list[Schedule]:
     """Every fault once, in a round of its own, in the order of a deck that was shuffled."""
-    shuffled = rng.sample(faults, len(faults))
-    return [
-        (Step(fault.name, 0.5, round(rng.uniform(*fault.seconds), 1), rng.choice(_targets(fault, actors))),)
-        for fault in shuffled
-    ]
+    return [(_step(rng, 0.5, fault, actors),) for fault in rng.sample(faults, len(faults))]
+
+
+def _step(rng: random.Random, start: float, fault: Fault, actors: Sequence[str]) -> Step:
+    return Step(fault.name, start, round(rng.uniform(*fault.seconds), 1), rng.choice(_targets(fault, actors)))
 
 
 def _targets(fault: Fault, actors: Sequence[str]) -> tuple[str, ...]:

@@ -36,14 +36,10 @@ class StandIns:
         while not self._stop.wait(_PAUSE):
             self.turn()
 
-    def turn(self) -> None:
-        """Let each of them do its work once."""
-        for work in (
-            self._report,
-            self._come_and_go,
-            lambda: collect_garbage(self._api),
-            lambda: start_grove(self._api),
-        ):
+    def turn(self, *, idle: bool = False) -> None:
+        """Let each of them do its work once; `idle` says that nothing has changed for those who look at objects."""
+        lookers = () if idle else (lambda: collect_garbage(self._api), lambda: start_grove(self._api))
+        for work in (self._report, self._come_and_go, *lookers):
             with contextlib.suppress(*_TROUBLE):
                 work()
 

@@ -1,12 +1,14 @@
 """Violations, reported from any thread; and whether programs grow from one rest to the next."""
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from statistics import median
+from itertools import pairwise
+from math import sqrt
+from statistics import linear_regression, median
 from typing import Final
 
 from tools.chaos.processes import Program, Size
-from tools.growth import Slack, grows
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,9 @@ class Findings:
 _ALLOWED: Final = {"memory": 12.0, "descriptors": 6, "threads": 4, "maps": 60}
 """Growth over all rests that is no leak: caches that fill, a watch more or less."""
 _FEWEST: Final = 6
+"""Rests that tell a trend."""
+_CERTAIN: Final = 3.0
+"""The slope of the line through a series, by least squares, counts from so many times its own standard error on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,5 +114,22 @@ class Leaks:
         """Take down what grew."""
         for trend in self.trends():
             findings.checked("leaks")
-            if grows(trend.values, Slack(_ALLOWED[trend.what])):
+            if grows(trend.values, _ALLOWED[trend.what]):
                 findings.add("leaks", f"{trend.program}: {trend.what} {trend} in {len(trend.values)} rests")
+
+
+def grows(series: Sequence[float], slack: float) -> bool:
+    """Whether it rises by more than `slack`, more than chance explains, and without ever coming back.
+
+    The last: the least of its last third is more than the most of its first. What rises once and stays, as a cache
+    that fills up, rises in a third at most.
+    """
+    count = len(series)
+    slope, start = linear_regression(range(count), series)
+    rest = sum((value - start - slope * i) ** 2 for i, value in enumerate(series))
+    spread = sum((i - (count - 1) / 2) ** 2 for i in range(count))
+    certain = slope > _CERTAIN * sqrt(rest / max(1, count - 2) / spread)
+    third = len(series) // 3
+    apart = min(series[-third:]) > max(series[:third])
+    late = sum(after > before for before, after in pairwise(series[third:])) > 1
+    return slope * (count - 1) > slack and certain and apart and late

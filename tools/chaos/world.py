@@ -17,7 +17,7 @@ from tools.chaos import cluster
 from tools.chaos.audit import AuditLog, PublishedWrites, Turns
 from tools.chaos.desired import desired, differences, observed
 from tools.chaos.machines import PREFIX, ROOT, Machine
-from tools.chaos.observer import Observer
+from tools.chaos.observer import Observer, ours
 from tools.chaos.processes import Actor, Program, Scale
 from tools.chaos.proxy import ProxyThread
 from tools.chaos.servers import Servers
@@ -137,6 +137,10 @@ class World:
                 raise NotSettledError(f"kubectl apply -k manifests/{part}: {done.stderr}")
         for crd in cluster.crds().values():
             self.api.install_crd(crd)
+        self.populate()
+
+    def populate(self) -> None:
+        """Create the Nodes, what others brought along, and the ClusterTopologies."""
         for node in (*cluster.other_nodes(), *map(cluster.machine_node, self.machines)):
             self.add_node(node)
         self.plant()
@@ -283,8 +287,7 @@ class World:
             code, node = self.api.request("GET", f"{cluster.NODES}/{machine.node}")
             if code != 200:
                 return [f"node {machine.node}: {code}"]
-            labels = node["metadata"].get("labels") or {}
-            now = {key: value for key, value in labels.items() if key.startswith(PREFIX)}
+            now = ours(node["metadata"].get("labels") or {})
             missing += differences(machine.healthy, now, f"node {machine.node}:")
             if _MATRIX not in (node["metadata"].get("annotations") or {}):
                 missing.append(f"node {machine.node}: no annotation {_MATRIX}")

@@ -17,14 +17,16 @@ DOCS: Final = Path(__file__).parents[2] / "docs"
 
 _MEASURED_ALONE: Final = ("real", "look", "planning", "ui")
 
+
+def _input() -> str:
+    """What `make fuzz` found, each subject of its last run."""
+    tables = figures.read("reliability").items()
+    return figures.part("reliability", *(name for name, table in tables if table.head[0] == "subject"))
+
+
 PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "labels.md": {"labels": tables.labels, "annotations": tables.annotations},
-    "metrics.md": {
-        "agent": metrics.agent,
-        "topologies": metrics.topologies,
-        "work": metrics.work,
-        "planning": metrics.planning,
-    },
+    "metrics.md": {part: partial(metrics.table, part) for part in ("agent", "topologies", "work", "planning")},
     "levels.md": {"catalogue": tables.catalogue, "retired": tables.retired, "mistaken": tables.mistaken},
     "commands.md": {"commands": tables.overview, "flags": tables.flags},
     "../toposcope/cli/toposcope.1": {"": man.page},
@@ -37,8 +39,11 @@ PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
         **{name: partial(figures.part, "performance", name) for name in _MEASURED_ALONE},
     },
     "reliability.md": {
-        name: partial(figures.part, "reliability", name)
-        for name in ("invariants", "faults", "processes", "mutants", "input", "large input")
+        **{
+            name: partial(figures.part, "reliability", name)
+            for name in ("invariants", "faults", "processes", "simulation", "mutants", "large input")
+        },
+        "input": _input,
     },
 }
 """Page to its generated parts; the part without a name is the whole page."""

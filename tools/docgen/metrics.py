@@ -49,43 +49,19 @@ class _Collected(CollectorRegistry):
         self.collectors.append(collector)
 
 
-def agent() -> str:
-    """The agent's metrics."""
-    return _table(agent_families(), series=False)
-
-
-def topologies() -> str:
-    """The controller's metrics about ClusterTopologies."""
-    return _table((family for family in controller_families() if TOPOLOGY in family.labels), series=True)
-
-
-def work() -> str:
-    """The controller's metrics about itself."""
-    return _table((family for family in controller_families() if TOPOLOGY not in family.labels), series=True)
-
-
-def planning() -> str:
-    """The metrics of the page's server."""
-    return _table(planning_families(), series=True)
-
-
-def planning_families() -> list[Family]:
-    """Every metric of the page's server with all its flags."""
-    metrics = PlanningMetrics(lambda: Snapshot("", None, (), ()), 1)
-    return list(_families([SimpleNamespace(collect=lambda: (*metrics.families({}), *metrics.of_the_count(0.0)))]))
-
-
-def agent_families() -> list[Family]:
-    """Every metric of an agent with all its flags."""
-    return list(_families([AgentCollector(AgentMetrics(), pairs=True)]))
-
-
-def controller_families() -> list[Family]:
-    """Every metric of a controller with all its flags."""
-    registry = _Collected()
+def families() -> dict[str, list[Family]]:
+    """Every metric of each program with all its flags, by the part of the page that it is in."""
+    registry, page = _Collected(), PlanningMetrics(lambda: Snapshot("", None, (), ()), 1)
     ControllerMetrics(registry)
     LeaderMetrics(registry, lambda: True)
-    return list(_families(registry.collectors))
+    controller = list(_families(registry.collectors))
+    served = SimpleNamespace(collect=lambda: (*page.families({}), *page.of_the_count(0.0)))
+    return {
+        "agent": [*_families([AgentCollector(AgentMetrics(), pairs=True)])],
+        "topologies": [family for family in controller if TOPOLOGY in family.labels],
+        "work": [family for family in controller if TOPOLOGY not in family.labels],
+        "planning": [*_families([served])],
+    }
 
 
 def notes() -> dict[str, dict[str, str]]:
@@ -94,9 +70,7 @@ def notes() -> dict[str, dict[str, str]]:
     Raises ForgottenNoteError when a metric that is spoken of does not exist.
     """
     notes: dict[str, dict[str, str]] = tomllib.loads(NOTES.read_text(encoding="utf-8"))
-    unknown = notes.keys() - {
-        family.name for family in (*agent_families(), *controller_families(), *planning_families())
-    }
+    unknown = notes.keys() - {family.name for part in families().values() for family in part}
     if unknown:
         raise ForgottenNoteError(f"{NOTES.name}: no such metric: {', '.join(sorted(unknown))}")
     return notes
@@ -119,16 +93,13 @@ def _labels(collector: Any, metric: Any) -> tuple[str, ...]:
     return tuple(metric.samples[0].labels) if metric.type == "info" else ()
 
 
-def _more(note: dict[str, str]) -> str:
-    return note.get("more", "").replace("{bits}", listed(HEALTH_BITS))
-
-
-def _table(families: Iterable[Family], *, series: bool) -> str:
-    known = notes()
-    rows = []
-    for family in families:
+def table(part: str) -> str:
+    """The metrics in a part of the page."""
+    known, series, rows = notes(), part != "agent", []
+    for family in families()[part]:
         note = known.get(family.name, {})
-        row = [code(family.name), family.type, listed(family.labels), " ".join((family.help, _more(note)))]
+        more = note.get("more", "").replace("{bits}", listed(HEALTH_BITS))
+        row = [code(family.name), family.type, listed(family.labels), f"{family.help} {more}"]
         if series:
             if "series" not in note:
                 raise ForgottenNoteError(f"{NOTES.name}: how many series does {family.name} have?")

@@ -32,9 +32,10 @@ EXAMPLES: Final = {"DGX H200": "dgx-h200", "GB200 NVL72": "gb200-nvl72-tray", "4
 ANNOTATIONS: Final = frozenset({label_keys.MATRIX, label_keys.REFERENCE, label_keys.SWITCHES, label_keys.RAILS})
 NODE: Final = "node-7"
 
-VALUES: Final = Path(__file__).parents[2] / "manifests" / "chart" / "values.yaml"
-LOCK: Final = Path(__file__).parents[2] / "requirements.lock"
-CRD: Final = Path(__file__).parents[2] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
+_ROOT: Final = Path(__file__).parents[2]
+VALUES: Final = _ROOT / "manifests" / "chart" / "values.yaml"
+LOCK: Final = _ROOT / "requirements.lock"
+CRD: Final = _ROOT / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
 _LIMITS: Final = {
     "maxItems": "at most {} entries",
     "maxLength": "at most {} characters",
@@ -83,9 +84,8 @@ def labels() -> str:
 
 def annotations() -> str:
     """Every annotation."""
-    return markdown(
-        ["annotation", "meaning"], ([code(key), text] for key, text in meanings().items() if key in ANNOTATIONS)
-    )
+    rows = ([code(key), text] for key, text in meanings().items() if key in ANNOTATIONS)
+    return markdown(["annotation", "meaning"], rows)
 
 
 def _documented(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
@@ -104,10 +104,8 @@ def catalogue() -> str:
 
 def retired() -> str:
     """Keys that have a successor."""
-    return markdown(
-        ["key", "successor", "written by"],
-        ([code(key), code(instead), writer] for key, (instead, writer) in RETIRED.items()),
-    )
+    rows = ([code(key), code(instead), writer] for key, (instead, writer) in RETIRED.items())
+    return markdown(["key", "successor", "written by"], rows)
 
 
 def mistaken() -> str:
@@ -119,15 +117,10 @@ def mistaken() -> str:
 
 def fields(part: str) -> str:
     """The fields of `spec`, which an administrator writes, or of `status`, which the controller does."""
-    schema = _schema()["properties"][part]
+    (version,) = yaml.safe_load(CRD.read_text(encoding="utf-8"))["spec"]["versions"]
+    schema = version["schema"]["openAPIV3Schema"]["properties"][part]
     rows = ([code(path), _type(field), _meaning(field)] for path, field in _fields(schema, part))
     return markdown(["field", "type", "meaning"], rows)
-
-
-@cache
-def _schema() -> dict[str, Any]:
-    (version,) = yaml.safe_load(CRD.read_text(encoding="utf-8"))["spec"]["versions"]
-    return version["schema"]["openAPIV3Schema"]
 
 
 def _fields(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -238,9 +231,8 @@ def licences() -> str:
             about = metadata.metadata(name)
         except metadata.PackageNotFoundError:
             continue
-        said = [
-            entry.rpartition(" :: ")[2] for entry in about.get_all("Classifier", []) if entry.startswith("License ::")
-        ]
+        classifiers = about.get_all("Classifier", [])
+        said = [entry.rpartition(" :: ")[2] for entry in classifiers if entry.startswith("License ::")]
         given = about.json.get("license_expression") or str(about.json.get("license", "")).partition("\n")[0]
         rows.append([name, version, str(given) or ", ".join(said) or "unknown"])
     return markdown(["package", "version", "licence"], rows)

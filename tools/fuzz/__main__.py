@@ -11,7 +11,7 @@ from typing import Final
 
 from tools import figures
 from tools.bench.report import aligned, number
-from tools.fuzz.run import Result, guided_in_child, in_child
+from tools.fuzz.run import guided_in_child, in_child
 from tools.fuzz.sizes import size_rows
 from tools.fuzz.subjects import SUBJECTS
 
@@ -40,12 +40,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows: list[tuple[str, ...]] = [_HEAD]
     for name in names:
         result = in_child(name, given.seconds, seed, given.batches)
-        rows.append(_row(result))
+        cost = f"{number(result.slowest * 1000)} ms", f"{number(result.grew)} MiB"
+        holds = "BROKEN" if result.finding else SUBJECTS[name].promise
+        rows.append((name, f"{result.cases:,}", f"{result.outcomes.get('refused', 0):,}", *cost, holds))
         if result.finding:
             again = f'make fuzz ARGS="{name} --seed {result.seed} --batches 1"'
             findings.append(f"{name}: {result.finding}\nagain: {again}")
     print(aligned(rows), flush=True)
-    tables = {"input": rows}
+    tables = {row[0]: [_HEAD, row] for row in rows[1:]}
     if not given.no_guided and given.batches is None:
         findings += _guided([name for name in names if SUBJECTS[name].guided], given.seconds, seed)
     if not given.no_sizes and not given.names:
@@ -58,17 +60,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.write:
         figures.write("reliability", "fuzz", tables)
     return 1 if findings else 0
-
-
-def _row(result: Result) -> tuple[str, ...]:
-    return (
-        result.subject,
-        f"{result.cases:,}",
-        f"{result.outcomes.get('refused', 0):,}",
-        f"{number(result.slowest * 1000)} ms",
-        f"{number(result.grew)} MiB",
-        "BROKEN" if result.finding else SUBJECTS[result.subject].promise,
-    )
 
 
 def _guided(names: Sequence[str], seconds: float, seed: int) -> list[str]:

@@ -41,6 +41,7 @@ _TAIL: Final = 3000
 PROFILE: Final = settings(
     database=None,
     deadline=None,
+    derandomize=False,
     phases=(Phase.generate,),
     suppress_health_check=list(HealthCheck),
     verbosity=Verbosity.quiet,

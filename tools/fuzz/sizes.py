@@ -4,6 +4,7 @@ A row names what it may cost. Beyond that, or with a traceback, it is a finding.
 """
 
 import gzip
+import http.client
 import io
 import json
 import os
@@ -22,6 +23,22 @@ from tools.bench.report import number
 from tools.bench.usage import peak_memory
 from tools.fuzz.run import python
 from tools.fuzz.subject import held, refusal
+from toposcope.agent import baseline
+from toposcope.api.cluster_topology import read
+from toposcope.api.controller_config import UnreadableError, read_config
+from toposcope.api.effective_levels import Absences
+from toposcope.api.label_keys import MATRIX, REFERENCE
+from toposcope.api.matrix_annotation import MatrixError, parse
+from toposcope.controller.assess.assessment import assess
+from toposcope.controller.node_decoder import NodeDecoder
+from toposcope.controller.status import conditions_of
+from toposcope.kube.client import _LARGEST_LINE, _lines
+from toposcope.kube.errors import UnreachableError
+from toposcope.placement.check import Checker
+from toposcope.snapshot.decode import Decoder
+from toposcope.snapshot.documents import documents
+from toposcope.snapshot.files import load_files
+from toposcope.snapshot.problems import InputError
 
 _MIB: Final = 1 << 20
 _NODE: Final = b'{"kind":"Node","apiVersion":"v1","metadata":{"name":"n"}'
@@ -44,12 +61,6 @@ class Size:
 
 
 def _annotation() -> str:
-    from toposcope.agent import baseline  # noqa: PLC0415 - each row loads what it measures
-    from toposcope.api.label_keys import MATRIX, REFERENCE  # noqa: PLC0415
-    from toposcope.api.matrix_annotation import MatrixError, parse  # noqa: PLC0415
-    from toposcope.controller.node_decoder import NodeDecoder  # noqa: PLC0415
-    from toposcope.snapshot.decode import Decoder  # noqa: PLC0415
-
     text = '{"version":1,"gpus":[' + ",".join('{"index":0,"pci":"x"}' for _ in range(48_000)) + "]}"
     held(len(text) >= _MIB - 50_000, "not large enough")
     node = {"metadata": {"name": "n", "annotations": {MATRIX: text, REFERENCE: text}}}
@@ -65,8 +76,6 @@ def _annotation() -> str:
 
 
 def _labels() -> str:
-    from toposcope.controller.node_decoder import NodeDecoder  # noqa: PLC0415
-
     labels = {f"example.com/l{i}": "x" * 63 for i in range(10_000)}
     decode = NodeDecoder(["example.com/l1"])
     for number_ in range(200):
@@ -76,10 +85,6 @@ def _labels() -> str:
 
 
 def _manifests() -> str:
-    from toposcope.placement.check import Checker  # noqa: PLC0415
-    from toposcope.snapshot.documents import documents  # noqa: PLC0415
-    from toposcope.snapshot.files import load_files  # noqa: PLC0415
-
     checker = Checker(load_files(["-"], io.BytesIO(_NODE + b"}")))
     one = b"apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: w\nspec:\n  parallelism: 1\n---\n"
     problems: list[Any] = []
@@ -108,9 +113,6 @@ class _Repeated(io.RawIOBase):
 
 
 def _refused_from_file(content: bytes) -> str:
-    from toposcope.snapshot.files import load_files  # noqa: PLC0415
-    from toposcope.snapshot.problems import InputError  # noqa: PLC0415
-
     try:
         load_files(["-"], io.BytesIO(content))
     except InputError as error:
@@ -126,11 +128,6 @@ def _laughs() -> str:
     lines = [b"kind: Job", b"apiVersion: batch/v1", b"metadata: {name: w}", b"a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [b"a%d: &a%d [%b]" % (n, n, b", ".join([b"*a%d" % (n - 1)] * 10)) for n in range(1, 10)]
     bomb = b"\n".join([*lines, b"spec: {template: {spec: {containers: *a9}}}"])
-    from toposcope.api.controller_config import UnreadableError, read_config  # noqa: PLC0415
-    from toposcope.placement.check import Checker  # noqa: PLC0415
-    from toposcope.snapshot.documents import documents  # noqa: PLC0415
-    from toposcope.snapshot.files import load_files  # noqa: PLC0415
-
     problems: list[Any] = []
     checker = Checker(load_files(["-"], io.BytesIO(_NODE + b"}")))
     for document in documents(["-"], problems.append, io.BytesIO(bomb)):
@@ -145,11 +142,6 @@ def _laughs() -> str:
 
 
 def _spec() -> str:
-    from toposcope.api.cluster_topology import read  # noqa: PLC0415
-    from toposcope.api.effective_levels import Absences  # noqa: PLC0415
-    from toposcope.controller.assess.assessment import assess  # noqa: PLC0415
-    from toposcope.controller.status import conditions_of  # noqa: PLC0415
-
     levels = [{"domain": f"d{i}", "key": f"example.com/l{i}"} for i in range(20_000)]
     topology = read({"metadata": {"name": "t", "uid": "u"}, "spec": {"levels": levels, "required": ["x"] * 20_000}})
     assessment = assess(topology, (), Absences(), 0.0)
@@ -159,11 +151,6 @@ def _spec() -> str:
 
 
 def _line() -> str:
-    import http.client  # noqa: PLC0415
-
-    from toposcope.kube.client import _LARGEST_LINE, _lines  # noqa: PLC0415
-    from toposcope.kube.errors import UnreachableError  # noqa: PLC0415
-
     class Endless:
         def read1(self, size: int) -> bytes:
             return b"x" * size

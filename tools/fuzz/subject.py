@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 Outcome = Literal["taken", "refused"]
+Attempt = Callable[[Any], Outcome]
 _SAMPLES: Final = Path(__file__).parent / "samples"
 
 _LONGEST: Final = 4000
@@ -35,9 +36,23 @@ class Subject:
     promise: str
     """What holds for every case, for the table."""
     cases: SearchStrategy[Any]
-    attempt: Callable[[Any], Outcome]
+    attempt: Attempt
     guided: bool = False
     """Whether coverage finds more than chance: where we read text in Python."""
+
+
+SUBJECTS: Final[dict[str, Subject]] = {}
+"""By name, in the order of the table."""
+
+
+def subject(promise: str, cases: SearchStrategy[Any], *, guided: bool = False) -> Callable[[Attempt], Attempt]:
+    """Have a function be the attempt of the subject of its name."""
+
+    def add(attempt: Attempt) -> Attempt:
+        SUBJECTS[attempt.__name__] = Subject(attempt.__name__, promise, cases, attempt, guided)
+        return attempt
+
+    return add
 
 
 def sample(name: str) -> str:
@@ -93,11 +108,8 @@ def strings(*likely: str) -> SearchStrategy[str]:
 
 def scalars(*likely: Any) -> SearchStrategy[Any]:
     """Any value of JSON that is neither a list nor an object."""
-    numbers = st.one_of(
-        st.sampled_from([0, -1, 1, 2**31, 2**63, 2**64, -(2**63) - 1, 10**30, 0.5, -0.0, 1e308]),
-        st.integers(),
-        st.floats(allow_nan=False, allow_infinity=False),
-    )
+    edges = st.sampled_from([0, -1, 1, 2**31, 2**63, 2**64, -(2**63) - 1, 10**30, 0.5, -0.0, 1e308])
+    numbers = st.one_of(edges, st.integers(), st.floats(allow_nan=False, allow_infinity=False))
     return st.one_of(st.none(), st.booleans(), numbers, strings(*map(str, likely)))
 
 

@@ -19,20 +19,8 @@ from toposcope.agent.nvml.gateway import FUNCTION_NOT_FOUND, Nvml
 from toposcope.agent.probe import probe
 from toposcope.agent.sysfs import Sysfs
 from toposcope.cli.recording.nvml import RecordingNvml, calls_in
+from toposcope.simulator import recording
 from toposcope.simulator.nvml import SimulatedNvml
-from toposcope.simulator.recording import (
-    Answer,
-    Argument,
-    Call,
-    Fields,
-    Filled,
-    Memory,
-    Raised,
-    Recording,
-    Reference,
-    Silence,
-    Value,
-)
 
 _SOURCE: Final = Path(__file__).with_name("nvml.c")
 _NAME: Final = "libnvidia-ml.so.1"
@@ -77,13 +65,13 @@ def write_table(file: Path, lines: Iterable[str], *more: str) -> None:
     unfinished.replace(file)
 
 
-def lines_of(machine: SimulatedNvml | Recording) -> list[str]:
+def lines_of(machine: SimulatedNvml | recording.Recording) -> list[str]:
     """A table of what a probe asks and of what events there are; a recorded machine has no events."""
-    calls = machine.calls if isinstance(machine, Recording) else _calls(machine)
+    calls = machine.calls if isinstance(machine, recording.Recording) else _calls(machine)
     return [line for call in calls for line in _lines(call)]
 
 
-def _calls(machine: SimulatedNvml) -> list[Call]:
+def _calls(machine: SimulatedNvml) -> list[recording.Call]:
     journal: list[bytes] = []
     nvml = Nvml(RecordingNvml(machine, journal.append, itertools.count().__next__))
     if not (refusal := nvml.start()):
@@ -94,10 +82,10 @@ def _calls(machine: SimulatedNvml) -> list[Call]:
     return calls_in(b"".join(journal))
 
 
-def _lines(call: Call) -> Iterator[str]:
+def _lines(call: recording.Call) -> Iterator[str]:
     arguments = [argument for argument in call.arguments if not isinstance(argument, list)]
     question = " ".join([_SYMBOLS.get(call.name, call.name), *filter(None, map(_number, arguments))])
-    if isinstance(call.answer, Fields):
+    if isinstance(call.answer, recording.Fields):
         yield f"{question} = 0"
         for field in call.answer.fields:
             yield f"{question} {field.field} {field.scope} = {field.status} {field.type} {field.value}"
@@ -105,35 +93,35 @@ def _lines(call: Call) -> Iterator[str]:
         yield f"{question} = {_reply(call.answer)}"
 
 
-def _reply(answer: Answer) -> str:
+def _reply(answer: recording.Answer) -> str:
     match answer:
-        case Filled(struct) | (Memory() as struct):
+        case recording.Filled(struct) | (recording.Memory() as struct):
             reply = f"0 {_struct(struct)}"
-        case Value(list() as numbers):
+        case recording.Value(list() as numbers):
             reply = f"0 {' '.join(map(str, numbers))}"
-        case Value(value):
+        case recording.Value(value):
             reply = f"0 {'' if value is None else value}"
-        case Raised(error="NVMLError", code=code):
+        case recording.Raised(error="NVMLError", code=code):
             reply = str(code)
-        case Raised(error="UnicodeDecodeError"):
+        case recording.Raised(error="UnicodeDecodeError"):
             reply = "garbage"
-        case Raised():
+        case recording.Raised():
             reply = str(FUNCTION_NOT_FOUND)
-        case Silence():
+        case recording.Silence():
             reply = "hang"
         case _:
             reply = "0"
     return reply
 
 
-def _number(argument: Argument) -> str:
+def _number(argument: recording.Argument) -> str:
     """An argument as the table has it: a handle's number, a struct's version; nothing for a struct without one."""
-    if isinstance(argument, Reference):
+    if isinstance(argument, recording.Reference):
         return "" if argument.version is None else str(argument.version)
     return str(argument).removeprefix("gpu:")
 
 
-def _struct(memory: Memory) -> str:
+def _struct(memory: recording.Memory) -> str:
     content = bytes.fromhex(memory.bytes)
     struct: Any = getattr(pynvml, memory.type).from_buffer_copy(content)
     if memory.type == "nvmlPciInfo_t":

@@ -2,7 +2,8 @@
 (* One agent, its Node, and everybody else who edits that: toposcope/agent/loop.py and publish.py.                   *)
 (*                                                                                                                   *)
 (* Assumed: a request is carried out before the next one of an agent of the same machine, or never; the API server   *)
-(* refuses an apply that names another uid than the Node's. One label stands for all: an apply names each of them.   *)
+(* refuses an apply that names another uid than the Node's. One label stands for all that say what the hardware is:  *)
+(* an apply names each of them, and there may be one because of `state` alone.                                       *)
 EXTENDS Integers
 
 CONSTANTS Values,  \* what the hardware may be
@@ -10,6 +11,7 @@ CONSTANTS Values,  \* what the hardware may be
 
 None == "none"
 Unknown == "unknown"
+Edited == "edited"  \* what somebody else made of it
 NoNode == [uid |-> 0, value |-> None]
 
 VARIABLES
@@ -20,7 +22,7 @@ VARIABLES
   probed,   \* what the last probe said: a value, Unknown, or None before the first
   due,      \* whether the agent has reason to look: its interval is over, or its watch saw a change
   had,      \* what the hardware of this machine has been
-  late,     \* the last write of an agent on a machine that had this Node's name before; NoNode: none is on its way
+  late,     \* the last write that nobody waits for any more; NoNode: none is on its way
   changes
 
 vars == <<hardware, answers, node, known, probed, due, had, late, changes>>
@@ -31,46 +33,53 @@ Init ==
 
 (* ---- The agent ---- *)
 
+\* Because it does not know the Node, its watch shows another one than it knows, or ten minutes are over.
 Read ==
-  /\ due /\ known = NoNode
   /\ known' = node
-  /\ UNCHANGED <<hardware, answers, node, probed, due, had, late, changes>>
+  /\ late' = IF late.uid = node.uid THEN NoNode ELSE late  \* assumed, see above
+  /\ UNCHANGED <<hardware, answers, node, probed, due, had, changes>>
 
 Probe ==
-  /\ due /\ probed = None
+  /\ due
   /\ probed' = IF answers THEN hardware ELSE Unknown
   /\ UNCHANGED <<hardware, answers, node, known, due, had, late, changes>>
 
 \* What a probe does not tell keeps the value that the Node has.
 Desired == IF probed = Unknown THEN known.value ELSE probed
 
+MayPublish == due /\ known /= NoNode /\ probed /= None
+
+\* An apply without the label takes it away if an agent wrote it, and leaves it if somebody else did.
+Written ==
+  IF known.uid /= node.uid \/ (Desired = None /\ node.value = Edited) THEN node ELSE [node EXCEPT !.value = Desired]
+
 Publish ==
-  /\ due /\ known /= NoNode /\ probed /= None
-  /\ IF Desired = known.value
-     THEN /\ due' = FALSE /\ probed' = None /\ UNCHANGED <<node, known>>
-     ELSE IF known.uid = node.uid
-     THEN /\ node' = [node EXCEPT !.value = Desired]
-          /\ known' = node' /\ due' = FALSE /\ probed' = None
-     ELSE /\ known' = NoNode /\ UNCHANGED <<node, due, probed>>  \* another Node of that name: read it, and write then
+  /\ MayPublish
+  /\ \/ Desired = known.value /\ due' = FALSE /\ probed' = None /\ UNCHANGED <<node, known>>
+     \/ /\ known.uid = node.uid /\ node' = Written /\ known' = node'
+        /\ \/ due' = FALSE /\ probed' = None
+           \/ UNCHANGED <<due, probed>>  \* the connection broke right after that: the client sends it once more
+     \/ known.uid /= node.uid /\ known' = NoNode /\ UNCHANGED <<node, due, probed>>  \* another Node: read, then write
   /\ UNCHANGED <<hardware, answers, had, late, changes>>
 
-\* The request fails, and nobody knows whether it was carried out.
+\* The request fails, and nobody knows whether it was carried out, or will be.
+Underway == IF MayPublish THEN {late, [uid |-> known.uid, value |-> Desired]} ELSE {late}
 Lose ==
   /\ changes > 0 /\ changes' = changes - 1
-  /\ due /\ known /= NoNode /\ probed /= None /\ known' = NoNode /\ probed' = None
-  /\ node' \in {node, IF known.uid = node.uid THEN [node EXCEPT !.value = Desired] ELSE node}
-  /\ UNCHANGED <<hardware, answers, due, had, late>>
+  /\ MayPublish /\ known' = NoNode /\ probed' = None
+  /\ \/ node' = Written /\ late' = late
+     \/ node' = node /\ late' \in Underway
+  /\ UNCHANGED <<hardware, answers, due, had>>
 
 Crash ==
   /\ changes > 0 /\ changes' = changes - 1
-  /\ known' = NoNode /\ probed' = None /\ due' = TRUE
-  /\ UNCHANGED <<hardware, answers, node, had, late>>
+  /\ known' = NoNode /\ probed' = None /\ due' = TRUE /\ late' \in Underway
+  /\ UNCHANGED <<hardware, answers, node, had>>
 
-\* Its interval is over, or its watch shows a Node that is not as it was written.
+\* Its interval is over, or something has happened.
 Wake ==
-  /\ ~due /\ (node /= known \/ hardware /= node.value) /\ due' = TRUE
-  /\ known' = IF node /= known THEN NoNode ELSE known
-  /\ UNCHANGED <<hardware, answers, node, probed, had, late, changes>>
+  /\ ~due /\ due' = TRUE
+  /\ UNCHANGED <<hardware, answers, node, known, probed, had, late, changes>>
 
 (* ---- Others ---- *)
 
@@ -78,14 +87,14 @@ Others ==
   /\ changes > 0 /\ changes' = changes - 1
   /\ \/ answers' = ~answers /\ UNCHANGED <<hardware, node, had>>
      \/ hardware' \in Values \ {hardware} /\ had' = had \cup {hardware'} /\ UNCHANGED <<answers, node>>
-     \/ node.value /= None /\ node' = [node EXCEPT !.value = None] /\ UNCHANGED <<hardware, answers, had>>
+     \/ \E value \in {None, Edited} : node' = [node EXCEPT !.value = value] /\ UNCHANGED <<hardware, answers, had>>
      \/ node' = [uid |-> node.uid + 1, value |-> None] /\ UNCHANGED <<hardware, answers, had>>
   /\ UNCHANGED <<known, probed, due, late>>
 
 \* The machine goes, and another one gets its name.
 Replace ==
   /\ changes > 0 /\ changes' = changes - 1
-  /\ late' = IF known /= NoNode /\ probed /= None THEN [uid |-> known.uid, value |-> Desired] ELSE late
+  /\ late' \in Underway
   /\ node' = [uid |-> node.uid + 1, value |-> None]
   /\ hardware' \in Values /\ had' = {hardware'} /\ answers' \in BOOLEAN
   /\ known' = NoNode /\ probed' = None /\ due' = TRUE
@@ -97,14 +106,14 @@ TakeLate ==
 
 Repair == answers' = TRUE /\ UNCHANGED <<hardware, node, known, probed, due, had, late, changes>>
 
-Agent == Read \/ Probe \/ Publish \/ Wake
-Next == Agent \/ Lose \/ Crash \/ Others \/ Replace \/ TakeLate \/ Repair
-Spec == Init /\ [][Next]_vars /\ WF_vars(Agent) /\ WF_vars(Repair)
+Next == Read \/ Probe \/ Publish \/ Wake \/ Lose \/ Crash \/ Others \/ Replace \/ TakeLate \/ Repair
+Fairness == WF_vars(Read) /\ WF_vars(Probe) /\ WF_vars(Publish) /\ WF_vars(Wake) /\ WF_vars(Repair)
+Spec == Init /\ [][Next]_vars /\ Fairness
 
 (* ---- What must hold ---- *)
 
 \* What the label says the hardware of this Node's machine has been.
-True == node.value \in had \cup {None}
+True == node.value \in had \cup {None, Edited}
 
 \* The agent never takes the label away, whatever it cannot see.
 Kept == [][node.uid = node'.uid /\ node.value /= None /\ node'.value = None => ~(Publish \/ Lose)]_vars

@@ -41,7 +41,7 @@ Wants == [kind |-> "wants"]
 Calm == faults = 0
 MayWrite(c) == from[c] = 0 /\ until[c] > 0
 Min(a, b) == IF a < b THEN a ELSE b
-Less(a) == IF a > 0 THEN a - 1 ELSE 0
+Less(a, b) == IF a > b THEN a - b ELSE 0
 
 Init ==
   /\ holder = Absent
@@ -203,16 +203,18 @@ Release(c) ==
   /\ late' = {[one EXCEPT !.current = FALSE] : one \in {o \in late : o.by /= c}}
   /\ UNCHANGED writes
 
-Tick ==
-  /\ faults = 0 => \A c \in Contenders : acted[c]
-  /\ age' = [c \in Contenders |-> IF known[c] \in {Absent, Released, Unread, c} THEN 0 ELSE Min(age[c] + 1, Lease + 1)]
-  /\ from' = [c \in Contenders |-> Less(from[c])]
-  /\ until' = [c \in Contenders |-> Less(until[c])]
+Pass(time) ==
+  /\ age' = [c \in Contenders |->
+       IF known[c] \in {Absent, Released, Unread, c} THEN 0 ELSE Min(age[c] + time, Lease + 1)]
+  /\ from' = [c \in Contenders |-> Less(from[c], time)]
+  /\ until' = [c \in Contenders |-> Less(until[c], time)]
   /\ call' = [c \in Contenders |->
-       IF call[c].kind \in {"claim", "stored"} THEN [call[c] EXCEPT !.since = Min(@ + 1, Renew)] ELSE call[c]]
-  /\ writes' = {[one EXCEPT !.since = @ + 1] : one \in {o \in writes : o.since < Request}}
+       IF call[c].kind \in {"claim", "stored"} THEN [call[c] EXCEPT !.since = Min(@ + time, Renew)] ELSE call[c]]
+  /\ writes' = {[one EXCEPT !.since = @ + time] : one \in {o \in writes : o.since + time <= Request}}
   /\ acted' = [c \in Contenders |-> FALSE]
   /\ UNCHANGED <<holder, known, current, same, certain, late, faults>>
+
+Tick == (faults = 0 => \A c \in Contenders : acted[c]) /\ Pass(1)
 
 \* From now on nothing fails.
 Settle == ~Calm /\ faults' = 0 /\ UNCHANGED <<holder, known, current, same, local, call, late, writes, acted>>

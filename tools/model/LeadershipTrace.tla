@@ -27,10 +27,14 @@ Do(event) ==
     [] event.action = "Release" -> Release(c)
     [] event.action = "Delete" -> Delete
     [] event.action = "Tick" -> Tick
+    [] event.action = "Pass" -> Pass(event.time)
+    [] event.action = "Write" -> Write(c)
+    [] event.action = "TakeWrite" -> TakeWrite([by |-> c, since |-> event.time])
 
-Seen(event) ==
+\* Of the moment between two other steps nothing was seen, and of who has resigned nothing is said.
+Seen(event) == event.action = "Pass" \/
   /\ holder = event.holder
-  /\ \A c \in Contenders : MayWrite(c) = (c \in event.leading) /\ MustLook(c) = (c \in event.looking)
+  /\ \A c \in Contenders \ event.over : MayWrite(c) = (c \in event.leading) /\ MustLook(c) = (c \in event.looking)
 
 TraceInit == Init /\ step = 0
 TraceNext == step < Len(Steps) /\ step' = step + 1 /\ Do(Steps[step + 1]) /\ Seen(Steps[step])'

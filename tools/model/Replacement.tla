@@ -33,8 +33,9 @@ Init ==
 
 (* ---- The publisher: one pass; every step is a request, and others act between two of them ---- *)
 
+\* Once more, too, where the answer is lost.
 Read ==
-  /\ pc = "read"
+  /\ pc \in {"read", "decide"}
   /\ seen' = object /\ asked' = wanted /\ pc' = "decide"
   /\ UNCHANGED <<wanted, object, next, changes, harmed>>
 
@@ -81,10 +82,12 @@ Crash ==
 Others ==
   /\ changes > 0 /\ changes' = changes - 1
   /\ \/ wanted' \in Levels \ {wanted} /\ UNCHANGED <<object, next>>
-     \/ ~Exists /\ \E levels \in Levels : object' = Object("theirs", levels)
+     \* A request of a process that has ended may still be carried out.
+     \/ ~Exists /\ \E owner \in {"ours", "theirs"}, levels \in Levels \ Bad : object' = Object(owner, levels)
         /\ next' = next + 1 /\ UNCHANGED wanted
      \/ /\ Exists /\ next' = next + 1 /\ UNCHANGED wanted
         /\ \/ ~object.going /\ object' = [object EXCEPT !.held = ~@, !.version = next]
+           \/ \E levels \in Levels \ Bad : object' = [object EXCEPT !.levels = levels, !.version = next]
            \/ object' = None /\ ~object.held
            \/ object.held /\ object' = [object EXCEPT !.going = TRUE, !.version = next]
   /\ UNCHANGED <<seen, asked, pc, harmed>>

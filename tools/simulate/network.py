@@ -13,10 +13,12 @@ from http import HTTPStatus
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from msgspec.structs import replace
+
 from tools.simulate.scheduler import Process, Scheduler, Thread
 from toposcope.kube.runtime import Connection
 from toposcope.simulator.apiserver.api import Api
-from toposcope.simulator.apiserver.requests import Request, Response, StatusError
+from toposcope.simulator.apiserver.requests import Request, Response, StatusError, expired
 
 _USUAL: Final = (0.001, 0.02)
 _NEVER: Final = 3600.0
@@ -44,6 +46,8 @@ class Weather:
     """Nothing moves for a while, and then what waited goes on."""
     status: int = 0
     """What a proxy answers to everything."""
+    paged: float = 0.0
+    """Above 0, a server without streamed lists, an object a page: the chance that the version is gone by the next."""
     lag: float = 0.0
     """Seconds by which watches are behind at most: those of a server whose cache is."""
 
@@ -94,7 +98,7 @@ class Network:
             thread = self.scheduler.current
             self._held.append(lambda: self.scheduler.wake(thread))
             if not self.scheduler.wait(patience):
-                if self._held is not None and request.method != "GET":
+                if request.method != "GET" and self._held is not None:
                     self._held.append(lambda: self.serve(process, request))
                 raise TimeoutError("timed out")
 
@@ -136,7 +140,7 @@ class SimulatedConnection(Connection):
         self.process = process
         self.network = network
         self._patience = _NEVER if timeout is None else timeout
-        self._request: Request | None = None
+        self.sent: Request | None = None
         self.dead = False
         """Whether it is open, and nothing will ever come."""
         self._cut = False
@@ -152,12 +156,10 @@ class SimulatedConnection(Connection):
 
     def request(self, method: str, url: str, body: Any = None, headers: Any = None, **_: Any) -> None:
         path, query = _parsed(url)
-        self._request = Request(
-            method, path, query, {name.lower(): text for name, text in headers.items()}, body or b""
-        )
+        self.sent = Request(method, path, query, {name.lower(): text for name, text in headers.items()}, body or b"")
 
     def getresponse(self) -> Any:
-        request, network, scheduler = self._request, self.network, self.network.scheduler
+        request, network, scheduler = self.sent, self.network, self.network.scheduler
         if request is None:
             raise http.client.CannotSendRequest
         self.process.check()
@@ -177,12 +179,25 @@ class SimulatedConnection(Connection):
             headers = {"Retry-After": str(rng.randint(1, 5))} if weather.status == HTTPStatus.TOO_MANY_REQUESTS else {}
             refusal = StatusError(weather.status, "Unavailable", "a proxy says so", headers=headers)
             return Answer(self, Response.of(refusal))
-        response = network.serve(self.process, request)
+        response = network.serve(self.process, request) if not weather.paged else self._older(request, weather.paged)
         if fate > 1 - weather.lost:
             raise ConnectionResetError("reset before the answer has come")
         if weather.slow or weather.stalled:
             network.travel(weather, self._patience)
         return Answer(self, response)
+
+    def _older(self, request: Request, chance: float) -> Response:
+        """What a server without streamed lists answers."""
+        query = request.query
+        if "sendInitialEvents" in query:
+            return Response.of(
+                StatusError(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", "sendInitialEvents is forbidden")
+            )
+        if "continue" in query and self.network.scheduler.rng.random() < chance:
+            return Response.of(expired("The provided continue parameter is too old"))
+        if "limit" in query:
+            request = replace(request, query={**query, "limit": "1"})
+        return self.network.serve(self.process, request)
 
     def _arrives_late(self, request: Request, when: float) -> None:
         """Have a request come while its sender waits for the answer, or never; a claim also after that."""

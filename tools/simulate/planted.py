@@ -8,13 +8,17 @@ from unittest.mock import patch
 from toposcope.agent.describe import Description
 from toposcope.agent.labels import NO_GPUS
 from toposcope.controller.election import Election
+from toposcope.controller.publishers import objects
+from toposcope.integrations.framework.published import Published, Target
 from toposcope.kube.client import METADATA_LIST
 from toposcope.kube.errors import ResourceExpiredError, UnreachableError
 from toposcope.kube.reflector import Reflector
 
 _watch: Final = Reflector._watch  # noqa: SLF001 - a defect is planted in its place
+_paged: Final = Reflector._paged  # noqa: SLF001 - same
 _streamed: Final = Reflector._streamed  # noqa: SLF001 - same
 _claimed: Final = Election.claimed
+_remove: Final = objects.remove
 
 
 def _goes_on(self: Any) -> None:
@@ -24,12 +28,15 @@ def _goes_on(self: Any) -> None:
         self._version = str(self._page({"limit": "1"}, METADATA_LIST).metadata["resourceVersion"])
 
 
-def _half(self: Any) -> Any:
-    try:
-        return _streamed(self)
-    except UnreachableError:
-        self._version = str(self._page({"limit": "1"}, METADATA_LIST).metadata["resourceVersion"])
-        return {}
+def _half(read: Callable[[Any], Any], error: type[Exception]) -> Callable[[Any], Any]:
+    def believed(self: Any) -> Any:
+        try:
+            return read(self)
+        except error:
+            self._version = str(self._page({"limit": "1"}, METADATA_LIST).metadata["resourceVersion"])
+            return {}
+
+    return believed
 
 
 def _holds(self: Any, now: float) -> bool:
@@ -41,7 +48,11 @@ def _at_once(self: Any, *what: Any) -> None:
     self._from = -1.0
 
 
-_PUBLISHERS: Final = ("grove", "kai", "immutable_topology", "objects")
+def _and_waits(client: Any, target: Target, *what: Any) -> Published:
+    return _remove(client, target, *what) or target.not_in_sync("Waiting", "", 1.0)
+
+
+_PUBLISHERS: Final = ("grove", "immutable_topology", "objects")
 _OURS: Final = tuple(f"controller.publishers.{name}.is_ours" for name in _PUBLISHERS)
 PLANTED: Final[Mapping[str, tuple[str, Mapping[str, Callable[..., Any]]]]] = {
     "the fence is gone": ("writer", {"controller.fence.FencedClient._about_to_send": lambda *_: None}),
@@ -53,10 +64,19 @@ PLANTED: Final[Mapping[str, tuple[str, Mapping[str, Callable[..., Any]]]]] = {
     ),
     "objects of others are adopted": ("foreign", dict.fromkeys(_OURS, lambda *_: True)),
     "events are lost at 410": ("converged", {"kube.reflector.Reflector._watch": _goes_on}),
-    "a list that breaks off counts as empty": ("converged", {"kube.reflector.Reflector._streamed": _half}),
+    "a list that breaks off counts as empty": (
+        "converged",
+        {"kube.reflector.Reflector._streamed": _half(_streamed, UnreachableError)},
+    ),
+    "a list that expires between two pages counts as empty": (
+        "converged",
+        {"kube.reflector.Reflector._paged": _half(_paged, ResourceExpiredError)},
+    ),
     "a restored etcd is not noticed": ("converged", {"kube.reflector.Reflector._still_there": lambda *_: True}),
+    "a Topology is made again by a later pass": ("", {"controller.publishers.objects.remove": _and_waits}),
+    "new levels are not tried first": ("", {"controller.publishers.objects.try_create": lambda *_: None}),
 }
-"""What is done, to the invariant that it breaks, and what takes the place of what."""
+"""What is done, to the invariant that it breaks (none: only a trace shows it), and what takes the place of what."""
 
 
 @contextlib.contextmanager

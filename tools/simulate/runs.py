@@ -3,8 +3,10 @@
 import logging
 import random
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Final
+from math import inf
+from typing import Any, Final
 
 from tools.chaos.rounds import play
 from tools.chaos.violations import Violation
@@ -44,19 +46,31 @@ class _Stamp(logging.Formatter):
         return f"{self._scheduler.now:10.3f} {self._scheduler.running} {super().format(record)}"
 
 
-def run(seed: int, rounds: Rounds | None = None, told: Callable[[str], None] = lambda _: None) -> Run:
-    """Simulate one seed, with its own rounds or those given."""
+def run(
+    seed: int,
+    rounds: Rounds | None = None,
+    told: Callable[[str], None] = lambda _: None,
+    watched: Callable[[World], AbstractContextManager[Any]] = nullcontext,
+    settles: float = inf,
+) -> Run:
+    """Simulate one seed, with its own rounds or those given; `watched` looks on from the beginning to the end.
+
+    `settles` is how many seconds after its last fault the cluster may take to become what it should.
+    """
     world = World(seed)
     for handler in logging.getLogger().handlers:
         handler.setFormatter(_Stamp(world.scheduler))
     # Apart from the scheduler's, so that which rounds there are does not depend on what happens in one.
     made = Run(seed, steps.draw(random.Random(~seed), ACTORS, ROUNDS) if rounds is None else rounds)
     try:
-        with world:
+        with watched(world), world:
             for schedule in made.rounds:
                 told(steps.written((schedule,)))
                 made.played += 1
-                made.violations = play(world, schedule, told, FAULTS).violations
+                outcome = play(world, schedule, told, FAULTS)
+                made.violations = outcome.violations
+                if outcome.settled > settles:
+                    made.violations.append(Violation("converged", f"settled after {outcome.settled:g} s"))
                 if made.violations:
                     break
                 world.sleep(world.scheduler.rng.uniform(*_QUIET))

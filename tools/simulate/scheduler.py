@@ -201,13 +201,34 @@ class Scheduler:
             self._threads.discard(thread)
 
 
-class Event:
-    """`threading.Event`."""
+class Condition:
+    """`threading.Condition`, of which only one thread runs at a time."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._set = False
         self._waiting: set[Thread] = set()
+
+    def __enter__(self) -> object: ...
+
+    def __exit__(self, *_error: object) -> None: ...
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whether it was woken."""
+        thread = self._scheduler.current
+        self._waiting.add(thread)
+        woken = self._scheduler.wait(timeout)
+        self._waiting.discard(thread)
+        return woken
+
+    def notify_all(self) -> None:
+        for thread in self._waiting:
+            self._scheduler.wake(thread)
+
+
+class Event(Condition):
+    """`threading.Event`."""
+
+    _set = False
 
     def is_set(self) -> bool:
         return self._set
@@ -215,9 +236,7 @@ class Event:
     def set(self) -> None:
         if not self._set:
             self._set = True
-            for thread in self._waiting:
-                self._scheduler.wake(thread)
-            self._waiting.clear()
+            self.notify_all()
             self._scheduler.give_way()
 
     def clear(self) -> None:
@@ -225,35 +244,26 @@ class Event:
 
     def wait(self, timeout: float | None = None) -> bool:
         if not self._set:
-            thread = self._scheduler.current
-            self._waiting.add(thread)
-            self._scheduler.wait(timeout)
-            self._waiting.discard(thread)
+            super().wait(timeout)
         return self._set
 
 
-class Lock:
+class Lock(Condition):
     """`threading.Lock`."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
-        self._held = False
-        self._waiting: list[Thread] = []
+    _held = False
 
     def acquire(self, blocking: bool = True) -> bool:
         while self._held:
             if not blocking:
                 return False
-            self._waiting.append(self._scheduler.current)
-            self._scheduler.wait(None)
+            self.wait()
         self._held = True
         return True
 
     def release(self) -> None:
         self._held = False
-        waiting, self._waiting = self._waiting, []
-        for thread in waiting:
-            self._scheduler.wake(thread)
+        self.notify_all()
 
     def __enter__(self) -> bool:
         return self.acquire()

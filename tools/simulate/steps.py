@@ -3,7 +3,10 @@
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final, cast
+
+import yaml
 
 from tools.chaos import schedule
 from tools.chaos.faults import FAULTS as CHAOS
@@ -21,9 +24,12 @@ _MOST: Final = 2
 Rounds = tuple[Schedule, ...]
 
 
-def _weather(weather: Weather) -> tuple[Callable[[Any, str], None], Callable[[Any, str], None]]:
+def _weather(weather: Weather, *, relists: bool) -> tuple[Callable[[Any, str], None], Callable[[Any, str], None]]:
     def begin(world: Any, target: str) -> None:
         world.network.weather[target] = replace(weather)
+        if relists:
+            world.store.expire_history()
+            world.network.cut(world.actors[target].program.process)
 
     def end(world: Any, target: str) -> None:
         world.network.weather[target] = Weather()
@@ -42,29 +48,25 @@ def _doom(chance: float) -> tuple[Callable[[Any, str], None], Callable[[Any, str
     return begin, end
 
 
-def _fault(name: str, what: str, seconds: tuple[float, float], how: tuple[Any, Any]) -> Fault:
-    return Fault(name, what, Scope.PROGRAM, seconds, *how)
+def _fault(
+    name: str,
+    what: str,
+    seconds: list[float],
+    weather: dict[str, Any] | None = None,
+    doom: float = 0.0,
+    scope: str = "program",
+    relists: bool = False,
+) -> Fault:
+    how = _doom(doom) if weather is None else _weather(Weather(**weather), relists=relists)
+    return Fault(name, what, Scope(scope), tuple(seconds), *how)
 
 
-_OWN: Final = (
-    _fault(
-        "flaky",
-        "connections break before or after the server has done it",
-        (20, 90),
-        _weather(Weather(lost=0.3, torn=0.1)),
-    ),
-    _fault("sluggish", "requests and answers take up to 1.5 s each", (20, 90), _weather(Weather(slow=1.5))),
-    _fault("late", "requests arrive after their sender has given up, or never", (20, 90), _weather(Weather(late=0.4))),
-    _fault("lagging", "watches of a server whose cache is up to 40 s behind", (30, 120), _weather(Weather(lag=40.0))),
-    _fault("erring", "500 to everything", (10, 60), _weather(Weather(status=500))),
-    _fault("dies-before-write", "killed before its next write arrives", (10, 90), _doom(0.0)),
-    _fault("dies-after-write", "killed when its next write has been done", (10, 90), _doom(1.0)),
-)
+_OWN: Final = yaml.safe_load(Path(__file__).with_name("faults.yaml").read_text(encoding="utf-8"))
 FAULTS: Final[dict[str, Fault]] = {
     name: replace(fault, seconds=tuple(_SLOWER * seconds for seconds in fault.seconds), missing=str)
     for name, fault in CHAOS.items()
     if name not in _NOT_HERE
-} | {fault.name: fault for fault in _OWN}
+} | {name: _fault(name, **row) for name, row in _OWN.items()}
 
 
 def draw(rng: random.Random, actors: Sequence[str], rounds: int) -> Rounds:

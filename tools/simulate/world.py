@@ -9,6 +9,7 @@ import copy
 import functools
 import hashlib
 import random
+import re
 import signal
 import tempfile
 from collections.abc import Callable, Mapping
@@ -32,7 +33,7 @@ from tools.chaos.stand_ins import StandIns
 from tools.chaos.violations import Findings, Leaks
 from tools.simulate import scheduler
 from tools.simulate.network import Network, Weather
-from tools.simulate.scheduler import START, Process, Scheduler, Thread
+from tools.simulate.scheduler import START, Process, Scheduler
 from toposcope.agent.describe import describe
 from toposcope.agent.loop import Agent
 from toposcope.agent.metrics import AgentMetrics
@@ -50,8 +51,9 @@ from toposcope.controller.run import assemble
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import Cluster
 from toposcope.simulator import manifests
+from toposcope.simulator.apiserver import requests
 from toposcope.simulator.apiserver.api import Api
-from toposcope.simulator.apiserver.requests import Request, Response
+from toposcope.simulator.apiserver.requests import Object, Request, Response, Route
 from toposcope.simulator.apiserver.store import Key, Store, Stored
 from toposcope.simulator.faults import load_faults
 from toposcope.simulator.machine import with_identity
@@ -60,6 +62,8 @@ from toposcope.simulator.profile import load_profile
 from toposcope.simulator.sysfs import write_sysfs
 
 NAMESPACE: Final = "toposcope-system"
+LEASES: Final = "leases.coordination.k8s.io"
+KUEUES: Final = "topologies.kueue.x-k8s.io"
 ACTORS: Final = (*(f"agent-machine-{number}" for number in range(4)), "controller-0", "controller-1")
 _HISTORY: Final = 500
 _CLUSTER: Final = Cluster("http://simulated", None, lambda: None, NAMESPACE)
@@ -71,6 +75,8 @@ _NEIGHBOURS: Final = 30.0
 _REFUSED: Final = 300
 _FAIR: Final = 0.5
 _JSON: Final = "application/json"
+_HOLDER: Final = re.compile(rb'"holderIdentity":"([^"_]*)')
+_FREQUENT: Final = {LEASES, "nodes", "events.events.k8s.io"}
 _ACCOUNT: Final = f"system:serviceaccount:{NAMESPACE}:toposcope-"
 
 
@@ -79,28 +85,6 @@ class Patience(Scale):
 
     patience = 1500.0
     lease = 15
-
-
-class Condition:
-    """What `threading.Condition` is to a watch."""
-
-    def __init__(self, clock: Scheduler) -> None:
-        self._scheduler = clock
-        self._waiting: set[Thread] = set()
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *error: object) -> None: ...
-
-    def wait(self, timeout: float) -> None:
-        thread = self._scheduler.current
-        self._waiting.add(thread)
-        self._scheduler.wait(timeout)
-        self._waiting.discard(thread)
-
-    def notify_all(self) -> None:
-        for thread in self._waiting:
-            self._scheduler.wake(thread)
 
 
 class RecordedStore(Store):
@@ -115,7 +99,7 @@ class RecordedStore(Store):
         self.monotonic = lambda: clock.now
 
     def condition(self) -> Any:
-        return Condition(self._scheduler)
+        return scheduler.Condition(self._scheduler)
 
     def put(self, storage: str, obj: Mapping[str, Any]) -> Stored:
         item = super().put(storage, obj)
@@ -144,6 +128,16 @@ class RecordedStore(Store):
                 self._seen(name, before[key], True)
             for item in collection.objects.values():
                 self._seen(name, item, False)
+
+
+class Server(Api):
+    """Programs cannot change the levels of Kueue's Topology, as in most of its versions; by hand it can be done."""
+
+    def _save(self, request: Request, route: Route, obj: Object, live: Object | None = None) -> Stored:
+        by_hand = not request.headers.get("user-agent")
+        if live and route.resource.storage == KUEUES and live["spec"] != obj["spec"] and not by_hand:
+            raise requests.invalid(route.resource, route.name, [("spec.levels", "Invalid value: field is immutable")])
+        return super()._save(request, route, obj, live)
 
 
 class Admin(AdminApi):
@@ -247,7 +241,7 @@ class Program:
         client = ApiClient(_CLUSTER, "toposcope-agent", runtime=runtime)
         publisher = Publisher(client, machine.node, runtime.now)
         metrics = AgentMetrics()
-        options = AgentOptions(machine.node, None, False, 60.0, 30.0, False, False, False, False, None, "text")
+        options = AgentOptions(machine.node)
         wake = runtime.event()
         happened: list[str] = []
 
@@ -338,11 +332,15 @@ class Worker:
         self._machine = machine
 
     def probe(self) -> RawNode:
-        silent = self._machine.faults.startswith("calls:")
-        self._scheduler.wait(10.0 if silent else self._scheduler.rng.uniform(0.01, 0.5))
-        if silent:
+        if not self._silent():
+            self._scheduler.wait(self._scheduler.rng.uniform(0.01, 0.5))
+        if self._silent():
+            self._scheduler.wait(10.0)
             raise ProbeError("hang", "no answer within 10 s")
         return probed(self._machine.node, self._machine.profile, self._machine.faults)
+
+    def _silent(self) -> bool:
+        return self._machine.faults.startswith("calls:")
 
 
 _MODES: Final = {
@@ -415,10 +413,12 @@ class World(world.World):
         self.scheduler = Scheduler(random.Random(seed))
         self.store = RecordedStore(self.scheduler, self._seen)
         self._state = 0
-        self._essences: dict[tuple[str, Key], int] = {}
+        self._changes = 0
+        """Since the neighbours' last turn, of what they look at."""
+        self._essences: dict[tuple[str, Key], tuple[Any, int]] = {}
         self._rules: dict[str, Rules] = {}
         uids = (f"00000000-0000-4000-8000-{number:012}" for number in range(10**12))
-        self.admin_api = Api(self.store, clock=self.now, new_uid=lambda: next(uids), bookmark_interval=60.0)
+        self.admin_api = Server(self.store, clock=self.now, new_uid=lambda: next(uids), bookmark_interval=60.0)
         self.admin_api.load([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}])
         self.api = Admin(self.admin_api)
         self.network = Network(self.scheduler, self.admin_api)
@@ -427,6 +427,7 @@ class World(world.World):
             made_of = cluster.machines(self.scale.agents, Path(folder))
         self._simulated = [SimulatedMachine(one.node, one.profile, one.gpus, Path()) for one in made_of]
         self.machines = [*self._simulated]
+        self.contenders = {name for name in ACTORS if name.startswith("controller")}
         self.observer = Observer(self.api, [*self.machines], self.findings)
         rules: dict[str, Rules] = {cluster.NODES: self.observer.nodes, cluster.TOPOLOGIES: self.observer.topologies}
         rules |= self.observer.objects
@@ -453,15 +454,19 @@ class World(world.World):
 
     def _seen(self, storage: str, item: Stored, gone: bool) -> None:
         """Judge a change, and take down the state that it makes."""
-        document = item.decode()
+        self._changes += storage not in _FREQUENT
+        # What of a Lease matters is cheaper to find: most changes are of Leases.
+        document = {} if storage == LEASES else item.decode()
         rules = self._rules.get(storage)
         if rules:
             (rules.gone if gone else rules.seen)(document)
         if storage in _ESSENTIAL:
             where = (storage, item.key)
-            now = 0 if gone else _essence(storage, document)
-            self._state ^= self._essences.get(where, 0) ^ now
-            self._essences[where] = now
+            what = None if gone else _essence(document) if document else _HOLDER.findall(item.body)
+            before, hashed = self._essences.get(where, (None, 0))
+            if what != before:
+                self._essences[where] = what, (now := 0 if gone else _hash([storage, item.key, what]))
+                self._state ^= hashed ^ now
             leads = sum(actor.program.leads() << at for at, actor in enumerate(self.controllers)) if self.actors else 0
             self.states.add(self._state ^ leads)
         self.scheduler.note(f"{storage} {item.key} {item.revision} {gone}")
@@ -497,7 +502,7 @@ class World(world.World):
         for machine in self._simulated:
             name = f"agent-{machine.node}"
             self.actors[name] = Program(self, name, machine)
-        for name in ACTORS[len(self.machines) :]:
+        for name in sorted(self.contenders):
             self.actors[name] = Program(self, name, None)
         self.stand_ins = StandIns(self.api, [machine.node for machine in self.machines], cluster.passing_node())
         self._neighbours()
@@ -512,16 +517,14 @@ class World(world.World):
         self.scheduler.run(0.0)  # so that its threads come to their end
 
     def _neighbours(self) -> None:
-        self.stand_ins.turn()
+        before, self._changes = self._changes, 0
+        self.stand_ins.turn(idle=not before)
         self.scheduler.call(_NEIGHBOURS, self._neighbours)
 
     def _install(self) -> None:
         for crd in (manifests.cluster_topology_crd(), *cluster.crds().values()):
             self.api.install_crd(crd)
-        for node in (*cluster.other_nodes(), *map(cluster.machine_node, self.machines)):
-            self.add_node(node)
-        self.plant()
-        self.add_topologies()
+        self.populate()
 
     def _settle_first(self) -> None:
         self._until(lambda: not self._node_differences(), "agents label their nodes", self._node_differences)
@@ -543,8 +546,8 @@ _WANTED: list[dict[str, Any]] = []
 """What an undisturbed controller makes of such a cluster: the same for all seeds."""
 _ESSENTIAL: Final = frozenset(
     {
-        *("nodes", "leases.coordination.k8s.io", "clustertopologies.gpu.topology"),
-        *("clustertopologybindings.grove.io", "topologies.kai.scheduler", "topologies.kueue.x-k8s.io"),
+        *("nodes", LEASES, "clustertopologies.gpu.topology"),
+        *("clustertopologybindings.grove.io", "topologies.kai.scheduler", KUEUES),
     }
 )
 
@@ -578,14 +581,13 @@ def _storage(path: str) -> str:
     return plural if group == "api" else f"{plural}.{group}"
 
 
-def _essence(storage: str, document: dict[str, Any]) -> int:
-    """A number for what matters of an object: not when, nor which revision."""
-    metadata = document["metadata"]
-    if storage.startswith("leases"):
-        what: Any = (metadata["name"], str(document["spec"].get("holderIdentity", "")).partition("_")[0])
-    else:
-        what = timeless([metadata["name"], metadata.get("labels"), document.get("spec"), document.get("status")])
-    text = msgspec.json.encode([storage, what], order="sorted")
+def _essence(document: dict[str, Any]) -> Any:
+    """What matters of an object: not when, nor which revision."""
+    return timeless([document["metadata"].get("labels"), document.get("spec"), document.get("status")])
+
+
+def _hash(what: Any) -> int:
+    text = msgspec.json.encode(what, order="sorted")
     return int.from_bytes(hashlib.blake2b(text, digest_size=7).digest(), "big") << 8
 
 

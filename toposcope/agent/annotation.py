@@ -1,17 +1,17 @@
 """The annotation `gpu.topology/matrix`: the node's devices and link matrix as compact JSON.
 
     {"version":1,
-     "gpus":[{"index":0,"uuid":"GPU-...","pci":"0000:1b:00.0","numa":0,"nics":["mlx5_0"]}],
+     "gpus":[{"index":0,"uuid":"GPU-...","pci":"0000:1b:00.0","root":"pci0000:15","numa":0,"nics":["mlx5_0"]}],
      "nics":[{"name":"mlx5_0","pci":"0000:18:00.0","numa":0,"switch":"leaf-01","port":"Ethernet1/3"}],
      "cpus":{"0":"0-55,112-167"},
      "matrix":["X","NV18 X","PXB NODE X"],
      "reasons":["GPU 3: 17 of 18 NVLinks active"]}
 
 `matrix` holds the lower triangle, a row a device (GPUs, then NICs): the matrix is symmetric, and half of it keeps a
-node of 16 GPUs and 18 NICs under 8 KiB. A GPU's `nics` are those nearest to it, no further than PXB. A device's `uuid`
-and `numa` are left out when unknown. `cpus` are the CPUs of each NUMA node that has a device, in the kernel's list
-format. `disputes` lists the paths that NVML and sysfs name differently. A NIC's `switch` (its name, else its id) and
-`port` are those that it is cabled to, if that is known.
+node of 16 GPUs and 18 NICs under 8 KiB. A GPU's `nics` are those nearest to it, no further than PXB, and `root` is its
+PCIe root complex. A device's `uuid`, `root` and `numa` are left out when unknown. `cpus` are the CPUs of each NUMA node
+that has a device, in the kernel's list format. `disputes` lists the paths that NVML and sysfs name differently. A NIC's
+`switch` (its name, else its id) and `port` are those that it is cabled to, if that is known.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,12 +36,15 @@ def annotation_for(topology: NodeTopology, neighbours: Neighbours = MappingProxy
     What does not fit is dropped in this order: disputes, switches, long reasons, then (on no known machine) the matrix,
     the NICs and the GPUs. The reasons for a degraded state are what an admin looks for here.
     """
+    gpus = [
+        _device(
+            index=gpu.index, uuid=gpu.uuid, pci=gpu.pci, root=gpu.root, numa=gpu.numa, nics=_names(gpu.rails) or None
+        )
+        for gpu in topology.gpus
+    ]
     document: dict[str, Any] = {
         "version": VERSION,
-        "gpus": [
-            _device(index=gpu.index, uuid=gpu.uuid, pci=gpu.pci, numa=gpu.numa, nics=_names(gpu.rails) or None)
-            for gpu in topology.gpus
-        ],
+        "gpus": gpus,
         "nics": [
             _device(name=nic.name, pci=nic.pci, numa=nic.numa, **_cabled(neighbours.get(nic.name)))
             for nic in topology.nics

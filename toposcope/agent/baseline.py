@@ -98,12 +98,8 @@ def encode(baseline: Baseline) -> str:
     """The annotation's value."""
     gpus = sorted(baseline.links)
     rows = [" ".join([*(baseline.paths.get((b, a), SYS) for b in gpus[:i]), SELF]) for i, a in enumerate(gpus)]
-    document: dict[str, Any] = {
-        "version": VERSION,
-        "product": baseline.product,
-        "gpus": {gpu: baseline.links[gpu] for gpu in gpus},
-        "paths": rows,
-    }
+    links = {gpu: baseline.links[gpu] for gpu in gpus}
+    document: dict[str, Any] = {"version": VERSION, "product": baseline.product, "gpus": links, "paths": rows}
     if baseline.fabric:
         document["fabric"] = True
     return compact(document)
@@ -122,12 +118,8 @@ def decode(text: str | None) -> Baseline | None:
     rows = [row.split() for row in document.paths]
     if document.version != VERSION or [len(row) for row in rows] != list(range(1, len(gpus) + 1)):
         return None
-    return Baseline(
-        document.product,
-        document.gpus,
-        {(gpus[j], gpus[i]): row[j] for i, row in enumerate(rows) for j in range(i)},
-        document.fabric or False,
-    )
+    paths = {(gpus[j], gpus[i]): row[j] for i, row in enumerate(rows) for j in range(i)}
+    return Baseline(document.product, document.gpus, paths, document.fabric or False)
 
 
 class _Document(NamedTuple):

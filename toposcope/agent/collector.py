@@ -40,45 +40,24 @@ class AgentCollector:
         yield from _activity(self._metrics)
         yield from _node(description)
         if self._pairs:
-            yield _gauge(
-                "pair_nvlinks",
-                "NVLinks between two devices, and the path between them as in `nvidia-smi topo -m`.",
-                ("a", "b", "path"),
-                _pairs(description.topology) if description and description.topology else [],
-            )
+            text = "NVLinks between two devices, and the path between them as in `nvidia-smi topo -m`."
+            pairs = _pairs(description.topology) if description and description.topology else []
+            yield _gauge("pair_nvlinks", text, ("a", "b", "path"), pairs)
         yield from _processes(self._worker())
 
 
 def _activity(metrics: AgentMetrics) -> Iterator[Family]:
-    yield _number(
-        "last_successful_probe_timestamp_seconds",
-        "When the hardware last answered, in Unix time; 0 until it has.",
-        metrics.last_probe,
-    )
-    yield _number(
-        "last_successful_publish_timestamp_seconds",
-        "When the Node was last known to be up to date, in Unix time; 0 until it was.",
-        metrics.last_publish,
-    )
+    text = "When the hardware last answered, in Unix time; 0 until it has."
+    yield _number("last_successful_probe_timestamp_seconds", text, metrics.last_probe)
+    text = "When the Node was last known to be up to date, in Unix time; 0 until it was."
+    yield _number("last_successful_publish_timestamp_seconds", text, metrics.last_publish)
     durations = metrics.durations
-    yield histogram(
-        f"{_PREFIX}probe_duration_seconds",
-        "How long probes of the hardware took, failed ones included.",
-        (),
-        [((), durations.cumulative(), durations.sum)],
-    )
-    yield _counter(
-        "probe_failures",
-        f"Probes without an answer from the hardware, by reason: {', '.join(REASONS)}.",
-        "reason",
-        metrics.failures,
-    )
-    yield _counter(
-        "publishes",
-        f"Attempts to bring the Node's labels up to date, by outcome: {', '.join(get_args(Outcome))}.",
-        "outcome",
-        metrics.publishes,
-    )
+    text = "How long probes of the hardware took, failed ones included."
+    yield histogram(f"{_PREFIX}probe_duration_seconds", text, (), [((), durations.cumulative(), durations.sum)])
+    text = f"Probes without an answer from the hardware, by reason: {', '.join(REASONS)}."
+    yield _counter("probe_failures", text, "reason", metrics.failures)
+    text = f"Attempts to bring the Node's labels up to date, by outcome: {', '.join(get_args(Outcome))}."
+    yield _counter("publishes", text, "outcome", metrics.publishes)
     yield _number(
         "watching", "1 while a watch tells of changes that others make to the Node, else 0.", metrics.watching
     )
@@ -96,12 +75,8 @@ def _node(description: Description | None) -> Iterator[Family]:
     yield _number("gpus_expected", "GPUs on the PCI bus.", description.expected if description else None)
     yield _number("gpus_seen", "GPUs that NVML sees.", None if unknown else seen)
     yield _one_of("node_state", "1 for the state that the node is in", State, _state(description))
-    yield _one_of(
-        "fabric_state",
-        "1 for the state of the multi-node NVLink registration over all GPUs",
-        Fabric,
-        topology.fabric if topology else None,
-    )
+    text = "1 for the state of the multi-node NVLink registration over all GPUs"
+    yield _one_of("fabric_state", text, Fabric, topology.fabric if topology else None)
     yield from _gpus(topology)
 
 
@@ -208,12 +183,8 @@ def _processes(worker: int | None) -> Iterator[Family]:
         ("process",),
         (((name,), process.resident) for name, process in processes.items()),
     )
-    yield _counter(
-        "process_cpu_seconds",
-        "CPU time of the agent's processes, user and system; a worker that is replaced begins at 0.",
-        "process",
-        {name: process.cpu for name, process in processes.items()},
-    )
+    text = "CPU time of the agent's processes, user and system; a worker that is replaced begins at 0."
+    yield _counter("process_cpu_seconds", text, "process", {name: process.cpu for name, process in processes.items()})
 
 
 def _counter(name: str, text: str, label: str, counts: Mapping[str, float]) -> Family:

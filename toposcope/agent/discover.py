@@ -83,7 +83,7 @@ class _Numa:
     def __init__(self, raw: RawNode) -> None:
         self._cpus = {node.id: kernel_list(node.cpus) for node in raw.numa}
         self._all = frozenset().union(*self._cpus.values())
-        self._functions = {function.address: function for function in raw.gpu_functions}
+        self.functions = {function.address: function for function in raw.gpu_functions}
 
     def of(self, function: RawPci | None) -> int | None:
         if function is None:
@@ -95,12 +95,9 @@ class _Numa:
             return None  # all CPUs are local to a device whose place the firmware does not report
         return next((node for node, cpus in self._cpus.items() if local <= cpus), None)
 
-    def function(self, address: str) -> RawPci | None:
-        return self._functions.get(address)
-
 
 def _gpu(raw: RawGpu, numa: _Numa, links: tuple[hw.NvLink, ...], expected: int, near: tuple[str, ...]) -> hw.Gpu:
-    function = numa.function(raw.pci)
+    function = numa.functions.get(raw.pci)
     return hw.Gpu(
         index=raw.index,
         pci=raw.pci,
@@ -145,7 +142,7 @@ def _platform(gpus: Sequence[RawGpu]) -> hw.Platform | None:
 def _matrix(raw: RawNode, nvlinks: NvLinks, numa: _Numa) -> tuple[LinkMatrix, hw.PciLevels, tuple[hw.PathDispute, ...]]:
     """The link matrix, what it is made of, and the pairs of GPUs whose PCI level NVML and sysfs name differently."""
     ancestors: Mapping[tuple[int, int], int] = {(a.a, a.b): a.level for a in raw.ancestors}
-    functions = [numa.function(gpu.pci) for gpu in raw.gpus] + [nic.pci for nic in raw.nics]
+    functions = [numa.functions.get(gpu.pci) for gpu in raw.gpus] + [nic.pci for nic in raw.nics]
     names = [f"GPU{gpu.index}" for gpu in raw.gpus] + [f"NIC{i}" for i in range(len(raw.nics))]
     cells = [[SELF] * len(names) for _ in names]
     by_path: list[list[str | None]] = [[SELF] * len(names) for _ in names]

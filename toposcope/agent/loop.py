@@ -19,6 +19,7 @@ from toposcope.kube.errors import ApiError, KubeError
 
 if TYPE_CHECKING:
     from toposcope.agent.nvidia_labels import NvidiaLabelPublisher
+    from toposcope.agent.slices import SliceAudit
 
 log = logging.getLogger("agent")
 
@@ -62,6 +63,7 @@ class Agent:
         monotonic: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
         confinement: Confinement | None = None,
+        audit: "SliceAudit | None" = None,
     ) -> None:
         self._options = options
         self._probe = probe
@@ -69,6 +71,7 @@ class Agent:
         self._metrics = metrics
         self._nvidia_labels = nvidia_labels
         self._confinement = confinement
+        self._audit = audit
         self._now = now
         self._monotonic = monotonic
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
@@ -123,9 +126,12 @@ class Agent:
         due = self._synced + self._options.interval
         if self._write_at > self._began:  # a write is due as soon as it is allowed; the probe may have outlasted that
             due = min(due, self._write_at)
-        if self._repair_at is not None:
-            due = min(due, self._repair_at)
-        return max(due - self._monotonic(), self.min_pause())
+        if self._published and self._confinement:
+            due = min(due, self._monotonic() + self._confinement.seconds_until_due())
+        pause = max(due - self._monotonic(), self.min_pause())
+        if self._repair_at is None:
+            return pause
+        return min(pause, max(0.0, self._repair_at - self._monotonic()))  # repairs have a limit of their own
 
     def min_pause(self) -> float:
         """Seconds until a sync is allowed at all: a storm of events must not become a storm of probes."""
@@ -150,6 +156,7 @@ class Agent:
             raw = self._probe.probe()
             self._restart.observe(raw, self._monotonic())
             description = self._described(raw, baseline)
+            description = self._audit.join(description) if self._audit else description
             anew = self._options.accept_degraded
             description = self._rails.join(description, self._publisher.annotations, anew=anew)
         except ProbeError as error:

@@ -27,10 +27,11 @@ _IDLE_SECONDS: Final = 150.0
 """The API server bookmarks an idle watch about once a minute; more silence is a dead connection."""
 _SHORT: Final = 60.0
 """A watch that ends sooner counts as failed."""
-_FIRST_PAUSE: Final = 30.0
+_AT_START: Final = 2.0
+"""Bound of the random pause before the first watch, which doubles: the network or roles of a new cluster are late."""
+_AFTERWARDS: Final = 30.0
+"""The same once there has been one: ten thousand agents lose their watches together with an API server."""
 _LONGEST_PAUSE: Final = 600.0
-"""Bounds of a random pause that doubles: ten thousand agents lose their watches together with an API server."""
-_REFUSED: Final = (401, 403)
 _EVENT: Final = {"type": str, "object": dict}
 
 
@@ -92,11 +93,11 @@ class NodeWatch:
         if not self._failures:
             why = error or f"it ended after {lasted:.0f} s"
             log.info("no watch of node %s: changes by others are found within 12 minutes (%s)", self._name, why)
-        refused = isinstance(error, ApiError) and error.status in _REFUSED
-        longest = _LONGEST_PAUSE if refused else min(_FIRST_PAUSE * 2**self._failures, _LONGEST_PAUSE)
+        first = _AT_START if self._seen is None else _AFTERWARDS
+        longest = min(first * 2**self._failures, _LONGEST_PAUSE)
         self._failures = min(self._failures + 1, 10)
         asked = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
-        return max(asked, self._rng.uniform(longest / 2 if refused else 1.0, longest))
+        return max(asked, self._rng.uniform(1.0, longest))
 
     def _watch(self) -> None:
         query = {

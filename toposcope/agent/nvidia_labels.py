@@ -28,10 +28,8 @@ def nvidia_labels_for(description: Description) -> dict[str, str]:
     if description.topology is None:
         return {}
     ours = description.labels.known
-    labels = {
-        _COUNT: ours[label_keys.GPUS],
-        _NVSWITCH: "true" if ours[label_keys.INTERCONNECT] == "nvswitch" else "false",
-    }
+    gpus = ours[label_keys.GPUS]
+    labels = {_COUNT: gpus, _NVSWITCH: "true" if ours[label_keys.INTERCONNECT] == "nvswitch" else "false"}
     if description.topology.clique:
         labels[_CLIQUE] = description.topology.clique
     for theirs, key in ((_PRODUCT, label_keys.GPU_PRODUCT), (_NVLINK_VERSION, label_keys.NVLINK_VERSION)):
@@ -70,10 +68,7 @@ class NvidiaLabelPublisher:
         wanted = {key: value for key, value in nvidia_labels_for(description).items() if key not in theirs}
         if wanted == {key: (metadata.get("labels") or {}).get(key) for key in ours}:
             return False
-        body = {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": self._name, "uid": metadata["uid"], "labels": wanted},
-        }
+        changed = {"name": self._name, "uid": metadata["uid"], "labels": wanted}
+        body = {"apiVersion": "v1", "kind": "Node", "metadata": changed}
         self._client.call(apply(self._path, body, MANAGER, force=False, metadata_only=True))
         return True

@@ -78,14 +78,9 @@ class NvLinks:
         state = LinkState.UNKNOWN if link.state is None else _STATE.get(link.state, LinkState.UNKNOWN)
         remote = _remote(link)
         down = state in (LinkState.INACTIVE, LinkState.UNKNOWN)
-        return NvLink(
-            link=link.link,
-            state=state,
-            version=None if link.version is None else _VERSION.get(link.version),
-            mbps=link.mbps,
-            remote=None if down else self._end(gpu, link, remote),
-            remote_pci=remote,
-        )
+        version = None if link.version is None else _VERSION.get(link.version)
+        end = None if down else self._end(gpu, link, remote)
+        return NvLink(link=link.link, state=state, version=version, mbps=link.mbps, remote=end, remote_pci=remote)
 
     def _end(self, gpu: RawGpu, link: RawLink, remote: str | None) -> LinkEnd:
         if remote in self._gpus or link.remote_type == _REMOTE_GPU:

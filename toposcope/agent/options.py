@@ -15,16 +15,17 @@ class Options(NamedTuple):
     """How the agent is configured."""
 
     node_name: str
-    kubeconfig: str | None
-    once: bool
-    interval: float
-    spread: float
-    accept_degraded: bool
-    cleanup: bool
-    nvidia_labels: bool
-    pair_metrics: bool
-    metrics_port: int | None
-    log_format: str
+    kubeconfig: str | None = None
+    once: bool = False
+    interval: float = 60.0
+    spread: float = 30.0
+    accept_degraded: bool = False
+    cleanup: bool = False
+    nvidia_labels: bool = False
+    audit_slices: bool = False
+    pair_metrics: bool = False
+    metrics_port: int | None = None
+    log_format: str = "text"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,27 +37,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--kubeconfig", metavar="FILE", help="default: the pod's service account, $KUBECONFIG, ~/.kube/config"
     )
     parser.add_argument("--once", action="store_true", help="probe and publish once, then exit: 0 when both went well")
-    parser.add_argument(
-        "--interval", type=float, default=60.0, metavar="SECONDS", help="time between probes; default: 60"
-    )
-    parser.add_argument(
-        "--spread",
-        type=float,
-        default=30.0,
-        metavar="SECONDS",
-        help="wait a random time up to this before the first write, so that a roll-out does not stampede; default: 30",
-    )
+    parser.add_argument("--interval", type=float, metavar="SECONDS", help="time between probes; default: 60")
+    about = "wait a random time up to this before the first write, so that a roll-out does not stampede; default: 30"
+    parser.add_argument("--spread", type=float, metavar="SECONDS", help=about)
     parser.add_argument(
         "--accept-degraded", action="store_true", help="make the node's present state its baseline, then exit"
     )
     parser.add_argument(
         "--cleanup", action="store_true", help="remove all our labels and annotations from this node, then exit"
     )
-    parser.add_argument(
-        "--nvidia-labels",
-        action="store_true",
-        help="also write nvidia.com/gpu.clique and its kind where nobody else does; the admission policy must allow it",
-    )
+    about = "also write nvidia.com/gpu.clique and its kind where nobody else does; the admission policy must allow it"
+    parser.add_argument("--nvidia-labels", action="store_true", help=about)
+    about = "compare this node's ResourceSlices with its hardware, and note what differs; needs the verb list on them"
+    parser.add_argument("--audit-slices", action="store_true", help=about)
     parser.add_argument(
         "--pair-metrics", action="store_true", help="one more metric for each pair of devices: 190 on an 8-GPU node"
     )
@@ -64,7 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sysfs", type=Path, default=Path("/sys"), metavar="DIR", help="where the kernel's sysfs is; default: /sys"
     )
-    parser.add_argument("--log-format", choices=FORMATS, default="text", help="default: text")
+    parser.add_argument("--log-format", choices=FORMATS, help="default: text")
+    parser.set_defaults(**Options._field_defaults)
 
 
 def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Options:

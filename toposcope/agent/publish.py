@@ -73,10 +73,8 @@ class OwnedKeys(NamedTuple):
 def owned_keys(metadata: Mapping[str, Any]) -> OwnedKeys:
     """The labels and annotations of ours in a Node's metadata."""
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    return OwnedKeys(
-        {key: value for key, value in labels.items() if key in ALL},
-        {key: value for key, value in annotations.items() if key in _ANNOTATIONS},
-    )
+    own_labels = {key: value for key, value in labels.items() if key in ALL}
+    return OwnedKeys(own_labels, {key: value for key, value in annotations.items() if key in _ANNOTATIONS})
 
 
 def desired(description: Description, node: OwnedKeys) -> OwnedKeys:
@@ -147,12 +145,8 @@ class Publisher:
         after = desired(description, before)
         if after == before:
             return None
-        metadata = {
-            "name": self._name,
-            "uid": self.metadata["uid"],
-            "labels": after.labels,
-            "annotations": after.annotations,
-        }
+        uid = self.metadata["uid"]
+        metadata = {"name": self._name, "uid": uid, "labels": after.labels, "annotations": after.annotations}
         body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
         self._node = None  # what the Node carries is unknown until the server has answered
         self._cache(self._client.call(apply(self._path, body, MANAGER, force=True, metadata_only=True)))
@@ -203,10 +197,8 @@ class Removal(NamedTuple):
 
 def removal(metadata: Mapping[str, Any]) -> Removal:
     """How to remove the keys under our prefix, co-owned too, and the `nvidia.com/` labels that only we own."""
-    gone = {
-        field: {key: None for key in metadata.get(field) or {} if key.startswith(PREFIX)}
-        for field in ("labels", "annotations")
-    }
+    fields = ("labels", "annotations")
+    gone = {field: {key: None for key in metadata.get(field) or {} if key.startswith(PREFIX)} for field in fields}
     keys = sum(map(len, gone.values()))
     requests = []
     path, uid = f"{NODES}/{metadata['name']}", metadata["uid"]

@@ -27,6 +27,7 @@ from toposcope.telemetry.server import TelemetryServer
 
 if TYPE_CHECKING:
     from toposcope.agent.nvidia_labels import NvidiaLabelPublisher
+    from toposcope.agent.slices import SliceAudit
     from toposcope.telemetry.handler import Page
 
 log = logging.getLogger("agent")
@@ -56,7 +57,8 @@ def run(options: Options, probe: ProbeProcess) -> int:
         if cluster.in_pod and not options.once:  # other credentials are a person's, whom no policy confines
             rng = random.Random()  # noqa: S311 - jitter, not a secret
             confinement = Confinement(client, publisher.foreign_writes, time.monotonic, rng)
-        agent = Agent(options, probe, publisher, metrics, nvidia_labels, confinement=confinement)
+        audit = _audit(client, options)
+        agent = Agent(options, probe, publisher, metrics, nvidia_labels, confinement=confinement, audit=audit)
         if options.metrics_port is not None:
             try:
                 scrape = functools.partial(_scrape, metrics, probe, pairs=options.pair_metrics)
@@ -78,6 +80,14 @@ def _nvidia_label_publisher(client: ApiClient, options: Options) -> "NvidiaLabel
     from toposcope.agent.nvidia_labels import NvidiaLabelPublisher  # noqa: PLC0415 - few want it
 
     return NvidiaLabelPublisher(client, options.node_name)
+
+
+def _audit(client: ApiClient, options: Options) -> "SliceAudit | None":
+    if not options.audit_slices:
+        return None
+    from toposcope.agent.slices import SliceAudit  # noqa: PLC0415 - few want it
+
+    return SliceAudit(client, options.node_name, time.monotonic)
 
 
 def _scrape(metrics: AgentMetrics, probe: ProbeProcess, *, pairs: bool) -> "Page":

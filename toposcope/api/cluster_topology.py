@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from toposcope.api.label_keys import GPUS, unique_key
+from toposcope.api.label_keys import GPUS, SLINKY_KEPT, unique_key
 from toposcope.topology.hierarchy import USUAL_COVERAGE
 from toposcope.topology.levels import Level, domain_problem, level_problems
 from toposcope.topology.node import Labelled
@@ -95,6 +95,7 @@ _STATUS: Final[dict[str, Any]] = {
     "published": list[_PublishedObject],
     "segments": list[_StatusSegment],
     "uniqueValues": list[str],
+    "slinkyAnnotated": bool,
 }
 
 
@@ -140,6 +141,9 @@ TOPOSCOPE: Final = "toposcope"
 HOME_NAMESPACE: Final = "toposcope-system"
 """Where the manifests install Toposcope."""
 
+_ONLY_IF_ASKED: Final = frozenset({"volcano", "slinky"})
+"""Fields of `spec.publish` that are Never by default: Volcano may have HyperNodes of its own discovery, and Slinky's
+annotations need a right to write Nodes."""
 _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(h|ms|m|s)")
 DEFAULT_GRACE: Final = 600.0
@@ -217,10 +221,19 @@ class Topology:
             return self.levels
         return tuple(Level(entry["domain"], entry["key"]) for entry in self.status.get("levels") or ())
 
+    def mode(self, option: str) -> str:
+        """`Auto`, `Never` or `DryRun`: what the spec says of a field of `spec.publish`, else what it is by default."""
+        return self.publish.get(option) or ("Never" if option in _ONLY_IF_ASKED else "Auto")
+
     def label_keys(self) -> frozenset[str]:
         """Every node label that this spec names, and those that the controller writes for it."""
         named = frozenset(r.key for r in self.selector).union(level.key for level in self.levels or ())
-        return named.union(map(unique_key, (*self.unique, *self.once_unique)))
+        return named.union(map(unique_key, (*self.unique, *self.once_unique)), {SLINKY_KEPT} if self.slinky else ())
+
+    @property
+    def slinky(self) -> bool:
+        """Whether nodes get Slinky's annotation, or may still carry ours."""
+        return self.mode("slinky") != "Never" or bool(self.status.get("slinkyAnnotated"))
 
     @property
     def once_unique(self) -> tuple[str, ...]:
@@ -307,11 +320,12 @@ def _owner(metadata: Mapping[str, Any]) -> str:
 
 
 def _selector(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...]:
-    if not selector:
-        return _EVERY_GPU_NODE
+    return requirements(selector) if selector else _EVERY_GPU_NODE
+
+
+def requirements(selector: Mapping[str, Any]) -> tuple[Requirement, ...]:
+    """What a label selector that says something asks of a node."""
     exact = [Requirement(key, "In", frozenset({value})) for key, value in (selector.get("matchLabels") or {}).items()]
-    others = [
-        Requirement(entry["key"], entry["operator"], frozenset(entry.get("values") or ()))
-        for entry in selector.get("matchExpressions") or ()
-    ]
+    entries = selector.get("matchExpressions") or ()
+    others = [Requirement(entry["key"], entry["operator"], frozenset(entry.get("values") or ())) for entry in entries]
     return (*exact, *others)

@@ -14,6 +14,7 @@ NAMES_MIXED: Final = "NamesMixed"
 """Its reason where names are reused and somebody goes by the name alone."""
 SEGMENTS_PUBLISHED: Final = "SegmentsPublished"
 UNIQUE_VALUES_WRITTEN: Final = "UniqueValuesWritten"
+SLINKY_ANNOTATED: Final = "SlinkyAnnotated"
 PUBLISHED: Final = "Published"
 FABRIC_HEALTHY: Final = "FabricHealthy"
 RAILS_CONSISTENT: Final = "RailsConsistent"
@@ -41,6 +42,9 @@ class Condition:
     status: str
     reason: str
     message: str
+
+    def __str__(self) -> str:
+        return f"{self.type}={self.status} ({self.reason}): {self.message}"
 
 
 def previous(status: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:

@@ -94,15 +94,9 @@ class _Reading:
         given = self._known_fields(fields.get("catalogue"), "catalogue", parts.keys())
         for name, part in parts.items():  # in this order: keys may name domains of the file
             self._each(given.get(name), f"catalogue.{name}", part)
-        return Config(
-            Catalogue(
-                {domain: tuple(keys) for domain, keys in self._keys.items()},
-                frozenset(self._placeholders),
-                self._advice,
-                frozenset(self._chosen),
-            ),
-            tuple(self._problems),
-        )
+        by_domain = {domain: tuple(keys) for domain, keys in self._keys.items()}
+        catalogue = Catalogue(by_domain, frozenset(self._placeholders), self._advice, frozenset(self._chosen))
+        return Config(catalogue, tuple(self._problems))
 
     def _known_fields(self, node: Node | None, at: str, known: AbstractSet[str]) -> dict[str, Node]:
         if node is None or _is_null(node):

@@ -58,7 +58,8 @@ MATRIX: Final = PREFIX + "matrix"
 """The node's devices, link matrix and reasons for a degraded state, as compact JSON."""
 
 SWITCHES: Final = PREFIX + "switches"
-"""The neighbour of each NIC's port, as the component `toposcope switches` sees it, as compact JSON."""
+"""The neighbour of each NIC's port, as the component `toposcope switches` sees it, as compact JSON; where the cable is
+in the wrong switch, also the expected one."""
 
 RAILS: Final = PREFIX + "rails"
 """NIC, switch and port of each rail, in rail order, as compact JSON; null where the neighbour is not known."""
@@ -71,6 +72,11 @@ ALLOCATABLE_GPUS: Final = "nvidia.com/gpu"
 """Resource name under which the NVIDIA device plugin offers whole GPUs."""
 GPU_PRESENT: Final = "nvidia.com/gpu.present"
 """Label that GPU Feature Discovery and the GPU operator put on nodes with NVIDIA GPUs."""
+
+SLINKY: Final = "topology.slinky.slurm.net/spec"
+"""Annotation that Slinky's operators copy to the Slurm node."""
+SLINKY_KEPT: Final = f"annotation:{SLINKY}"
+"""Its place among the labels that are kept of a node; no label can have this key."""
 
 
 def unique_key(domain: str) -> str:

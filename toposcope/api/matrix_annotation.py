@@ -32,6 +32,7 @@ class _Gpu(msgspec.Struct, frozen=True, gc=False):
     index: int
     pci: str = ""
     uuid: str = ""
+    root: str = ""
     numa: int | None = None
     nics: list[str] = []
 
@@ -77,6 +78,8 @@ class Device:
     switch: str = ""
     """Of a NIC: the switch that it is cabled to, and its port there; empty where they are not known."""
     port: str = ""
+    root: str = ""
+    """Of a GPU: its PCIe root complex; empty where it is not known."""
 
     @property
     def neighbour(self) -> str:
@@ -108,7 +111,15 @@ def parse(annotation: str) -> NodeMatrix:
             f"the annotation {MATRIX} has version {annotated.version}, and this toposcope knows {_VERSION}"
         )
     gpus = [
-        Device(f"GPU{gpu.index}", gpu.uuid, gpu.pci, gpu.numa, annotated.cpus.get(str(gpu.numa)), tuple(gpu.nics))
+        Device(
+            f"GPU{gpu.index}",
+            gpu.uuid,
+            gpu.pci,
+            gpu.numa,
+            annotated.cpus.get(str(gpu.numa)),
+            tuple(gpu.nics),
+            root=gpu.root,
+        )
         for gpu in annotated.gpus
     ]
     nics = [

@@ -21,18 +21,18 @@ from toposcope.cli.command import (
 from toposcope.cli.output import show_document
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen, complain
-from toposcope.integrations.dynamo.features import DEPLOYMENT_GRAPH
+from toposcope.integrations.dynamo.api import DEPLOYMENTS
 from toposcope.integrations.framework.document import Field, Finding, kind_of
-from toposcope.integrations.framework.features import Kind
 from toposcope.integrations.framework.system import Reading
-from toposcope.integrations.grove.features import CLIQUE_SET
+from toposcope.integrations.grove.api import POD_CLIQUE_SETS
+from toposcope.kube.discovery import Kind
 from toposcope.kube.errors import ApiError, KubeError, NoClusterError, UnreachableError
 from toposcope.placement.check import Checked, Checker
 from toposcope.placement.document import Answer, document_of, line_of
 from toposcope.placement.sentences import advice, left_out, reasoning
 from toposcope.placement.sentences import answer as in_words
 from toposcope.placement.verdict import Verdict
-from toposcope.snapshot.documents import Document, all_documents, kindless
+from toposcope.snapshot.documents import Document, documents, kindless
 from toposcope.snapshot.problems import InputError, Meter, Problem
 from toposcope.topology.catalogue import BUILT_IN
 from toposcope.topology.text import plural
@@ -46,7 +46,7 @@ _OUTPUTS: Final = ("text", "wide", "json", "yaml", "name")
 Key = tuple[str, str, str]
 """Kind, namespace and name of an object."""
 
-_WITH_RULES: Final = {kind.key: kind for kind in (DEPLOYMENT_GRAPH, CLIQUE_SET)}
+_WITH_RULES: Final = {kind.key: kind for kind in (DEPLOYMENTS, POD_CLIQUE_SETS)}
 """Kinds that have rules about updates; others are not looked up."""
 
 LIVE: Final = "live"
@@ -55,26 +55,18 @@ NONE: Final = "none"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope check`."""
-    parser.add_argument(
-        "-f",
-        "--filename",
-        dest="workloads",
-        action="append",
-        required=True,
-        metavar="FILE",
-        help=(
-            "workloads to check, JSON or YAML: a file, a directory or - (standard input); can be repeated; OSMO pools "
-            "and Run:ai network topologies in them apply to all"
-        ),
+    about = (
+        "workloads to check, JSON or YAML: a file, a directory or - (standard input); can be repeated; OSMO pools "
+        "and Run:ai network topologies in them apply to all"
     )
     parser.add_argument(
-        "--against",
-        action="append",
-        default=[],
-        metavar="FILE|live|none",
-        help="the existing objects, for rules about updates: files (kubectl get ... -o yaml), or live: those in the "
-        "cluster. Default: live, and none with --from",
+        "-f", "--filename", dest="workloads", action="append", required=True, metavar="FILE", help=about
     )
+    about = (
+        "the existing objects, for rules about updates: files (kubectl get ... -o yaml), or live: those in the "
+        "cluster. Default: live, and none with --from"
+    )
+    parser.add_argument("--against", action="append", default=[], metavar="FILE|live|none", help=about)
     parser.add_argument(
         "--server",
         action="store_true",
@@ -168,7 +160,8 @@ def _objects(names: Iterable[str], problems: list[Problem], limit: int) -> Itera
     names = list(names)
     meter = Meter(names)
     with Progress(sys.stderr) as progress:
-        for count, document in enumerate(all_documents(names, problems.append, on_read=meter.read, limit=limit), 1):
+        found = documents(names, problems.append, on_read=meter.read, limit=limit, of_any_kind=True)
+        for count, document in enumerate(found, 1):
             progress(document.place.file, count, meter.share)
             try:
                 yield document, document.read(dict)

@@ -68,14 +68,11 @@ def add_source_arguments(parser: argparse.ArgumentParser, outputs: tuple[str, ..
     """Declare where to read the cluster (`--from`, `--kubeconfig`, ...) and how to print (`-o`, `--no-pager`)."""
     parser.epilog = EPILOG
     source = parser.add_argument_group("where to read the cluster")
-    source.add_argument(
-        "--from",
-        dest="files",
-        action="append",
-        metavar="FILE",
-        help="saved objects instead of a live cluster: JSON or YAML from kubectl, also gzipped, or a file of toposcope "
-        "save; a file, a directory or - (standard input); can be repeated",
+    about = (
+        "saved objects instead of a live cluster: JSON or YAML from kubectl, also gzipped, or a file of toposcope "
+        "save; a file, a directory or - (standard input); can be repeated"
     )
+    source.add_argument("--from", dest="files", action="append", metavar="FILE", help=about)
     source.add_argument(
         "--from-limit",
         type=lambda text: whole("a number of MiB; give 1 or more")(text) << 20,
@@ -112,13 +109,8 @@ def add_cluster_arguments(parser: argparse._ActionsContainer) -> None:
         "--kubeconfig", metavar="FILE", help="default: the pod's service account, $KUBECONFIG, ~/.kube/config"
     )
     parser.add_argument("--context", metavar="NAME", help="a context of the kubeconfig; default: the current one")
-    parser.add_argument(
-        "--request-timeout",
-        type=_seconds,
-        default=_TIMEOUT,
-        metavar="TIME",
-        help="how long the API server may be silent, such as 5s or 2m; 0: for ever; default: 20s",
-    )
+    about = "how long the API server may be silent, such as 5s or 2m; 0: for ever; default: 20s"
+    parser.add_argument("--request-timeout", type=_seconds, default=_TIMEOUT, metavar="TIME", help=about)
 
 
 def _seconds(text: str) -> float:

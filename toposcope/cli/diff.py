@@ -22,12 +22,8 @@ _BETTER: Final = frozenset({Kind.DOMAIN_NEW, Kind.NODE_NEW})
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope diff`."""
-    parser.add_argument(
-        "before",
-        nargs="+",
-        metavar="SNAPSHOT",
-        help=f"files or directories saved before with: toposcope save FILE, or {SAVE}",
-    )
+    about = f"files or directories saved before with: toposcope save FILE, or {SAVE}"
+    parser.add_argument("before", nargs="+", metavar="SNAPSHOT", help=about)
     parser.add_argument("--topology", metavar="NAME", help="a ClusterTopology; default: the only one")
     add_source_arguments(parser)
 

@@ -25,16 +25,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", choices=OUTPUTS, default="table", help="default: table")
     parser.add_argument("--node-name", default=platform.node(), help="name to use in labels; default: this host's")
     parser.add_argument("--sysfs", type=Path, default=Path("/sys"), metavar="DIR", help="where sysfs is; default: /sys")
-    parser.add_argument(
-        "--record",
-        type=Path,
-        metavar="FILE",
-        help="also write every NVML call and sysfs read of the probe, with its answer, as JSON, to be replayed "
+    about = (
+        "also write every NVML call and sysfs read of the probe, with its answer, as JSON, to be replayed "
         "elsewhere with --profile FILE. UUIDs, serial numbers, chassis serials and GUIDs in it are "
         "replaced; host and node names are not in it. Kept: product names, driver version, PCI addresses "
         "and vendor ids of all devices, NIC names, CPU and NUMA layout, link states and speeds, clique ids, tray and "
-        "slot numbers, fabric health, errors and how long each call took",
+        "slot numbers, fabric health, errors and how long each call took"
     )
+    parser.add_argument("--record", type=Path, metavar="FILE", help=about)
     instead = parser.add_argument_group("instead of this machine")
     add_profile_argument(instead)
     instead.add_argument(

@@ -13,6 +13,7 @@ from toposcope.cli.terminal import Screen, columns
 from toposcope.planning.budgets import Budgets
 from toposcope.planning.drain_order import DrainOrder, Step, units_of
 from toposcope.planning.slots import gpus_per_pod, sizes_of
+from toposcope.topology.text import plural
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +42,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, {"level": what, "steps": [document(plan, step) for step in steps]})
     elif arguments.output == "name":
-        screen.show(step.unit.name for step in steps if not step.blocked)
+        names = plan.capacity.nodes
+        screen.show(names[number].name for step in steps if not step.blocked for number in step.unit.nodes)
     else:
         screen.show(_page(screen, plan, what, steps, len(units), wide=arguments.output == "wide"))
     return EXIT_PROBLEMS if any(step.blocked for step in steps) else EXIT_OK
@@ -81,7 +83,9 @@ def _page(screen: Screen, plan: Plan, what: str, steps: Sequence[Step], units: i
         if wide and step.unit.gangs:
             yield f"  {step.unit.name} runs {first_few([gang.handle for gang in step.unit.gangs], 10)}"
     together = next((place for place, step in enumerate(steps) if step.blocked), len(steps))
-    yield f"The first {together} of {counted(units, what)} can be down together."
+    stopping = len({id(gang) for step in steps[:together] for gang in step.unit.gangs})
+    lost = f"; {counted(stopping, 'gang')} {plural(stopping, 'loses', 'lose')} pods" if stopping else ""
+    yield f"The first {together} of {counted(units, what)} can be down together{lost}."
     if plan.capacity.left_out:
         left = len(plan.capacity.left_out)
         yield screen.paint(f"! not in the order: {counted(left, 'node')} that lack a level", "yellow")

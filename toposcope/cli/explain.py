@@ -1,8 +1,8 @@
 """Explain why a workload in the cluster waits: check, one by one, what you would check by hand.
 
-Takes a DynamoGraphDeployment (dgd), PodCliqueSet (pcs), PodClique, PodGang, PodGroup, Kueue Workload (wl), Job, JobSet,
-LeaderWorkerSet (lws), Deployment, StatefulSet or Pod; a pod, like
-everything else, leads to its owner.
+Of a node it checks agent, hardware, what the DRA driver says of it, and its NVLink domain. Otherwise it takes a
+DynamoGraphDeployment (dgd), PodCliqueSet (pcs), PodClique, PodGang, PodGroup, Kueue Workload (wl), Job, Volcano's Job
+(vcjob), JobSet, LeaderWorkerSet (lws), Deployment, StatefulSet or Pod; a pod, like everything else, leads to its owner.
 """
 
 import argparse
@@ -10,26 +10,18 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from toposcope.cli.command import (
-    EXIT_OK,
-    EXIT_PROBLEMS,
-    CommandError,
-    add_source_arguments,
-    add_watch,
-    api_client,
-    load_snapshot,
-    on_screen,
-)
+from toposcope.cli import command
 from toposcope.cli.output import show_document
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen, Whole, columns, complain
+from toposcope.explain import object_store
 from toposcope.explain.context import Context, build_context
 from toposcope.explain.diagnosis import Diagnosis, diagnose
-from toposcope.explain.live import UNLISTED, load_objects
-from toposcope.explain.object_store import POD, SUBJECTS, FileCollector, ObjectStore, kinds_called
+from toposcope.explain.machine import examine
 from toposcope.explain.observed_placement import ObservedPlacement
 from toposcope.explain.ownership import ObjectNotFoundError, ownership_of, subject_of
-from toposcope.integrations.framework.features import Kind, Outcome, Ref, Step
+from toposcope.integrations.framework.features import Outcome, Ref, Step
+from toposcope.kube.discovery import Kind
 from toposcope.snapshot.model import Snapshot
 from toposcope.topology.text import Command, plural, shell
 
@@ -40,29 +32,30 @@ _WIDTH: Final = 14
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope explain`."""
-    parser.add_argument("subject", metavar="KIND/NAME", help="what to explain, as kubectl names it: pcs/llm, pod/llm-0")
-    parser.add_argument("name", nargs="?", metavar="NAME", help="the name, where it stands apart: pod llm-0")
     parser.add_argument(
-        "-n",
-        "--namespace",
-        metavar="NAMESPACE",
-        help="default: that of the context; with --from the only one where there is such an object",
+        "subject", metavar="KIND/NAME", help="what to explain, as kubectl names it: pcs/llm, pod/llm-0, node/gpu-7"
     )
-    add_source_arguments(parser, _OUTPUTS)
-    add_watch(parser)
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the name, where it stands apart: pod llm-0")
+    about = "default: that of the context; with --from the only one where there is such an object"
+    parser.add_argument("-n", "--namespace", metavar="NAMESPACE", help=about)
+    command.add_source_arguments(parser, _OUTPUTS)
+    command.add_watch(parser)
     parser.set_defaults(no_pods=False)
 
 
-@on_screen("explain")
+@command.on_screen("explain")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Explain; 1 when something keeps it from running as intended."""
+    word, _, of_node = "/".join(filter(None, (arguments.subject, arguments.name))).partition("/")
+    if word.lower() in command.NODE and of_node:
+        return _explain_node(screen, arguments, of_node)
     kinds, name = _named("/".join(filter(None, (arguments.subject, arguments.name))))
-    snapshot, store = _gathered(arguments, name if POD in kinds else None)
+    snapshot, store = _gathered(arguments, name if object_store.POD in kinds else None)
     kind = next((one for one in kinds if any(ref.name == name for ref, _ in store.of_kind(one))), kinds[0])
     try:
         subject = subject_of(store, snapshot, kind, name, arguments.namespace)
     except ObjectNotFoundError as error:
-        raise CommandError(str(error)) from error
+        raise command.CommandError(str(error)) from error
     found = diagnose(build_context(snapshot, store, ownership_of(store, snapshot, subject)))
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, document_of(found))
@@ -70,33 +63,60 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         screen.show([f"{found.context.explained.kind.lower()}/{found.context.explained.name}"])
     else:
         screen.show(_page(screen, found, wide=arguments.output == "wide"))
-    return EXIT_OK if found.well else EXIT_PROBLEMS
+    return command.EXIT_OK if found.well else command.EXIT_PROBLEMS
+
+
+def _explain_node(screen: Screen, arguments: argparse.Namespace, name: str) -> int:
+    snapshot = command.load_snapshot(arguments, node=name)
+    node = snapshot.by_name.get(name)
+    if node is None:
+        raise command.CommandError(f"there is no node {name!r} in {snapshot.source}; all nodes: toposcope nodes")
+    steps = examine(snapshot, node)
+    answer = next((step for step in steps if step.outcome is Outcome.FAILED), None)
+    if arguments.output in ("json", "yaml"):
+        said = [_step_document(step) for step in steps]
+        show_document(screen, arguments.output, {"node": name, "well": answer is None, "steps": said})
+    elif arguments.output == "name":
+        screen.show([f"node/{name}"])
+    else:
+        screen.show(_node_page(screen, name, steps, answer))
+    return command.EXIT_PROBLEMS if answer else command.EXIT_OK
+
+
+def _node_page(screen: Screen, name: str, steps: Sequence[Step], answer: Step | None) -> Iterator[str]:
+    yield screen.paint(f"node/{name}", "bold")
+    yield ""
+    if answer:
+        yield from _why(screen, answer)
+    else:
+        yield screen.paint("Nothing is wrong with it.", "green")
+    yield from _checked(screen, steps, answer)
 
 
 def _named(text: str) -> tuple[tuple[Kind, ...], str]:
     word, slash, name = text.partition("/")
     if not (slash and word and name) or "/" in name:
-        raise CommandError(f"{text!r} is not KIND/NAME or KIND NAME; write for example podcliqueset/llm")
-    kinds = kinds_called(word)
+        raise command.CommandError(f"{text!r} is not KIND/NAME or KIND NAME; write for example podcliqueset/llm")
+    kinds = object_store.kinds_called(word)
     if not kinds:
-        known = ", ".join(sorted({known.kind.lower() for known in (POD, *SUBJECTS)}))
-        raise CommandError(f"cannot explain the kind {word!r}; choose one of: {known}")
+        known = ", ".join(sorted({known.kind.lower() for known in (object_store.POD, *object_store.SUBJECTS)}))
+        raise command.CommandError(f"cannot explain the kind {word!r}; choose one of: {known}")
     return kinds, name
 
 
-def _gathered(arguments: argparse.Namespace, pod: str | None) -> tuple[Snapshot, ObjectStore]:
+def _gathered(arguments: argparse.Namespace, pod: str | None) -> tuple[Snapshot, object_store.ObjectStore]:
     """The cluster, and the objects around the one that is asked about."""
     if arguments.files:
-        collector = FileCollector(pod)
-        snapshot = load_snapshot(arguments, published=True, others=collector)
+        collector = object_store.FileCollector(pod)
+        snapshot = command.load_snapshot(arguments, published=True, others=collector)
         return snapshot, collector.store()
-    snapshot = load_snapshot(arguments, published=True)
-    with api_client(arguments) as client, Progress(sys.stderr) as progress:
-        store = load_objects(client, arguments.namespace, pod, progress)
+    snapshot = command.load_snapshot(arguments, published=True)
+    with command.api_client(arguments) as client, Progress(sys.stderr) as progress:
+        store = object_store.load_objects(client, arguments.namespace, pod, progress)
     if store.unread:
-        kinds = ", ".join(why.removesuffix(UNLISTED) for why in store.unread.values())
+        kinds = ", ".join(why.removesuffix(object_store.UNLISTED) for why in store.unread.values())
         ask = f"ask an admin for the verb list on them in namespace {store.namespace}: docs/cli.md, section Rights"
-        complain(f"warning: {kinds}{UNLISTED}; {ask}")
+        complain(f"warning: {kinds}{object_store.UNLISTED}; {ask}")
     return snapshot, store
 
 
@@ -106,19 +126,14 @@ def _page(screen: Screen, found: Diagnosis, *, wide: bool) -> Iterator[str]:
     yield from _owners(context)
     yield ""
     yield from _verdict(screen, found)
-    yield ""
-    yield screen.paint("Checked, in this order:", "head")
-    for step in found.steps:
-        word, style = _MARKS[step.outcome]
-        answers = step is found.answer
-        text = "see above" if answers else step.message
-        yield f"  {screen.paint(word.ljust(6), style)}  {step.name.ljust(_WIDTH)}{text}"
-        if not answers:
-            yield from (f"{' ' * (10 + _WIDTH)}{line}" for line in step.details)
+    yield from _checked(screen, found.steps, found.answer)
     if found.placements:
         yield ""
         yield screen.paint("Where its pods run:", "head")
         yield from (f"  {_placement(placement)}" for placement in found.placements)
+    if domains := _compute_domains(context):
+        yield ""
+        yield from domains
     if wide and context.ownership.pods:
         yield ""
         yield screen.paint("Its pods:", "head")
@@ -132,6 +147,31 @@ def _page(screen: Screen, found: Diagnosis, *, wide: bool) -> Iterator[str]:
             yield f"  {message.about}: {message.text}"
             if message.meaning:
                 yield f"    meaning: {message.meaning}"
+
+
+def _checked(screen: Screen, steps: Sequence[Step], answer: Step | None) -> Iterator[str]:
+    yield ""
+    yield screen.paint("Checked, in this order:", "head")
+    for step in steps:
+        word, style = _MARKS[step.outcome]
+        answers = step is answer
+        text = "see above" if answers else step.message
+        yield f"  {screen.paint(word.ljust(6), style)}  {step.name.ljust(_WIDTH)}{text}"
+        if not answers:
+            yield from (f"{' ' * (10 + _WIDTH)}{line}" for line in step.details)
+
+
+def _why(screen: Screen, step: Step) -> Iterator[str]:
+    yield screen.paint(f"Why: {step.message}", "red")
+    yield from (f"  {line}" for line in step.details)
+    yield from _next(step.commands)
+
+
+def _compute_domains(context: Context) -> list[str]:
+    """The ComputeDomains that the nodes of its pods are in."""
+    nodes = {pod.node for pod in context.placed}
+    within = [(domain, len(nodes & domain.cliques.keys())) for domain in context.snapshot.compute_domains]
+    return [f"{domain.sentence}; {count} of its {len(nodes)} nodes are in it" for domain, count in within if count]
 
 
 def _title(context: Context) -> str:
@@ -166,9 +206,7 @@ def _owners(context: Context) -> Iterator[str]:
 def _verdict(screen: Screen, found: Diagnosis) -> Iterator[str]:
     step = found.answer
     if step:
-        yield screen.paint(f"Why: {step.message}", "red")
-        yield from (f"  {line}" for line in step.details)
-        yield from _next(step.commands)
+        yield from _why(screen, step)
         return
     broken = [placement for placement in found.placements if placement.kept is False]
     if broken:
@@ -190,8 +228,8 @@ def _verdict(screen: Screen, found: Diagnosis) -> Iterator[str]:
 
 
 def _next(commands: Sequence[Command]) -> Iterator[str]:
-    for number, command in enumerate(commands):
-        yield Whole(f"  {'next:' if number == 0 else '     '} {command}")
+    for number, line in enumerate(commands):
+        yield Whole(f"  {'next:' if number == 0 else '     '} {line}")
 
 
 def _placement(placement: ObservedPlacement) -> str:
@@ -220,6 +258,7 @@ def document_of(found: Diagnosis) -> dict[str, Any]:
         else {"expected": context.expected or None, "placed": len(context.placed), "waiting": len(context.waiting)},
         "answer": found.answer and _step_document(found.answer),
         "steps": [_step_document(step) for step in found.steps],
+        "computeDomains": _compute_domains(context),
         "placements": [_placement_document(placement) for placement in found.placements],
         "messages": [
             {"about": message.about, "text": message.text, "meaning": message.meaning or None}

@@ -10,17 +10,8 @@ import msgspec
 from toposcope.api.label_keys import INTERCONNECT
 from toposcope.api.matrix_annotation import MatrixError, parse
 from toposcope.api.yaml_text import YamlSyntaxError, load
+from toposcope.cli import command
 from toposcope.cli.catalogue import of_flags
-from toposcope.cli.command import (
-    EXIT_OK,
-    EXIT_PROBLEMS,
-    CommandError,
-    add_source_arguments,
-    add_topology,
-    load_snapshot,
-    run_command,
-    whole,
-)
 from toposcope.cli.output import first_few, form_and_file, json_text, write_output, yaml_text
 from toposcope.cli.streams import read_small
 from toposcope.cli.terminal import Screen, complain
@@ -91,42 +82,35 @@ _NOTES: Final = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope export`."""
-    add_topology(parser)
+    command.add_topology(parser)
     parser.add_argument("--format", required=True, choices=FORMATS, help="the format to write")
     forms = "; ".join(f"{name}: {', '.join(variants)}" for name, variants in _all_variants().items())
     parser.add_argument(
         "--variant", metavar="VARIANT", help=f"variant of the format; the first is the default. {forms}"
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="yaml|json|wide|name|FILE",
-        help="print it as YAML or JSON, if it is one of both, or only its name (wide: in full); or a file to write. "
-        "Default: print it as the other system prefers",
+    about = (
+        "print it as YAML or JSON, if it is one of both, or only its name (wide: in full); or a file to write. "
+        "Default: print it as the other system prefers"
     )
+    parser.add_argument("-o", "--output", metavar="yaml|json|wide|name|FILE", help=about)
     parser.add_argument("--name", help="name of what is written; default: the ClusterTopology's, else cluster")
     parser.add_argument(
         "--without", action="append", default=[], metavar="LEVEL", help="leave a level out; can be repeated"
     )
-    parser.add_argument(
-        "--convert",
-        metavar="FILE",
-        help="take the levels from a file in another of these formats, or a ClusterTopology",
-    )
+    about = "take the levels from a file in another of these formats, or a ClusterTopology"
+    parser.add_argument("--convert", metavar="FILE", help=about)
     special = parser.add_argument_group("for single formats")
     special.add_argument("--cluster-id", metavar="ID", help="runai: the cluster's id in Run:ai")
     special.add_argument(
         "--level", help="slurm: the level whose domains become blocks; default: the narrowest possible"
     )
+    about = "slurm: nodes in the smallest block"
     special.add_argument(
-        "--block-size",
-        type=whole("a number of nodes; give 1 or more"),
-        metavar="N",
-        help="slurm: nodes in the smallest block",
+        "--block-size", type=command.whole("a number of nodes; give 1 or more"), metavar="N", help=about
     )
     special.add_argument("--node", help="nccl: the node to write")
     special.add_argument("--pcie-gen", type=int, choices=tuple(SPEEDS), help="nccl: PCIe generation of all x16 links")
-    add_source_arguments(parser, ())
+    command.add_source_arguments(parser, ())
 
 
 def _all_variants() -> dict[str, tuple[str, ...]]:
@@ -146,7 +130,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     if arguments.output in ("json", "yaml") and arguments.format in _NODES:
         file = f"for a file of that name write -o ./{arguments.output}"
         parser.error(f"-o {arguments.output}: {arguments.format} has its own format; {file}")
-    return run_command("export", arguments, lambda screen: _run(screen, arguments))
+    return command.run_command("export", arguments, lambda screen: _run(screen, arguments))
 
 
 def _run(screen: Screen, arguments: argparse.Namespace) -> int:
@@ -155,12 +139,12 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     except ExportError as error:
         for problem in error.problems:
             complain(f"toposcope export: {problem}")
-        return EXIT_PROBLEMS
+        return command.EXIT_PROBLEMS
     form, file = form_and_file(arguments.output)
     write_output(screen, f"{exported.name}\n" if form == "name" else exported.text, file)
     for note in exported.notes:
         complain(f"note: {note}")
-    return EXIT_OK
+    return command.EXIT_OK
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +159,13 @@ class Exported:
 
 def _exported(arguments: argparse.Namespace) -> Exported:
     if arguments.format == "nccl":
-        return nccl(load_snapshot(arguments, pods=False, node=arguments.node), arguments.node, arguments.pcie_gen)
+        return nccl(
+            command.load_snapshot(arguments, pods=False, node=arguments.node), arguments.node, arguments.pcie_gen
+        )
     if arguments.convert:
         hierarchy, notes = _converted(arguments.convert, of_flags(arguments) or BUILT_IN), tuple[str, ...]()
     else:
-        scope = select_scope(load_snapshot(arguments, pods=False), arguments.topology)
+        scope = select_scope(command.load_snapshot(arguments, pods=False), arguments.topology)
         if arguments.format == "slurm":
             dropped = {scope.level(name) for name in arguments.without}
             scope = replace(scope, levels=tuple(x for i, x in enumerate(scope.levels) if i not in dropped))
@@ -209,7 +195,7 @@ def _chosen(hierarchy: TopologyLevels, arguments: argparse.Namespace) -> Topolog
     for name in arguments.without:
         if all(name not in (level.domain, level.key) for level in hierarchy.levels):
             path = " > ".join(level.domain for level in hierarchy.levels)
-            raise CommandError(f"--without {name}: no such level; the levels are: {path}")
+            raise command.CommandError(f"--without {name}: no such level; the levels are: {path}")
     kept = tuple(x for x in hierarchy.levels if not {x.domain, x.key}.intersection(arguments.without))
     return TopologyLevels(arguments.name or hierarchy.name, kept)
 
@@ -220,9 +206,9 @@ def _converted(file: str, catalogue: Catalogue) -> TopologyLevels:
         text = read_small(file)
         return read_topology(_values(text), catalogue)
     except UnreadableDocumentError as error:
-        raise CommandError(f"--convert {file}: {error}") from error
+        raise command.CommandError(f"--convert {file}: {error}") from error
     except OSError as error:
-        raise CommandError(f"--convert {file}: {error.strerror}") from error
+        raise command.CommandError(f"--convert {file}: {error.strerror}") from error
 
 
 def left_out(scope: Scope) -> tuple[str, ...]:
@@ -238,7 +224,7 @@ def left_out(scope: Scope) -> tuple[str, ...]:
 
 
 _ARCH = "kubernetes.io/arch"
-_NAMES = "nodes have their Kubernetes names: use the same ones in slurm.conf"
+_NAMES = "nodes have their Kubernetes names: use the same ones in slurm.conf, or under Slinky its annotation"
 
 
 def slurm(scope: Scope, variant: str, name: str | None, level: str | None, size: int | None) -> Exported:
@@ -282,7 +268,7 @@ def nccl(snapshot: Snapshot, name: str, pcie: int | None) -> Exported:
     """NCCL's file of one node. Raises ExportError and CommandError."""
     node = snapshot.by_name.get(name)
     if node is None:
-        raise CommandError(f"there is no node {name!r} in {snapshot.source}")
+        raise command.CommandError(f"there is no node {name!r} in {snapshot.source}")
     if node.matrix is None:
         raise ExportError(
             f"node {name} has no annotation gpu.topology/matrix: its agent has not run, or found no GPU; "

@@ -113,7 +113,7 @@ def _recorded(file: str, recording: "Recording") -> Iterator[Source]:
     """A recorded machine. Raises HardwareError for a recording that does not answer what a probe asks."""
     from toposcope.agent.probe import probe  # noqa: PLC0415 - only the worker loads what probes
     from toposcope.agent.sysfs import Sysfs  # noqa: PLC0415 - same
-    from toposcope.simulator.replay import ReplayedNvml, write_recorded_sysfs  # noqa: PLC0415 - production agents never load the simulator
+    from toposcope.simulator.recording import ReplayedNvml, write_recorded_sysfs  # noqa: PLC0415 - production agents never load the simulator
 
     with _temporary_sysfs() as root:
         try:
@@ -140,7 +140,7 @@ def _open_simulated(machine: "Machine", faults: Path | None) -> Any:
 
 
 def _open_replayed(recording: "Recording") -> Any:
-    from toposcope.simulator.replay import ReplayedNvml  # noqa: PLC0415 - production agents never load the simulator
+    from toposcope.simulator.recording import ReplayedNvml  # noqa: PLC0415 - production agents never load the simulator
 
     return ReplayedNvml(recording)
 

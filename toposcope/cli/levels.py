@@ -4,16 +4,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from toposcope.cli.command import (
-    EXIT_OK,
-    EXIT_PROBLEMS,
-    add_source_arguments,
-    add_topology,
-    add_watch,
-    load_snapshot,
-    no_nodes,
-    on_screen,
-)
+from toposcope.cli import command
 from toposcope.cli.output import counted, show_document, without_agent
 from toposcope.cli.terminal import Screen, columns
 from toposcope.snapshot.levels import LevelView, crossings_of, level_views
@@ -22,18 +13,18 @@ from toposcope.snapshot.scope import Scope, select_scope
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope levels`."""
-    add_topology(parser)
-    add_source_arguments(parser)
-    add_watch(parser, no_pods=True)
+    command.add_topology(parser)
+    command.add_source_arguments(parser)
+    command.add_watch(parser, no_pods=True)
 
 
-@on_screen("levels")
+@command.on_screen("levels")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the levels; 1 when one lacks nodes, is required but missing, or does not nest."""
-    snapshot = load_snapshot(arguments, pods=False)
+    snapshot = command.load_snapshot(arguments, pods=False)
     scope = select_scope(snapshot, arguments.topology)
     if not scope.nodes:
-        raise no_nodes(snapshot, scope)
+        raise command.no_nodes(snapshot, scope)
     levels = level_views(scope)
     crossings = crossings_of(scope)
     problems = [*(scope.topology.problems if scope.topology else ()), *crossings.problems]
@@ -45,7 +36,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         silent = [without_agent(scope)] if scope.without_agent else []
         screen.show(_page(screen, levels, [*problems, *silent], crossings.notes, wide=arguments.output == "wide"))
     well = not (problems or any(level.problem for level in levels) or scope.without_agent)
-    return EXIT_OK if well else EXIT_PROBLEMS
+    return command.EXIT_OK if well else command.EXIT_PROBLEMS
 
 
 def document(scope: Scope, levels: Sequence[LevelView], problems: Sequence[str]) -> dict[str, Any]:

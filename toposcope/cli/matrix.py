@@ -7,16 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from toposcope.api.matrix_annotation import LEGEND, MatrixError, NodeMatrix, parse
-from toposcope.cli.command import (
-    EXIT_OK,
-    EXIT_PROBLEMS,
-    NODE,
-    CommandError,
-    add_object,
-    add_source_arguments,
-    load_snapshot,
-    on_screen,
-)
+from toposcope.cli import command
 from toposcope.cli.output import show_document
 from toposcope.cli.terminal import Screen
 from toposcope.snapshot.filters import FAULTS, marks
@@ -29,29 +20,29 @@ _STYLES: Final = {PIX: "cyan", PXB: "cyan", SYS: "dim", "X": "dim"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope matrix`."""
-    add_object(parser, "node", NODE, "a node by name", needed=True)
+    command.add_object(parser, "node", command.NODE, "a node by name", needed=True)
     parser.add_argument(
         "--svg", type=Path, metavar="FILE", help="write it as a picture, for light and dark pages (-: print)"
     )
-    add_source_arguments(parser)
+    command.add_source_arguments(parser)
 
 
-@on_screen("matrix")
+@command.on_screen("matrix")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the matrix; 1 when the node is unhealthy."""
-    snapshot = load_snapshot(arguments, pods=False, node=arguments.node)
+    snapshot = command.load_snapshot(arguments, pods=False, node=arguments.node)
     node = snapshot.by_name.get(arguments.node)
     if node is None:
-        raise CommandError(_unknown(snapshot, arguments.node))
+        raise command.CommandError(_unknown(snapshot, arguments.node))
     if node.matrix is None:
-        raise CommandError(
+        raise command.CommandError(
             f"node {node.name} has no annotation gpu.topology/matrix: its agent has not run, or found no GPU; "
             f"see the agent's pod on {node.name}"
         )
     try:
         matrix = parse(node.matrix)
     except MatrixError as error:
-        raise CommandError(f"node {node.name}: {error}") from error
+        raise command.CommandError(f"node {node.name}: {error}") from error
     if arguments.svg:
         _draw(screen, node, matrix, arguments.svg)
     elif arguments.output in ("json", "yaml"):
@@ -60,7 +51,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         screen.show(device.label for device in matrix.devices)
     else:
         screen.show(_page(screen, matrix, wide=arguments.output == "wide"))
-    return EXIT_OK if FAULTS.isdisjoint(marks(node)) else EXIT_PROBLEMS
+    return command.EXIT_OK if FAULTS.isdisjoint(marks(node)) else command.EXIT_PROBLEMS
 
 
 def _unknown(snapshot: Snapshot, name: str) -> str:
@@ -72,7 +63,9 @@ def _draw(screen: Screen, node: NodeView, matrix: NodeMatrix, file: Path) -> Non
     from toposcope.cli.matrix_svg import matrix_svg  # noqa: PLC0415 - only --svg needs it
 
     if matrix.links is None:
-        raise CommandError(f"node {node.name}: the matrix was too large for the annotation; there is nothing to draw")
+        raise command.CommandError(
+            f"node {node.name}: the matrix was too large for the annotation; there is nothing to draw"
+        )
     picture = matrix_svg(node.name, matrix, matrix.links, LEGEND)
     if str(file) == "-":
         screen.show(picture.splitlines())
@@ -80,7 +73,7 @@ def _draw(screen: Screen, node: NodeView, matrix: NodeMatrix, file: Path) -> Non
     try:
         file.write_text(picture, encoding="utf-8")
     except OSError as error:
-        raise CommandError(f"--svg {file}: {error.strerror}") from error
+        raise command.CommandError(f"--svg {file}: {error.strerror}") from error
 
 
 def document(node: NodeView, matrix: NodeMatrix) -> dict[str, Any]:

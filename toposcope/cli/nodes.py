@@ -7,33 +7,12 @@ from typing import Any, Final
 
 from toposcope.api import label_keys
 from toposcope.api.matrix_annotation import reasons
-from toposcope.cli.command import (
-    EXIT_OK,
-    EXIT_PROBLEMS,
-    CommandError,
-    add_source_arguments,
-    add_watch,
-    load_snapshot,
-    no_nodes,
-    on_screen,
-)
+from toposcope.cli import command
 from toposcope.cli.output import IS_IT_RUNNING, show_document
 from toposcope.cli.planning import pair
 from toposcope.cli.terminal import Screen, columns
 from toposcope.kube.pod_resources import is_gpu, is_gpu_part
-from toposcope.snapshot.filters import (
-    CONDITIONS,
-    FAULTS,
-    awaited,
-    filter_nodes,
-    lacking,
-    marks,
-    parse,
-    states,
-    unknown_domains,
-    value_at,
-    wrong_cables,
-)
+from toposcope.snapshot import filters
 from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.snapshot.scope import Scope, select_scope
 
@@ -53,54 +32,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     which = parser.add_argument_group("which nodes")
     which.add_argument("-l", "--selector", default="", metavar="SELECTOR", help="by labels, as in kubectl")
+    about = "those in a domain, such as rack=rack-7; repeated: in all of them"
     which.add_argument(
-        "--in",
-        dest="domains",
-        action="append",
-        default=[],
-        metavar="LEVEL=VALUE",
-        type=pair,
-        help="those in a domain, such as rack=rack-7; repeated: in all of them",
+        "--in", dest="domains", action="append", default=[], metavar="LEVEL=VALUE", type=pair, help=about
     )
+    about = f"those in a state; repeated: in any of them. One of {', '.join(filters.CONDITIONS)}"
     which.add_argument(
-        "--state",
-        dest="states",
-        action="append",
-        default=[],
-        choices=CONDITIONS,
-        metavar="STATE",
-        help=f"those in a state; repeated: in any of them. One of {', '.join(CONDITIONS)}",
+        "--state", dest="states", action="append", default=[], choices=filters.CONDITIONS, metavar="STATE", help=about
     )
     parser.add_argument("--no-pods", action="store_true", help="do not read pods: faster, but free GPUs are unknown")
-    add_source_arguments(parser)
-    add_watch(parser)
+    command.add_source_arguments(parser)
+    command.add_watch(parser)
 
 
-@on_screen("nodes")
+@command.on_screen("nodes")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the nodes; 1 when one of them is unhealthy or lacks a level."""
-    selector = parse(arguments.selector)
-    snapshot = load_snapshot(arguments, pods=not arguments.no_pods)
+    selector = filters.parse(arguments.selector)
+    snapshot = command.load_snapshot(arguments, pods=not arguments.no_pods)
     topology, names = _named(snapshot, arguments.names)
     scope = select_scope(snapshot, topology)
     if not snapshot.nodes:
-        raise no_nodes(snapshot, scope)
+        raise command.no_nodes(snapshot, scope)
     chosen = [snapshot.by_name[name] for name in names] if names else [*scope.nodes, *scope.without_agent]
-    nodes = filter_nodes(scope, chosen, selector, arguments.domains, arguments.states)
+    nodes = filters.filter_nodes(scope, chosen, selector, arguments.domains, arguments.states)
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, {"nodes": [document(snapshot, scope, node) for node in nodes]})
     elif arguments.output == "name":
         screen.show(f"node/{node.name}" for node in nodes)
     elif not nodes:
         none = f"no matching nodes ({len(chosen):,} checked)"
-        screen.show([none, *unknown_domains(scope, arguments.domains)])
+        screen.show([none, *filters.unknown_domains(scope, arguments.domains)])
     else:
         screen.show(_table(screen, snapshot, scope, nodes, wide=arguments.output == "wide"))
-    return (
-        EXIT_PROBLEMS
-        if any(node.without_agent or lacking(scope, node) or not FAULTS.isdisjoint(marks(node)) for node in nodes)
-        else EXIT_OK
+    unwell = any(
+        node.without_agent or filters.lacking(scope, node) or not filters.FAULTS.isdisjoint(filters.marks(node))
+        for node in nodes
     )
+    return command.EXIT_PROBLEMS if unwell else command.EXIT_OK
 
 
 def _named(snapshot: Snapshot, names: Sequence[str]) -> tuple[str | None, list[str]]:
@@ -112,7 +81,7 @@ def _named(snapshot: Snapshot, names: Sequence[str]) -> tuple[str | None, list[s
         if name not in snapshot.by_name:
             near = get_close_matches(name, [*snapshot.by_name, *topologies], 1)
             mean = f" (did you mean {near[0]!r}?)" if near else ""
-            raise CommandError(f"there is no node {name!r}{mean}; all nodes: toposcope nodes")
+            raise command.CommandError(f"there is no node {name!r}{mean}; all nodes: toposcope nodes")
     return first, list(dict.fromkeys(nodes))
 
 
@@ -124,14 +93,14 @@ def document(snapshot: Snapshot, scope: Scope, node: NodeView) -> dict[str, Any]
         "name": node.name,
         "ready": node.ready,
         "schedulable": node.schedulable,
-        "states": list(states(scope, node)),
+        "states": list(filters.states(scope, node)),
         "gpus": node.gpus,
         "freeGpus": snapshot.free_gpus(node),
         "resources": {
             name: {"allocatable": count, "free": None if free is None else free[name]}
             for name, count in counted.items()
         },
-        "domains": {level.domain: value_at(scope, node, level.key) for level in scope.levels},
+        "domains": {level.domain: filters.value_at(scope, node, level.key) for level in scope.levels},
         "hardware": {
             key.removeprefix(label_keys.PREFIX): value
             for key, value in node.labels.items()
@@ -139,7 +108,8 @@ def document(snapshot: Snapshot, scope: Scope, node: NodeView) -> dict[str, Any]
         },
         "taints": [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in node.taints],
         "reasons": list(reasons(node.matrix)),
-        "miscabled": wrong_cables(scope, node),
+        "computeDomains": [domain.name for domain in snapshot.compute_domains if node.name in domain.cliques],
+        "miscabled": filters.wrong_cables(scope, node),
     }
 
 
@@ -161,18 +131,18 @@ def _table(
     rows = []
     for node in nodes:
         free = snapshot.free_gpus(node)
-        missing = () if awaited(scope, node) else lacking(scope, node)
-        state = [*marks(node), *(f"no {level}" for level in missing)]
+        missing = () if filters.awaited(scope, node) else filters.lacking(scope, node)
+        state = [*filters.marks(node), *(f"no {level}" for level in missing)]
         row = [node.name, str(node.gpus), "-" if free is None else str(free), ",".join(state) or "ok"]
         row += [node.label(key) or "-" for _, key in hardware]
-        row += [value_at(scope, node, level.key) or "-" for level in levels]
+        row += [filters.value_at(scope, node, level.key) or "-" for level in levels]
         row += [",".join(map(str, node.taints)) or "-"] if wide else ()
         rows.append(row)
     # A narrow screen goes without interconnect and product first, then without the broad levels.
     spare = () if wide else (5, 4, *range(6, len(header) - 1))
     yield from columns(screen, header, rows, right=(1, 2), spare=spare)
     for node in nodes:
-        remarks = [*reasons(node.matrix), *wrong_cables(scope, node)]
+        remarks = [*reasons(node.matrix), *filters.wrong_cables(scope, node)]
         if node.without_agent:
             remarks.append(f"no label {label_keys.GPUS}; {IS_IT_RUNNING}")
         elif scope.topology and not scope.topology.selects(node):

@@ -16,7 +16,7 @@ from toposcope.kube.errors import ApiError
 from toposcope.planning import plan
 from toposcope.planning.budgets import BUDGET, Budgets, budget_of
 from toposcope.planning.gangs import Gang, named
-from toposcope.planning.required import KINDS, RequiredLevels
+from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.filters import value_at
 from toposcope.snapshot.live import forbidden
 from toposcope.snapshot.model import Collector, NodeView, PodView
@@ -48,12 +48,20 @@ class Plan(plan.Plan):
         return node
 
     def nodes(self, wanted: str) -> tuple[str, ...]:
-        """The nodes of `NODE` or `LEVEL=VALUE`. Raises CommandError where there is none."""
+        """The nodes of `NODE`, or `LEVEL=VALUE`, where a value may be a path (`block-1/rack-7`).
+
+        Raises CommandError where there is none.
+        """
         if "=" not in wanted:
             return (self.node(wanted).name,)
         name, value = pair(wanted)
-        level = self.level(name)
-        found = tuple(node.name for node in self.scope.nodes if value_at(self.scope, node, level.key) == value)
+        level, last = self.level(name), self.scope.level(name) + 1
+        keys = [one.key for one in self.scope.levels[max(0, last - 1 - value.count("/")) : last]]
+        found = tuple(
+            node.name
+            for node in self.scope.nodes
+            if "/".join(value_at(self.scope, node, key) or "" for key in keys) == value
+        )
         if not found:
             raise CommandError(f"no node is in {level.domain} {value!r}; toposcope tree shows the domains")
         return found
@@ -117,18 +125,10 @@ def read(
 
 def read_required(arguments: argparse.Namespace, required: RequiredLevels) -> None:
     """What the cluster's PodGangs and PodGroups require, with a warning where they cannot be read."""
-    from toposcope.kube.listing import everything  # noqa: PLC0415 - not for files
-
     with api_client(arguments) as client:
-        for kind in KINDS:
-            try:
-                for item in everything(client, f"/apis/{kind.group}/{kind.versions[0]}/{kind.plural}"):
-                    required.put({**item, "apiVersion": f"{kind.group}/{kind.versions[0]}", "kind": kind.kind})
-            except ApiError as error:
-                if error.forbidden:
-                    complain(f"warning: {forbidden(kind.name, 'levels that only they require are unknown', error)}")
-                elif not error.not_found:
-                    raise
+        required.read(client)
+    for warning in required.warnings:
+        complain(f"warning: {warning}")
 
 
 def read_budgets(arguments: argparse.Namespace, pods: Iterable[PodView], collected: Budgets) -> Budgets:
@@ -141,7 +141,7 @@ def read_budgets(arguments: argparse.Namespace, pods: Iterable[PodView], collect
 
     with api_client(arguments) as client:
         try:
-            collected.budgets += map(budget_of, everything(client, f"/apis/policy/v1/{BUDGET.plural}"))
+            collected.budgets += map(budget_of, everything(client, BUDGET.path()))
             running = {pod.namespace for pod in pods}
             for namespace in sorted({budget.namespace for budget in collected.budgets} & running):
                 path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"

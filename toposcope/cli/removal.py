@@ -9,10 +9,12 @@ import msgspec
 
 from toposcope.agent.publish import Removal, removal
 from toposcope.api.cluster_topology import GROUP, HOME_NAMESPACE, KIND, MANAGED_BY, PATH, TOPOSCOPE
+from toposcope.api.label_keys import SLINKY
 from toposcope.cli.output import cleaned
-from toposcope.controller.publishers import kueue
+from toposcope.controller.node_keys import Change
+from toposcope.controller.publishers.immutable_topology import holders
 from toposcope.errors import ToposcopeError
-from toposcope.integrations.framework.published import finalizers
+from toposcope.integrations.framework.published import MANAGER, finalizers
 from toposcope.integrations.kueue.api import TOPOLOGIES as KUEUE_TOPOLOGIES
 from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.client import ApiClient, Request, find
@@ -100,10 +102,10 @@ def _published(client: ApiClient) -> Iterator[Thing]:
         version = served.version(kind)
         if version is None:
             continue
-        path = f"/apis/{kind.group}/{version}/{kind.plural}"
+        path = kind.path(version)
         held: Callable[[Mapping[str, Any]], list[str]] = finalizers
         if kind is KUEUE_TOPOLOGIES:
-            held = functools.partial(kueue.holders, client)
+            held = functools.partial(holders, client)
         for there in everything(client, path):
             metadata = there["metadata"]
             if _made_by_us(metadata):
@@ -141,8 +143,18 @@ def _topologies(client: ApiClient) -> Iterator[Thing]:
 def _nodes(client: ApiClient) -> Iterator[Removal]:
     for node in everything(client, NODES, metadata_only=True):
         found = removal(node["metadata"])
+        if _annotated(node["metadata"]):
+            release = Change(node["metadata"]["name"], node["metadata"]["uid"], {SLINKY: None}, {}, "annotations")
+            found = Removal((*found.requests, release.request), found.keys + 1)
         if found.requests:
             yield found
+
+
+def _annotated(metadata: Mapping[str, Any]) -> bool:
+    """Whether the controller applied Slinky's annotation: another owner's stays."""
+    applied = (one for one in metadata.get("managedFields") or () if one.get("operation") == "Apply")
+    fields = (one.get("fieldsV1") or {} for one in applied if one.get("manager") == MANAGER)
+    return any(f"f:{SLINKY}" in ((one.get("f:metadata") or {}).get("f:annotations") or {}) for one in fields)
 
 
 _PAUSE: Final = 1.0
@@ -153,22 +165,15 @@ class WaitTimeoutError(ToposcopeError):
     """Something was not gone in time; the message says what, and what to do."""
 
 
+@dataclass(frozen=True)
 class Remover:
     """Carries out one plan. `monotonic` and `sleep` are a clock's; `report` gets a line for each thing done."""
 
-    def __init__(
-        self,
-        client: ApiClient,
-        report: Callable[[str], None],
-        patience: float,
-        monotonic: Callable[[], float],
-        sleep: Callable[[float], None],
-    ) -> None:
-        self._client = client
-        self._report = report
-        self._patience = patience
-        self._monotonic = monotonic
-        self._sleep = sleep
+    client: ApiClient
+    report: Callable[[str], None]
+    patience: float
+    monotonic: Callable[[], float]
+    sleep: Callable[[float], None]
 
     def carry_out(self, plan: Plan) -> None:
         """Remove everything. Raises KubeError and WaitTimeoutError; what was removed before stays removed."""
@@ -185,7 +190,7 @@ class Remover:
                 self._send(request)
         if plan.nodes:
             keys = sum(node.keys for node in plan.nodes)
-            self._report(f"cleaned {cleaned(len(plan.nodes), keys)}")
+            self.report(f"cleaned {cleaned(len(plan.nodes), keys)}")
 
     def _delete(self, things: Iterable[Thing], done: str) -> None:
         for thing in things:
@@ -198,32 +203,32 @@ class Remover:
             self._send(Request("DELETE", thing.path, {}, msgspec.json.encode(options)))
         for thing in things:
             self._wait(functools.partial(self._left, thing), f"{thing.handle} is deleted but not gone; {{0}}")
-            self._report(f"{done} {thing.handle}")
+            self.report(f"{done} {thing.handle}")
 
     def _send(self, request: Request) -> None:
         """Send it; an object that is gone, or has been replaced, is found again by the check at the end."""
         try:
-            self._client.call(request)
+            self.client.call(request)
         except ApiError as error:
             if not (error.not_found or error.conflict or error.status == _UNPROCESSABLE):
                 raise
 
     def _left(self, thing: Thing) -> str:
         """Why the object still exists; empty once it does not."""
-        there = find(self._client, thing.path)
+        there = find(self.client, thing.path)
         if there is None or there["metadata"]["uid"] != thing.uid:
             return ""
         names = there["metadata"].get("finalizers") or ()
         return f"its finalizers block it: {', '.join(names)}" if names else "see `kubectl get -o yaml` of it"
 
     def _pods(self) -> str:
-        pods = _writers(self._client, "/api/v1", "pods")
+        pods = _writers(self.client, "/api/v1", "pods")
         return f"{pods[0]['namespace']} -l '{WRITERS}'" if pods else ""
 
     def _wait(self, left: Callable[[], str], words: str) -> None:
         """Poll until nothing is left. Raises WaitTimeoutError with `words` about what is."""
-        until = self._monotonic() + self._patience
+        until = self.monotonic() + self.patience
         while why := left():
-            if self._monotonic() >= until:
-                raise WaitTimeoutError(f"{words.format(why)}; then run it again (waited {self._patience:g} s)")
-            self._sleep(_PAUSE)
+            if self.monotonic() >= until:
+                raise WaitTimeoutError(f"{words.format(why)}; then run it again (waited {self.patience:g} s)")
+            self.sleep(_PAUSE)

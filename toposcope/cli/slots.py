@@ -22,12 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_size_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare `--gpus` and `--gpus-per-pod`."""
-    parser.add_argument(
-        "--gpus",
-        type=_numbers,
-        metavar="N,N,...",
-        help="sizes of gangs; default: a pod and its multiples by two, and what a domain of each level holds",
-    )
+    about = "sizes of gangs; default: a pod and its multiples by two, and what a domain of each level holds"
+    parser.add_argument("--gpus", type=_numbers, metavar="N,N,...", help=about)
     parser.add_argument(
         "--gpus-per-pod", type=number, metavar="N", help="default: as many as most nodes have, so pods fill nodes"
     )

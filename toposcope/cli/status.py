@@ -11,31 +11,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from toposcope.api.conditions import (
-    AGENTS_REPORTING,
-    FABRIC_HEALTHY,
-    HIERARCHY_CONSISTENT,
-    LEVELS_AVAILABLE,
-    LEVELS_COVERED,
-    NO_RAILS,
-    RAILS_CONSISTENT,
-    READY,
-)
-from toposcope.cli.command import (
-    EXIT_OK,
-    EXIT_PROBLEMS,
-    add_source_arguments,
-    add_topology,
-    add_watch,
-    api_client,
-    load_snapshot,
-    on_screen,
-)
+from toposcope.api import conditions
+from toposcope.cli import command
 from toposcope.cli.output import counted, show_document
 from toposcope.cli.terminal import Screen, Whole
 from toposcope.controller.options import LEASE
+from toposcope.integrations.framework import features
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.features import conditions
 from toposcope.kube.errors import ApiError
 from toposcope.snapshot.filters import marks
 from toposcope.snapshot.scope import Scope, select_scope
@@ -44,12 +26,12 @@ from toposcope.topology.text import Command, shell
 _WIDTH: Final = 80
 _MOST: Final = 5
 _NEXT: Final = {
-    LEVELS_COVERED: "toposcope nodes --state left-out",
-    AGENTS_REPORTING: "toposcope nodes --state no-agent",
-    FABRIC_HEALTHY: "toposcope nodes --state degraded",
-    HIERARCHY_CONSISTENT: "toposcope levels {}",
-    RAILS_CONSISTENT: "toposcope nodes --state miscabled",
-    LEVELS_AVAILABLE: "toposcope levels {}",
+    conditions.LEVELS_COVERED: "toposcope nodes --state left-out",
+    conditions.AGENTS_REPORTING: "toposcope nodes --state no-agent",
+    conditions.FABRIC_HEALTHY: "toposcope nodes --state degraded",
+    conditions.HIERARCHY_CONSISTENT: "toposcope levels {}",
+    conditions.RAILS_CONSISTENT: "toposcope nodes --state miscabled",
+    conditions.LEVELS_AVAILABLE: "toposcope levels {}",
 }
 _CONTROLLER: Final = shell("kubectl get pods -A -l app.kubernetes.io/component=controller")
 _LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces"
@@ -74,15 +56,15 @@ class _Controller:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope status`."""
-    add_topology(parser)
-    add_source_arguments(parser)
-    add_watch(parser, no_pods=True)
+    command.add_topology(parser)
+    command.add_source_arguments(parser)
+    command.add_watch(parser, no_pods=True)
 
 
-@on_screen("status")
+@command.on_screen("status")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the state; 1 when something is not as it should be."""
-    snapshot = load_snapshot(arguments, pods=False)
+    snapshot = command.load_snapshot(arguments, pods=False)
     scope = select_scope(snapshot, arguments.topology)
     controller = _controller(arguments, datetime.now(UTC))
     found = list(_findings(scope, controller))
@@ -92,7 +74,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         screen.show(finding.what for finding in found)
     else:
         screen.show(_page(screen, scope, controller, found, wide=arguments.output == "wide"))
-    return EXIT_PROBLEMS if found else EXIT_OK
+    return command.EXIT_PROBLEMS if found else command.EXIT_OK
 
 
 def _controller(arguments: argparse.Namespace, now: datetime) -> _Controller:
@@ -103,7 +85,7 @@ def _controller(arguments: argparse.Namespace, now: datetime) -> _Controller:
     if arguments.files:
         return _Controller("not known from files")
     try:
-        with api_client(arguments) as client:
+        with command.api_client(arguments) as client:
             paths = (f"{_LEASES}/{namespace}/leases/{LEASE}" for namespace in controller_namespaces(client))
             lease = next(filter(None, (find(client, path) for path in paths)), None)
     except ApiError as error:
@@ -130,16 +112,17 @@ def _findings(scope: Scope, controller: _Controller) -> Iterator[_Finding]:
         text = "there is no ClusterTopology, so nothing is published: the levels below come from labels alone"
         yield _Finding("topology", text, shell("toposcope suggest"))
         return
-    reported = conditions({"status": scope.topology.status})
+    reported = features.conditions({"status": scope.topology.status})
     if not reported:
         text = "the controller has written no status for it"
         yield _Finding("controller", text, _CONTROLLER)
     for condition in sorted(reported, key=lambda one: one.status != "False"):
-        if condition.status != "True" and condition.type != READY and condition.reason != NO_RAILS:
+        known = condition.type == conditions.READY or condition.reason == conditions.NO_RAILS
+        if condition.status != "True" and not known:
             template = _NEXT.get(condition.type, "kubectl describe gtopo {}")
-            command = shell(template, scope.name) if "{}" in template else shell(template)
+            next_step = shell(template, scope.name) if "{}" in template else shell(template)
             what = f"{condition.type}={condition.status}"
-            yield _Finding(what, f"{condition.reason}: {condition.message}", command)
+            yield _Finding(what, f"{condition.reason}: {condition.message}", next_step)
 
 
 def document(scope: Scope, controller: _Controller, found: Sequence[_Finding]) -> dict[str, Any]:

@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import API_VERSION, GROUP, KIND
-from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, add_source_arguments, load_snapshot, on_screen
+from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, add_source_arguments, load_snapshot, on_screen, whole
 from toposcope.cli.output import first_few, form_and_file, json_text, write_output, yaml_text
 from toposcope.cli.terminal import Screen, complain
+from toposcope.integrations.dra.supply import LINKS
 from toposcope.integrations.slurm.hostlist import natural
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import MAIN, TopologyNotFoundError, choose_topology
@@ -22,6 +23,16 @@ _FEW: Final = 0.02
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope suggest`."""
+    kinds = ("topologies", "claim", "taints")
+    about = "ClusterTopologies; a ResourceClaimTemplate (DRA) for linked GPUs; DeviceTaintRules for degraded ones"
+    parser.add_argument("what", nargs="?", choices=kinds, default=kinds[0], help=f"{about}; default: {kinds[0]}")
+    claim = parser.add_argument_group("claim")
+    number = whole("a number of GPUs; give 1 to 16", most=16)
+    claim.add_argument("--gpus", type=number, default=1, metavar="N", help="how many; default: 1")
+    claim.add_argument("--link", choices=tuple(LINKS), help="how each has to reach each other, on every machine here")
+    claim.add_argument(
+        "--nic", nargs="?", const="", metavar="CLASS", help="a NIC of this DeviceClass near each of them"
+    )
     parser.add_argument(
         "-o",
         "--output",
@@ -34,6 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 @on_screen("suggest")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the suggestions; 1 when there are none, or some nodes are in none."""
+    if arguments.what != "topologies":
+        from toposcope.cli import suggest_claim  # noqa: PLC0415 - only for devices
+
+        return (suggest_claim.run_claim if arguments.what == "claim" else suggest_claim.run_taints)(screen, arguments)
     snapshot = load_snapshot(arguments, pods=False)
     suggestions, reasons = suggest(snapshot.nodes, snapshot.catalogue, _coverage(snapshot))
     if suggestions:

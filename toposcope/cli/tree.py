@@ -8,28 +8,14 @@ from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.matrix_annotation import reasons
-from toposcope.cli import summary
-from toposcope.cli.command import (
-    EXIT_ERROR,
-    EXIT_OK,
-    EXIT_PROBLEMS,
-    CommandError,
-    add_source_arguments,
-    add_topology,
-    add_watch,
-    load_snapshot,
-    load_topologies_only,
-    no_nodes,
-    run_command,
-)
+from toposcope.cli import command, summary
 from toposcope.cli.output import counted, show_document, without_agent
 from toposcope.cli.terminal import Screen, complain, screen, shortened
 from toposcope.snapshot.filters import FAULTS
 from toposcope.snapshot.live import ForbiddenError
 from toposcope.snapshot.model import Snapshot
-from toposcope.snapshot.outline import HOST, Line, outline
 from toposcope.snapshot.scope import Origin, Scope, TopologyNotFoundError, choose_topology, select_scope
-from toposcope.snapshot.tree import Domain, left_out, tree
+from toposcope.snapshot.tree import HOST, Domain, Line, left_out, outline, tree
 from toposcope.topology.levels import Level
 from toposcope.topology.text import plural
 
@@ -46,7 +32,7 @@ _MANY: Final = 5_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope tree`."""
-    add_topology(parser)
+    command.add_topology(parser)
     deep = parser.add_mutually_exclusive_group()
     deep.add_argument("--depth", type=int, metavar="N", help="show N levels; default: all")
     deep.add_argument("--level", metavar="NAME", help="show the levels down to this one, such as rack")
@@ -55,15 +41,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--all", action="store_true", help="give each domain its own line")
     parser.add_argument("--no-pods", action="store_true", help="do not read pods: faster, but free GPUs are unknown")
-    add_source_arguments(parser)
-    add_watch(parser)
+    command.add_source_arguments(parser)
+    command.add_watch(parser)
 
 
 def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     """Print the tree; 1 when a node is unhealthy or lacks a level."""
     if arguments.depth is not None and arguments.depth < 0:
         parser.error(f"--depth {arguments.depth}: must not be negative")
-    return run_command("tree", arguments, lambda screen: _run(screen, arguments))
+    return command.run_command("tree", arguments, lambda screen: _run(screen, arguments))
 
 
 def _run(screen: Screen, arguments: argparse.Namespace) -> int:
@@ -72,12 +58,14 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     # Names need no pods.
     pods = not arguments.no_pods and arguments.output != "name"
     try:
-        snapshot = load_snapshot(arguments, pods=pods, on_topologies=lambda topologies: _preview(topologies, arguments))
+        snapshot = command.load_snapshot(
+            arguments, pods=pods, on_topologies=lambda topologies: _preview(topologies, arguments)
+        )
     except ForbiddenError as error:
         return _without_nodes(screen, arguments, error)
     scope = select_scope(snapshot, arguments.topology)
     if not scope.nodes:
-        raise no_nodes(snapshot, scope)
+        raise command.no_nodes(snapshot, scope)
     depth = scope.level(arguments.level) + 1 if arguments.level else arguments.depth
     root = tree(snapshot, scope)
     if arguments.output in ("json", "yaml"):
@@ -98,7 +86,7 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
             lines.append(screen.paint(text, "dim"))
         screen.show(lines)
     ill = any(left_out(root)) or scope.without_agent or any(root.marks[mark] for mark in FAULTS)
-    return EXIT_PROBLEMS if ill else EXIT_OK
+    return command.EXIT_PROBLEMS if ill else command.EXIT_OK
 
 
 def _depth(root: Domain, scope: Scope) -> int | None:
@@ -112,16 +100,16 @@ def _depth(root: Domain, scope: Scope) -> int | None:
 
 def _summary(screen: Screen, arguments: argparse.Namespace) -> int:
     """What the status of the ClusterTopology says, without reading nodes."""
-    topology = choose_topology(load_topologies_only(arguments).topologies, arguments.topology)
+    topology = choose_topology(command.load_topologies_only(arguments).topologies, arguments.topology)
     if topology is None or not summary.has_counts(topology):
-        raise CommandError("no controller has written its counts yet; run it without --summary")
+        raise command.CommandError("no controller has written its counts yet; run it without --summary")
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, summary.document(topology))
     elif arguments.output == "name":
         screen.show([topology.name])
     else:
         screen.show(summary.page(screen, topology))
-    return EXIT_OK if summary.well(topology) else EXIT_PROBLEMS
+    return command.EXIT_OK if summary.well(topology) else command.EXIT_PROBLEMS
 
 
 def _without_nodes(screen: Screen, arguments: argparse.Namespace, error: ForbiddenError) -> int:
@@ -131,7 +119,7 @@ def _without_nodes(screen: Screen, arguments: argparse.Namespace, error: Forbidd
         raise error
     screen.show(summary.page(screen, topology))
     complain(f"toposcope tree: {error}; this is the controller's last count, as with --summary")
-    return EXIT_ERROR
+    return command.EXIT_ERROR
 
 
 def _preview(topologies: Sequence[Topology], arguments: argparse.Namespace) -> None:
@@ -171,11 +159,8 @@ def _domain(scope: Scope, domain: Domain, depth: int) -> dict[str, Any]:
     if domain.marks:
         entry["marks"] = {mark.value: domain.marks[mark] for mark in sorted(domain.marks)}
     if domain.left_out:
-        entry["lacking"] = {
-            "level": scope.levels[domain.depth].domain,
-            "nodes": sorted(domain.left_out),
-            "gpus": domain.left_gpus,
-        }
+        level = scope.levels[domain.depth].domain
+        entry["lacking"] = {"level": level, "nodes": sorted(domain.left_out), "gpus": domain.left_gpus}
     if domain.depth < depth and domain.children:
         entry["domains"] = [_domain(scope, child, depth) for child in domain.children.values()]
     return entry

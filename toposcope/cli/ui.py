@@ -9,16 +9,7 @@ import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from toposcope.cli.command import (
-    EXIT_OK,
-    CommandError,
-    add_source_arguments,
-    api_client,
-    load_snapshot,
-    on_screen,
-    reject_cluster_flags,
-    whole,
-)
+from toposcope.cli import command
 from toposcope.cli.terminal import Screen, complain
 from toposcope.kube.errors import KubeError
 from toposcope.telemetry.logs import FORMATS, set_up
@@ -28,7 +19,7 @@ if TYPE_CHECKING:
     from toposcope.ui.facts import Facts
 
 PORT: Final = 8470
-_PORT: Final = whole("a port; give a number from 0 to 65535", 0, 65535)
+_PORT: Final = command.whole("a port; give a number from 0 to 65535", 0, 65535)
 _CONFIG_SECONDS: Final = 60.0
 """Between two looks at the configuration in the cluster."""
 
@@ -40,40 +31,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--listen", default="127.0.0.1", metavar="ADDRESS", help="an address of this machine; default: 127.0.0.1"
     )
     serving.add_argument("--port", type=_PORT, default=PORT, help=f"0 takes a free one; default: {PORT}")
+    about = "another host name that browsers may use for the page; can be repeated"
+    serving.add_argument("--allow-host", action="append", default=[], metavar="NAME", help=about)
+    about = "serve metrics of scores and slots there; default: not at all"
+    serving.add_argument("--metrics-port", type=_PORT, metavar="PORT", help=about)
+    about = "name the N worst gangs in metrics; default: 0"
     serving.add_argument(
-        "--allow-host",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="another host name that browsers may use for the page; can be repeated",
-    )
-    serving.add_argument(
-        "--metrics-port",
-        type=_PORT,
-        metavar="PORT",
-        help="serve metrics of scores and slots there; default: not at all",
-    )
-    serving.add_argument(
-        "--metrics-worst",
-        type=whole("a number from 0 to 100", 0, 100),
-        default=0,
-        metavar="N",
-        help="name the N worst gangs in metrics; default: 0",
+        "--metrics-worst", type=command.whole("a number from 0 to 100", 0, 100), default=0, metavar="N", help=about
     )
     serving.add_argument("--open", action="store_true", help="open the page in a browser")
     serving.add_argument("--log-format", choices=FORMATS, default="text", help="default: text")
     parser.add_argument(
         "--export", type=Path, metavar="FILE", help="write the page into one file instead of serving it"
     )
-    add_source_arguments(parser, ())
+    command.add_source_arguments(parser, ())
 
 
-@on_screen("ui")
+@command.on_screen("ui")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C, or write the one file."""
-    reject_cluster_flags(arguments)
+    command.reject_cluster_flags(arguments)
     if arguments.files and "-" in arguments.files:
-        raise CommandError("--from -: standard input cannot be read again when it changes; give a file")
+        raise command.CommandError("--from -: standard input cannot be read again when it changes; give a file")
     if arguments.export:
         return _export(screen, arguments)
     return _serve(screen, arguments)
@@ -83,16 +62,16 @@ def _export(screen: Screen, arguments: argparse.Namespace) -> int:
     from toposcope.ui.bundle import Bundle, PageNotBuiltError  # noqa: PLC0415 - only for an export
     from toposcope.ui.export import export  # noqa: PLC0415 - same
 
-    snapshot = load_snapshot(arguments, matrices=True)
+    snapshot = command.load_snapshot(arguments, matrices=True)
     try:
         text = export(snapshot, "files" if arguments.files else "cluster", Bundle())
         arguments.export.write_text(text, encoding="utf-8", errors="replace")
     except PageNotBuiltError as error:
-        raise CommandError(str(error)) from error
+        raise command.CommandError(str(error)) from error
     except OSError as error:
-        raise CommandError(f"--export {arguments.export}: {error.strerror}") from error
+        raise command.CommandError(f"--export {arguments.export}: {error.strerror}") from error
     screen.show([f"{arguments.export}: {len(snapshot.nodes)} nodes, {len(text) / 1e6:.1f} MB; open it in a browser"])
-    return EXIT_OK
+    return command.EXIT_OK
 
 
 def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
@@ -113,12 +92,12 @@ def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
     except OSError as error:
         where = f"{arguments.listen}:{arguments.port}"
         another = "; --port 0 takes a free one" if arguments.port else ""
-        raise CommandError(f"cannot listen on {where}: {error.strerror}{another}") from error
+        raise command.CommandError(f"cannot listen on {where}: {error.strerror}{another}") from error
     if arguments.metrics_port is not None:
         try:
             program.serve_metrics(arguments.metrics_port, arguments.metrics_worst)
         except OSError as error:
-            raise CommandError(f"cannot listen on port {arguments.metrics_port}: {error.strerror}") from error
+            raise command.CommandError(f"cannot listen on port {arguments.metrics_port}: {error.strerror}") from error
     with listener:
         address = address_of(listener)
         if program.bundle.page() is None:
@@ -132,14 +111,14 @@ def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
 
         with contextlib.suppress(KeyboardInterrupt):  # the way to stop it; uvicorn may or may not pass it on
             program.serve(listener, arguments.allow_host, started)
-    return EXIT_OK
+    return command.EXIT_OK
 
 
 def _follow(arguments: argparse.Namespace, facts: "Facts") -> None:
     """Keep up with the configuration in the cluster."""
     from toposcope.cli.catalogue import followed  # noqa: PLC0415 - not for an export
 
-    with api_client(arguments) as client:
+    with command.api_client(arguments) as client:
         for catalogue in followed(client, lambda: threading.Event().wait(_CONFIG_SECONDS)):
             facts.put_catalogue(catalogue)
 
@@ -154,7 +133,7 @@ def _catalogue(arguments: argparse.Namespace) -> "Catalogue":
     if arguments.files:
         return BUILT_IN
     try:
-        with api_client(arguments) as client:
+        with command.api_client(arguments) as client:
             return of_cluster(client)
     except KubeError:
         return BUILT_IN  # the page itself reports a cluster that does not answer

@@ -23,13 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope uninstall`."""
     parser.epilog = "exit codes: 0 removed (or shown); 1 something is in use, or came back; 2 no answer"
     parser.add_argument("--yes", action="store_true", help="do it; default: only show what would be removed")
-    parser.add_argument(
-        "--timeout",
-        type=float,
-        default=120.0,
-        metavar="SECONDS",
-        help="how long to wait for each object to be gone; default: 120",
-    )
+    about = "how long to wait for each object to be gone; default: 120"
+    parser.add_argument("--timeout", type=float, default=120.0, metavar="SECONDS", help=about)
     add_cluster_arguments(parser)
     parser.set_defaults(no_pager=True)
 

@@ -1,7 +1,7 @@
 """Show what a change would do: drain, add nodes, admit and finish workloads, or free a domain. Changes nothing."""
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, CommandError, add_source_arguments, on_screen
@@ -11,6 +11,8 @@ from toposcope.cli.slots import add_size_arguments
 from toposcope.cli.terminal import Screen, columns
 from toposcope.planning.budgets import Budgets
 from toposcope.planning.capacity import View
+from toposcope.planning.changes import finished
+from toposcope.planning.drain_order import over_budget
 from toposcope.planning.freeing import Freeing, freeings
 from toposcope.planning.rehoming import Outcome, Rehomed
 from toposcope.planning.required import RequiredLevels
@@ -22,6 +24,8 @@ from toposcope.snapshot.problems import InputError, Problem
 from toposcope.topology.levels import Level
 from toposcope.topology.text import plural
 
+_SHOWN = 15
+"""Gangs that are named one by one: the drain of a zone concerns hundreds."""
 _MOST_TRIED = 20
 """Domains of which it is tried whether the pods that have to leave find room elsewhere, the cheapest first."""
 
@@ -62,21 +66,24 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     if bool(arguments.add) != bool(arguments.like) or (arguments.domains and not arguments.add):
         raise CommandError("--add N, --like NODE and --in LEVEL=VALUE belong together; --in may be left out")
     budgets = Budgets()
-    others, required = budgets if arguments.free else None, RequiredLevels()
+    others, required = budgets if arguments.free or arguments.drain else None, RequiredLevels()
     plan = read(arguments, published=bool(arguments.admit), others=others, required=required)
     per_pod = arguments.gpus_per_pod or gpus_per_pod(plan.capacity)
     if arguments.free:
         return _free(screen, arguments, plan, per_pod, read_budgets(arguments, plan.snapshot.pods or (), budgets))
     changes = _changes(arguments, plan)
+    if arguments.drain and (budgets.budgets or not arguments.files):
+        read_budgets(arguments, plan.snapshot.pods or (), budgets)
+    held = over_budget(finished(plan.snapshot, changes.finish), budgets, changes.drain)
     with working("what changes"):
         result = whatif(plan.snapshot, arguments.topology, plan.capacity, plan.gangs, changes)
         sizes = arguments.gpus or sizes_of(plan.capacity, per_pod)
         table = _changed(result, sizes, per_pod)
     if arguments.output == "table":
-        screen.show(_page(screen, result, table))
+        screen.show(_page(screen, result, table, held))
     else:
-        show_document(screen, arguments.output, document(result, table))
-    return EXIT_OK if result.well else EXIT_PROBLEMS
+        show_document(screen, arguments.output, document(result, table) | {"blockedBy": [*held]})
+    return EXIT_OK if result.well and not held else EXIT_PROBLEMS
 
 
 def _changes(arguments: argparse.Namespace, plan: Plan) -> Changes:
@@ -105,10 +112,8 @@ Change = tuple[Slots | None, Slots | None]
 
 def _changed(result: WhatIf, sizes: Sequence[int], per_pod: int) -> list[Change]:
     """The slots before and after of each size and level where they differ."""
-    before, after = (
-        {(row.gpus, row.level): row for row in slots(capacity, sizes, per_pod)}
-        for capacity in (result.before, result.after)
-    )
+    capacities = (result.before, result.after)
+    before, after = ({(row.gpus, row.level): row for row in slots(capacity, sizes, per_pod)} for capacity in capacities)
     pairs = [(before.get(key), after.get(key)) for key in sorted({*before, *after}, key=lambda key: _rank(result, key))]
     return [(old, new) for old, new in pairs if (old and old.fitting) != (new and new.fitting)]
 
@@ -151,12 +156,21 @@ def _gang(one: Rehomed) -> dict[str, Any]:
     }
 
 
-def _page(screen: Screen, result: WhatIf, table: Sequence[Change]) -> Iterator[str]:
+def _page(
+    screen: Screen, result: WhatIf, table: Sequence[Change], held: Mapping[str, tuple[int, int]]
+) -> Iterator[str]:
     order = [Outcome.WAITS, Outcome.SPREADS, Outcome.MOVES, Outcome.STAYS]
-    for one in sorted(result.rehomed, key=lambda one: order.index(one.outcome)):
+    ranked = sorted(result.rehomed, key=lambda one: order.index(one.outcome))
+    for one in ranked[:_SHOWN]:
         yield screen.paint(f"{'!' if one.worse else '~'} {one.sentence}", "yellow" if one.worse else "")
+    if left := ranked[_SHOWN:]:
+        worse = sum(one.worse for one in left)
+        yield f"  and {counted(len(left), 'gang')} more, {worse:,} of them marked !; -o json lists all"
     yield from (f"{'+' if one.fits else '!'} {one.subject}: {one.answer}" for one in result.admitted)
-    if result.rehomed or result.admitted:
+    for name, (pods, allowed) in held.items():
+        text = f"! PodDisruptionBudget {name} lets {allowed:,} of {counted(pods, 'pod')} go now"
+        yield screen.paint(text, "yellow")
+    if result.rehomed or result.admitted or held:
         yield ""
     if not table:
         yield "No slot is lost or won."
@@ -210,12 +224,8 @@ def _free(screen: Screen, arguments: argparse.Namespace, plan: Plan, per_pod: in
     if arguments.output == "table":
         screen.show(_freed(screen, level.domain, freeing.domain, freeing.pods, rehomed, arguments.free))
     else:
-        plan_document = {
-            "level": level.domain,
-            "domain": list(freeing.domain),
-            "pods": [f"{pod.namespace}/{pod.name}" for pod in freeing.pods],
-            "gangs": [_gang(one) for one in rehomed],
-        }
+        pods, gangs = [f"{pod.namespace}/{pod.name}" for pod in freeing.pods], [_gang(one) for one in rehomed]
+        plan_document = {"level": level.domain, "domain": list(freeing.domain), "pods": pods, "gangs": gangs}
         show_document(screen, arguments.output, plan_document)
     return EXIT_PROBLEMS if any(gang.worse for gang in rehomed) else EXIT_OK
 
@@ -228,7 +238,7 @@ def _level_for(plan: Plan, gpus: int, per_pod: int) -> Level:
 
 
 def _freed(
-    screen: Screen, level: str, domain: Sequence[str], moving: Sequence[PodView], rehomed: Iterable[Rehomed], gpus: int
+    screen: Screen, level: str, domain: Sequence[str], moving: Sequence[PodView], rehomed: Sequence[Rehomed], gpus: int
 ) -> Iterator[str]:
     where = f"{level} {'/'.join(domain[-1:])}"
     if not moving:
@@ -236,6 +246,9 @@ def _freed(
         return
     leave = plural(len(moving), "leaves", "leave")
     yield f"{where} takes a gang of {gpus:,} GPUs when {counted(len(moving), 'pod')} {leave} it:"
-    yield from (f"  {pod.namespace}/{pod.name} from {pod.node}" for pod in moving)
+    homes = {(pod.namespace, pod.name): pod.node for one in rehomed for pod in one.placed}
+    for pod in moving:
+        to = homes.get((pod.namespace, pod.name))
+        yield f"  {pod.namespace}/{pod.name} from {pod.node}" + (f" to {to}" if to else ", then waits")
     for one in rehomed:
         yield screen.paint(f"{'!' if one.worse else '~'} {one.sentence}", "yellow" if one.worse else "")

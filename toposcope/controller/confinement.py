@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.integrations.framework.published import MANAGER
+from toposcope.integrations.volcano.hyper_nodes import member
 from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.confinement import NOBODY, Confinement
@@ -29,7 +30,8 @@ def foreign_writes(client: ApiClient, pod: str) -> dict[str, Request]:
     """
     metadata = {"name": NOBODY}
     topology = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": metadata}
-    spec = {"levels": [{"domain": "host", "key": HOSTNAME, "nodeLabel": HOSTNAME}]}
+    levels, members = [{"domain": "host", "key": HOSTNAME, "nodeLabel": HOSTNAME}], [member("Node", NOBODY)]
+    spec = {"levels": levels, "tier": 1, "members": members}
     writes = {"a ClusterTopology that belongs to no segment": create(PATH, topology, MANAGER)}
     served = discover(client, PUBLISHED)
     for kind in PUBLISHED:

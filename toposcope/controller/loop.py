@@ -11,7 +11,7 @@ import msgspec
 
 from toposcope.api import cluster_topology
 from toposcope.api.cluster_topology import Topology
-from toposcope.api.label_keys import GPU_PRESENT, GPU_PRODUCT, GPUS
+from toposcope.api.label_keys import GPU_PRESENT, GPU_PRODUCT, GPUS, unique_key
 from toposcope.controller.config_file import ConfigFile
 from toposcope.controller.fence import Fence, NoElection, NotLeaderError
 from toposcope.controller.informer import Cache, InformerFactory
@@ -176,13 +176,13 @@ class Controller:
 
     def run(self) -> None:
         """Watch and reconcile until `stop` is set."""
-        self._thread("topologies", self._topology_reflector.run)
+        self._runtime.thread("topologies", self._topology_reflector.run)
         while not (self.topologies.synced or self._stop.is_set()):
             self._trigger.wait(1.0)
             self._trigger.clear()
             self._last_pass = self._runtime.monotonic()
         self._track_labels()
-        self._thread("nodes", self._node_reflector.run)
+        self._runtime.thread("nodes", self._node_reflector.run)
         self._discovery.start()
         wait = 0.0
         while not self._stop.is_set():
@@ -311,7 +311,7 @@ class Controller:
         """Keep every label that a spec or the configuration names; whether nodes must be listed again for that."""
         self._read_config()
         specs = (key for topology in self.topologies.items() for key in topology.label_keys())
-        return self._decoder.track((*self._catalogue.tracked, *specs))
+        return self._decoder.track((*self._catalogue.tracked, *map(unique_key, self._catalogue.domains), *specs))
 
     def _read_config(self) -> None:
         """Check once a minute whether the configuration file has changed."""
@@ -320,9 +320,6 @@ class Controller:
             self._config_read_at = now
             self._config.look()
             self._metrics.config_problems.set(len(self._config.problems))
-
-    def _thread(self, name: str, work: Callable[[], None]) -> None:
-        self._runtime.thread(name, work)
 
     def healthy(self) -> str:
         """What is wrong if only a restart helps: the loop is stuck."""

@@ -5,7 +5,17 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from toposcope.api.label_keys import ALLOCATABLE_GPUS, CHASSIS, GPUS, HOSTNAME, NVLINK_DOMAIN, RAILS, STATE
+from toposcope.api.label_keys import (
+    ALLOCATABLE_GPUS,
+    CHASSIS,
+    GPUS,
+    HOSTNAME,
+    NVLINK_DOMAIN,
+    RAILS,
+    SLINKY,
+    SLINKY_KEPT,
+    STATE,
+)
 from toposcope.topology.label_values import count_of
 from toposcope.topology.node import OWN_NAME, Hardware, NodeFacts, Traits, host_of, shared_value, spans_nodes
 from toposcope.topology.rails import Switch, parse_rails
@@ -17,6 +27,7 @@ shared; and no more than hours of heartbeats, so that values that come and go do
 
 class _Annotations(msgspec.Struct, frozen=True, gc=False):
     rails: str | None = msgspec.field(default=None, name=RAILS)
+    slinky: str | None = msgspec.field(default=None, name=SLINKY)
 
 
 class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -98,12 +109,14 @@ class NodeDecoder:
         """Name, resourceVersion and facts of one Node. Raises msgspec.ValidationError for anything but a Node."""
         node = NODE_JSON.decode(raw)
         labels = node.metadata.labels or {}
+        annotations = node.metadata.annotations
+        if annotations and annotations.slinky is not None:
+            labels = {**labels, SLINKY_KEPT: annotations.slinky}
         name = node.metadata.name
         keys = tuple(sorted(self._tracked.intersection(labels)))
         offered = _count(node.status.allocatable.gpus if node.status.allocatable else None)
         host = host_of(name, labels.get(HOSTNAME))
         self._left -= 1
-        annotations = node.metadata.annotations
         switches, ports = self._cabling(annotations.rails) if annotations and annotations.rails else ((), ())
         traits = Traits(
             keys,
@@ -139,10 +152,8 @@ class NodeDecoder:
         except ValueError:
             return (), ()
         self._age()
-        return (
-            self._switches.share(tuple([rail and Switch(rail.switch, rail.id) for rail in rails])),
-            self._ports.share(tuple([rail and (rail.nic, rail.port) for rail in rails])),
-        )
+        switches = self._switches.share(tuple([rail and Switch(rail.switch, rail.id) for rail in rails]))
+        return switches, self._ports.share(tuple([rail and (rail.nic, rail.port) for rail in rails]))
 
     def _age(self) -> None:
         if self._left < 0:
@@ -161,12 +172,8 @@ class NodeDecoder:
 def _hardware(labels: dict[str, str], offered: int) -> Hardware:
     domain = labels.get(NVLINK_DOMAIN)
     counted = count_of(labels.get(GPUS))
-    return Hardware(
-        domain if domain is not None and spans_nodes(domain) else None,
-        labels.get(CHASSIS, ""),
-        labels.get(STATE, ""),
-        offered if counted is None else counted,
-    )
+    spanning = domain if domain is not None and spans_nodes(domain) else None
+    return Hardware(spanning, labels.get(CHASSIS, ""), labels.get(STATE, ""), offered if counted is None else counted)
 
 
 def _count(quantity: str | None) -> int:

@@ -42,23 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="label keys, levels and placeholder values of your own, beside the built-in ones (docs/levels.md); "
         "read again when it changes; it may be missing",
     )
-    parser.add_argument(
-        "--once",
-        action="store_true",
-        help="reconcile once, then exit: 0 when everything was written; a required level on no node counts as gone",
-    )
-    parser.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="write nothing at all: log what would change, each difference once (with --once: print it)",
-    )
-    parser.add_argument(
-        "--debounce",
-        type=float,
-        default=1.0,
-        metavar="SECONDS",
-        help="how long to gather changes before acting on them; default: 1",
-    )
+    about = "reconcile once, then exit: 0 when everything was written; a required level on no node counts as gone"
+    parser.add_argument("--once", action="store_true", help=about)
+    about = "write nothing at all: log what would change, each difference once (with --once: print it)"
+    parser.add_argument("--dry-run", action="store_true", help=about)
+    about = "how long to gather changes before acting on them; default: 1"
+    parser.add_argument("--debounce", type=float, default=1.0, metavar="SECONDS", help=about)
     parser.add_argument("--metrics-port", type=int, metavar="PORT", help="serve /metrics, /healthz and /readyz there")
     parser.add_argument(
         "--leader-elect",
@@ -66,20 +55,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="several controllers run, and one at a time writes: the one that holds the Lease "
         f"{LEASE}; without this flag there must be one controller only",
     )
-    parser.add_argument(
-        "--lease-namespace",
-        default="",
-        metavar="NAMESPACE",
-        help=f"where the Lease is; default: the pod's namespace, outside of a pod {HOME_NAMESPACE}",
+    about = f"where the Lease is; default: the pod's namespace, outside of a pod {HOME_NAMESPACE}"
+    parser.add_argument("--lease-namespace", default="", metavar="NAMESPACE", help=about)
+    about = (
+        "how long after a leader's last sign of life another controller takes over; longer suits an API server "
+        f"that is slow or often away; default: {Timing().lease}"
     )
-    parser.add_argument(
-        "--lease-duration",
-        type=int,
-        default=Timing().lease,
-        metavar="SECONDS",
-        help="how long after a leader's last sign of life another controller takes over; longer suits an API server "
-        f"that is slow or often away; default: {Timing().lease}",
-    )
+    parser.add_argument("--lease-duration", type=int, default=Timing().lease, metavar="SECONDS", help=about)
     parser.add_argument("--log-format", choices=FORMATS, default="text", help="default: text")
 
 

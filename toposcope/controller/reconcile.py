@@ -3,7 +3,7 @@
 import logging
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from operator import attrgetter
@@ -12,23 +12,27 @@ from typing import Any, Final, Protocol
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH, Topology
 from toposcope.api.conditions import LEVELS_AVAILABLE, Condition, previous, stamped, unavailable_levels
 from toposcope.api.effective_levels import Absences
+from toposcope.controller import slinky
 from toposcope.controller.agent_pods import AgentPods
 from toposcope.controller.assess.assessment import Assessment, assess
 from toposcope.controller.assess.availability import unsynced
 from toposcope.controller.assess.selection import Overlaps, overlaps
 from toposcope.controller.events import EventRateLimit, LevelEvent, condition_events, level_events, rail_events
 from toposcope.controller.fence import NotLeaderError
+from toposcope.controller.metrics import Report, report
+from toposcope.controller.node_keys import Change, NodeKeys, removals, unasked
 from toposcope.controller.publishers.cached_reader import CachedReader
 from toposcope.controller.publishers.dry_run import DRY_RUN, DryRun, DryRunClient, unified
 from toposcope.controller.publishers.objects import Publisher
+from toposcope.controller.publishers.volcano import HyperNodePlans
 from toposcope.controller.publishers.write_backoff import WriteBackoff
 from toposcope.controller.requirements import Resolved, resolve
 from toposcope.controller.segments import SegmentTopologies
 from toposcope.controller.status import Demand, conditions_of, demand_of, left_out, reduced, refused_summary, status_of
-from toposcope.controller.topology_metrics import Report, report
-from toposcope.controller.unique_labels import Change, UniqueLabels, changes, condition, still_there
+from toposcope.controller.unique_labels import changes, condition, still_there
 from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
 from toposcope.integrations.framework.published import MANAGER, Published
+from toposcope.kube import listing
 from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import ApiError, KubeError
 from toposcope.kube.requests import apply, event
@@ -46,6 +50,8 @@ MOST_TOPOLOGIES: Final = 250
 """How many ClusterTopologies are kept up to date, the oldest: more would outgrow the memory and the time of a pass."""
 _PATIENCE: Final = 2.0
 """Seconds after which a pass makes way for the next if there is news."""
+_REGRET, _AGAIN = 60.0, 600.0
+"""Seconds until what a deleted ClusterTopology wrote to nodes goes, if it is not made anew; and until the next try."""
 _UNPROCESSABLE: Final = 422
 _BOUND: Final = frozenset({"grove", "kai"})
 """Publishers whose resources keep retained levels: where Grove's binding is published, KAI's Topology is made of it."""
@@ -70,24 +76,17 @@ class Workloads(Protocol):
         """Who goes by the value of a label alone, by its key."""
 
 
+@dataclass
 class _Draft:
     """What is known of one topology before anything is written."""
 
-    def __init__(
-        self,
-        topology: Topology,
-        demanded: Resolved,
-        demand: Demand,
-        assessment: Assessment,
-        labels: Sequence[Change] = (),
-        unique: Sequence[str] = (),
-    ) -> None:
-        self.topology = topology
-        self.demanded = demanded
-        self.demand = demand
-        self.assessment = assessment
-        self.labels = labels
-        self.unique = unique
+    topology: Topology
+    demanded: Resolved
+    demand: Demand
+    assessment: Assessment
+    labels: Sequence[Change] = ()
+    unique: Sequence[str] = ()
+    slinky: Sequence[Change] = ()
 
     @property
     def urgent(self) -> bool:
@@ -111,8 +110,8 @@ class Reconciler:
 
     The status it wrote last is remembered until the watch shows it, so that one change is written once. The publishers
     read through `cached_reader`, if there is one. `dry_run` finds out what they would do, for topologies whose spec
-    asks for that. With `show` every pass is a dry run: nothing is written, and `show` gets each difference once.
-    `single_look` as in `Absences`.
+    asks for that. `hyper_nodes` are those of Volcano's publisher. With `show` every pass is a dry run: nothing is
+    written, and `show` gets each difference once. `single_look` as in `Absences`.
     """
 
     def __init__(
@@ -125,6 +124,7 @@ class Reconciler:
         cached_reader: CachedReader | None = None,
         dry_run: DryRun | None = None,
         backoff: WriteBackoff | None = None,
+        hyper_nodes: HyperNodePlans | None = None,
         *,
         show: Callable[[str], None] | None = None,
         single_look: bool = False,
@@ -138,6 +138,7 @@ class Reconciler:
         self._cached_reader = cached_reader
         self._dry_run = dry_run
         self._backoff = backoff
+        self._hyper_nodes = hyper_nodes or HyperNodePlans()
         self._show = show
         self._shown: dict[tuple[str, str], str] = {}
         """What was shown or logged last about each published resource."""
@@ -149,11 +150,10 @@ class Reconciler:
         self._segment_topologies = SegmentTopologies(
             DryRunClient(client, show) if show else WriteBackoff(client, monotonic, now, runtime.rng())
         )
-        self._unique_labels = UniqueLabels(
-            DryRunClient(client, show) if show else WriteBackoff(client, monotonic, now, runtime.rng()),
-            monotonic,
-            at_once=single_look,
-        )
+        writer = DryRunClient(client, show) if show else WriteBackoff(client, monotonic, now, runtime.rng())
+        self._node_keys = NodeKeys(writer, monotonic, at_once=single_look)
+        self._unasked: dict[str, float] = {}
+        """Keys on nodes that no ClusterTopology asks for, and when they go, in monotonic seconds."""
         self._pending: dict[str, list[Mapping[str, Any]]] = {}
         self._logged: set[tuple[str, str]] = set()
         self._left: list[str] = []
@@ -192,11 +192,12 @@ class Reconciler:
         everything = [self._latest(topology) for topology in sorted(topologies, key=attrgetter("created", "name"))]
         latest = everything[:MOST_TOPOLOGIES]
         levels = {topology.name: topology.last_levels for topology in latest}
-        demands = resolve(levels, workloads.level_requests(), self.catalogue)
+        table = table_of(nodes, self.catalogue.placeholders)
+        tiers = self._hyper_nodes.begin(latest, table)
+        demands = resolve(levels, workloads.level_requests(), self.catalogue, tiers)
         requests = workloads.bound_requests()
         bound = None if requests is None else resolve(levels, requests, self.catalogue)
         self._bound = None if bound is None else {name: asked.required for name, asked in bound.items()}
-        table = table_of(nodes, self.catalogue.placeholders)
         shared = overlaps(latest, table)
         self.reports = {name: report for name, report in self.reports.items() if name in demands}
         self.refused = {name: why for name, why in self.refused.items() if name in demands}
@@ -226,6 +227,8 @@ class Reconciler:
                 break
             self._try(name, works.pop(name))
         self._left = [*works]
+        if not works:
+            self._try("(deleted)", partial(self._clean, everything, table))
         if self._cached_reader:
             waits = (resource.reason == "Waiting" for report in self.reports.values() for resource in report.published)
             self._cached_reader.blocked = any(waits)
@@ -284,10 +287,14 @@ class Reconciler:
         )
         conditions = tuple(map(self._agent_pods.explained, assessment.conditions))
         assessment = replace(assessment, conditions=conditions)
-        if not (topology.unique or topology.once_unique):
-            return _Draft(topology, demanded, demand, assessment)
-        labels = changes(topology, assessment.effective.levels, nodes, topologies)
-        return _Draft(topology, demanded, demand, assessment, labels, tuple(still_there(topology, nodes)))
+        self._hyper_nodes.draw(topology, assessment.publishable, assessment.selected)
+        draft = _Draft(topology, demanded, demand, assessment)
+        if topology.unique or topology.once_unique:
+            draft.labels = changes(topology, assessment.effective.levels, nodes, topologies)
+            draft.unique = tuple(still_there(topology, nodes))
+        if topology.slinky:
+            draft.slinky = slinky.changes(topology, assessment.publishable, assessment.selected, nodes, topologies)
+        return draft
 
     def _finish(
         self, draft: "_Draft", topologies: Sequence[Topology], shared: Overlaps, idle: Sequence[Topology]
@@ -304,11 +311,15 @@ class Reconciler:
         self._log_published(topology, published)
         now = self._monotonic()
         self._due += [now + resource.again_in for resource in published if resource.again_in is not None]
-        labelled = self._label(draft)
+        labelled, annotated = self._label(draft), self._annotate(draft)
+        on_nodes = [one for one in (labelled, annotated) if one]
         conditions = conditions_of(
-            topology, assessment, published, anything_served=wanted, shared=shared, children=children, labelled=labelled
+            topology, assessment, published, anything_served=wanted, shared=shared, children=children, on_nodes=on_nodes
         )
-        status = status_of(topology, assessment, published, self._now(), conditions, demand, children, draft.unique)
+        kept = annotated is not None and (annotated.reason != DRY_RUN or "slinkyAnnotated" in topology.status)
+        status = status_of(
+            topology, assessment, published, self._now(), conditions, demand, children, draft.unique, slinky=kept
+        )
         self._log_hints(topology, assessment)
         refusal = None
         if status != topology.status:
@@ -327,11 +338,37 @@ class Reconciler:
 
     def _label(self, draft: "_Draft") -> Condition | None:
         """Write the labels of levels with unique values. Raises KubeError."""
-        left, error = self._unique_labels.write(draft.labels) if draft.labels else (0, None)
+        left, error, _ = self._write_keys(draft.labels)
+        return condition(draft.topology, draft.assessment.effective.levels, left, error)
+
+    def _annotate(self, draft: "_Draft") -> Condition | None:
+        """Write Slinky's annotations. Raises KubeError."""
+        if not draft.topology.slinky:
+            return None
+        wanted = draft.slinky
+        written = self._write_keys(wanted if draft.topology.mode("slinky") != DRY_RUN else ())
+        return slinky.condition(draft.topology, wanted, *written)
+
+    def _clean(self, topologies: Sequence[Topology], nodes: Table) -> None:
+        """Take from nodes what no ClusterTopology has asked for in a while; the watch may lag. Raises KubeError."""
+        now = self._monotonic()
+        self._unasked = {key: self._unasked.get(key, now + _REGRET) for key in unasked(nodes, topologies)}
+        if due := [key for key, when in self._unasked.items() if when <= now]:
+            there = [one["metadata"] for one in listing.everything(self._client, PATH, metadata_only=True)]
+            if {(t.uid, t.generation) for t in topologies} == {(t["uid"], t.get("generation", 0)) for t in there}:
+                left, error, node = self._write_keys([*removals(nodes, due)])
+                if error or not left:  # what nodes still carry is another owner's
+                    self._unasked.update(dict.fromkeys(due, now + _AGAIN))
+                if error:
+                    log.warning("node %s keeps what a deleted ClusterTopology asked for: %s", node, error.message)
+        self._due += [when for when in self._unasked.values() if when > now]
+
+    def _write_keys(self, wanted: Sequence[Change]) -> tuple[int, ApiError | None, str]:
+        left, error, node = self._node_keys.write(wanted) if wanted else (0, None, "")
         again = error.retry_after if error else 0.0
         if left and again is not None:
             self._due.append(self._monotonic() + again)
-        return condition(draft.topology, draft.assessment.effective.levels, left, error)
+        return left, error, node
 
     def _leave_out(self, topology: Topology) -> None:
         """Say of one beyond the supported number that it is. Raises KubeError."""
@@ -346,12 +383,12 @@ class Reconciler:
         for publisher in served:
             levels = assessment.bindable if publisher.name in _BOUND else assessment.publishable
             published += self._publish_with(publisher, topology, levels)
-        return published, any(topology.publish.get(publisher.name) != "Never" for publisher in served)
+        return published, any(topology.mode(publisher.name) != "Never" for publisher in served)
 
     def _publish_with(
         self, publisher: Publisher, topology: Topology, levels: Sequence[Level] | None
     ) -> list[Published]:
-        mode = topology.publish.get(publisher.name, "Auto")
+        mode = topology.mode(publisher.name)
         dry_run = self._dry_run if self._show or mode == DRY_RUN else None
         if mode == "Never":
             left = dry_run.retract(publisher.name, topology) if dry_run else publisher.retract(topology)
@@ -400,12 +437,8 @@ class Reconciler:
         return None
 
     def _apply(self, topology: Topology, status: dict[str, Any]) -> None:
-        body = {
-            "apiVersion": API_VERSION,
-            "kind": KIND,
-            "metadata": {"name": topology.name, "uid": topology.uid},
-            "status": status,
-        }
+        metadata = {"name": topology.name, "uid": topology.uid}
+        body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "status": status}
         try:
             self._client.call(apply(f"{PATH}/{topology.name}/status", body, MANAGER, force=True))
         except ApiError as error:
@@ -421,12 +454,8 @@ class Reconciler:
         for one in allowed:
             self._record(topology, one)
         if len(allowed) < len(due):
-            log.warning(
-                "ClusterTopology %s: %d Events of %d are not recorded: too many in a short time",
-                topology.name,
-                len(due) - len(allowed),
-                len(due),
-            )
+            text = "ClusterTopology %s: %d Events of %d are not recorded: too many in a short time"
+            log.warning(text, topology.name, len(due) - len(allowed), len(due))
 
     def _log_hints(self, topology: Topology, assessment: Assessment) -> None:
         """Log each hint once for all topologies: mostly it is about the same nodes; each has its own in its status."""
@@ -455,7 +484,7 @@ class Reconciler:
 
 def _from_status(name: str, group: str, topology: Topology) -> list[Published]:
     """The published resources of the stored status, left as they are because there are no levels to replace theirs."""
-    reason = DRY_RUN if topology.publish.get(name) == DRY_RUN else "Waiting"
+    reason = DRY_RUN if topology.mode(name) == DRY_RUN else "Waiting"
     return [
         Published(
             entry["apiVersion"],

@@ -8,6 +8,7 @@ Nothing has to be installed in the cluster: kinds come and go. What an object as
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from toposcope.controller.informer import Cache, Informer, InformerFactory, is_not_found
@@ -20,6 +21,7 @@ from toposcope.integrations.framework.level_requests import (
     roll_up,
 )
 from toposcope.integrations.grove.api import POD_CLIQUE_SETS
+from toposcope.integrations.volcano.api import TIER
 from toposcope.integrations.watched import BOUND, WATCHED
 from toposcope.kube.discovery import Served, discover, is_gone
 from toposcope.kube.errors import KubeError
@@ -145,8 +147,7 @@ class _KindInformer(Informer[ObjectRequests]):
         before: Iterable[ObjectRequests],
     ) -> None:
         cache = _ObjectRequestsCache(kind.name, changed)
-        path = f"/apis/{kind.group}/{version}/{kind.plural}"
-        super().__init__(factory, path, kind.name, self._decode, cache, cache)
+        super().__init__(factory, kind.path(version), kind.name, self._decode, cache, cache)
         self.version = version
         self._kind = kind
         self._before = list(before)
@@ -214,14 +215,19 @@ def resolve(
     levels: Mapping[str, Sequence[Level]],
     requests: Mapping[WorkloadRef, Sequence[LevelRequest]],
     catalogue: Catalogue = BUILT_IN,
+    tiers: Mapping[str, Mapping[str, int]] = MappingProxyType({}),
 ) -> dict[str, Resolved]:
     """What `requests` ask of each topology in `levels` (its effective levels, by the topology's name): pure.
+
+    `tiers`: those of the domains of topologies with HyperNodes, by name.
 
     A request concerns the topology that it names, and none when that is not ours. One that names none concerns every
     topology that has the level; where none has it, the one called `cluster`, or all.
     """
     domains = {
-        name: {term: level.domain for level in of for term in (level.domain, level.key)} for name, of in levels.items()
+        name: {term: level.domain for level in of for term in (level.domain, level.key)}
+        | {TIER.format(tier): domain for domain, tier in tiers.get(name, {}).items()}
+        for name, of in levels.items()
     }
     required: dict[str, _Collected] = {name: {} for name in levels}
     missing: dict[str, _Collected] = {name: {} for name in levels}

@@ -22,10 +22,9 @@ from toposcope.controller.options import LEASE, Options
 from toposcope.controller.publishers.cached_reader import CachedReader
 from toposcope.controller.publishers.dry_run import DryRun, ReadOnlyClient
 from toposcope.controller.publishers.grove import GrovePublisher
-from toposcope.controller.publishers.immutable_topology import DELAY_SECONDS
-from toposcope.controller.publishers.kai import KaiPublisher
-from toposcope.controller.publishers.kueue import KueuePublisher
+from toposcope.controller.publishers.immutable_topology import DELAY_SECONDS, KaiPublisher, KueuePublisher
 from toposcope.controller.publishers.objects import Clock, Publisher
+from toposcope.controller.publishers.volcano import HyperNodePlans, VolcanoPublisher
 from toposcope.controller.publishers.write_backoff import WriteBackoff
 from toposcope.controller.reconcile import Reconciler
 from toposcope.kube.client import ApiClient, Caller, Observe
@@ -148,11 +147,12 @@ def _reconcilers(
     client: ApiClient, published: CachedReader, options: Options, runtime: Runtime
 ) -> Callable[[], Reconciler]:
     """A factory for the reconciler of each term of leadership, so that no memory outlives a term."""
-    make_with = functools.partial(make_publishers, monotonic=runtime.monotonic)
     # With --once there is no later pass to wait for.
     delay = 0.0 if options.once else DELAY_SECONDS
 
     def make() -> Reconciler:
+        plans = HyperNodePlans(at_once=options.once)
+        make_with = functools.partial(make_publishers, monotonic=runtime.monotonic, hyper_nodes=plans)
         backoff = WriteBackoff(published, runtime.monotonic, runtime.now, runtime.rng())
         return Reconciler(
             client,
@@ -163,6 +163,7 @@ def _reconcilers(
             cached_reader=published,
             dry_run=DryRun(published, make_with, runtime.monotonic),
             backoff=backoff,
+            hyper_nodes=plans,
             show=_show(options),
             single_look=options.once,
             runtime=runtime,
@@ -171,12 +172,15 @@ def _reconcilers(
     return make
 
 
-def make_publishers(client: Caller, delay: float = 0.0, monotonic: Clock = REAL.monotonic) -> Sequence[Publisher]:
+def make_publishers(
+    client: Caller, delay: float = 0.0, monotonic: Clock = REAL.monotonic, hyper_nodes: HyperNodePlans | None = None
+) -> Sequence[Publisher]:
     """All publishers, in the order in which they are called."""
     return (
         GrovePublisher(client, monotonic),
         KaiPublisher(client, monotonic, delay),
         KueuePublisher(client, monotonic, delay),
+        VolcanoPublisher(client, hyper_nodes or HyperNodePlans(), monotonic),
     )
 
 

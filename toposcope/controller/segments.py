@@ -97,15 +97,19 @@ class SegmentTopology:
     message: str = ""
 
 
+def reported_segments(topology: Topology) -> Segments | None:
+    """The segments as the stored status has them: without nodes all stays."""
+    before = _from_status(topology) if topology.levels is None else ()
+    return Segments(before) if before else None
+
+
 def observe(
     topology: Topology, nodes: Table, levels: Sequence[Level], absences: Absences, now: float, catalogue: Catalogue
 ) -> Segments | None:
-    """The segments of the nodes at the effective `levels`; None if all carry the same. Without nodes all stays."""
+    """The segments of at least one node at the effective `levels`; None if all carry the same."""
     before = _from_status(topology)
     if topology.levels is not None:
         return None  # the admin decides; what is missing is a matter of coverage
-    if not len(nodes):
-        return Segments(before) if before else None
     division = divide(nodes, catalogue, topology.min_coverage, levels) or (
         whole(nodes, catalogue, topology.min_coverage, levels) if before else None
     )
@@ -146,13 +150,9 @@ def observe(
             for s in listed
         ),
     ]
+    largest_first = tuple(sorted(everything, key=lambda segment: (-segment.nodes, segment.name)))
     return Segments(
-        tuple(sorted(everything, key=lambda segment: (-segment.nodes, segment.name))),
-        tuple(segment.name for segment in dropped),
-        tuple(others),
-        settling,
-        unassigned,
-        unassigned_names,
+        largest_first, tuple(segment.name for segment in dropped), tuple(others), settling, unassigned, unassigned_names
     )
 
 
@@ -356,11 +356,8 @@ def child_name(parent: str, segment: str) -> str:
 def child_spec(parent: Topology, segment: ListedSegment) -> dict[str, Any]:
     """The spec of a child: the parent's settings for the segment's nodes, and those required levels that they carry."""
     domains = {level.domain for level in segment.levels}
-    wanted = {
-        "nodeSelector": segment.selector,
-        "required": [domain for domain in parent.required if domain in domains],
-        "segments": "Off",
-    }
+    required = [domain for domain in parent.required if domain in domains]
+    wanted = {"nodeSelector": segment.selector, "required": required, "segments": "Off"}
     inherited = ("minCoveragePercent", "gracePeriod", "removalPolicy", "publish")
     return wanted | {name: parent.spec[name] for name in inherited if name in parent.spec}
 

@@ -82,8 +82,8 @@ def published_condition(topology: Topology, published: Sequence[Published], *, a
         return Condition(PUBLISHED, "True", "PublishingOff", "spec.publish says Never for every target")
     if anything_served:
         return Condition(PUBLISHED, "Unknown", "NoLevels", "There is no level to publish yet")
-    text = "This cluster serves no resource of Grove, KAI or Kueue that spec.publish allows; install one of them"
-    return Condition(PUBLISHED, "True", "NothingServed", f"{text} to have it published")
+    text = "This cluster serves no resource of Grove, KAI, Kueue or Volcano that spec.publish allows"
+    return Condition(PUBLISHED, "True", "NothingServed", f"{text}; install one of them to have it published")
 
 
 def _in_sync(published: Sequence[Published]) -> Condition:
@@ -103,17 +103,17 @@ def conditions_of(
     anything_served: bool,
     shared: Overlaps | None = None,
     children: Sequence[SegmentTopology] = (),
-    labelled: Condition | None = None,
+    on_nodes: Sequence[Condition] = (),
 ) -> tuple[Condition, ...]:
     """All conditions, `Ready` last.
 
-    `shared` are the topologies that share nodes with this one, `labelled` is the answer of `unique_labels.condition`.
+    `shared` are the topologies that share nodes with this one, `on_nodes` are about keys of Nodes.
     """
     divided = segments_condition(topology, assessment.segments, children)
     conditions = (
         *assessment.conditions,
         *([divided] if divided else []),
-        *([labelled] if labelled else []),
+        *on_nodes,
         disjoint_condition(shared or {}, assessment.nodes),
         published_condition(topology, published, anything_served=anything_served),
     )
@@ -129,6 +129,8 @@ def status_of(
     demand: Demand = _NO_DEMAND,
     children: Sequence[SegmentTopology] = (),
     unique: Sequence[str] = (),
+    *,
+    slinky: bool = False,
 ) -> dict[str, Any]:
     """The whole status, as it is applied, within its size limit."""
     status: dict[str, Any] = {
@@ -145,6 +147,8 @@ def status_of(
         status |= segments_status(topology, assessment.segments, children)
     if unique:
         status["uniqueValues"] = sorted({*unique})
+    if slinky:
+        status["slinkyAnnotated"] = True
     if assessment.diagnostics:
         status["hints"] = [_hint(diagnostic) for diagnostic in assessment.diagnostics]
     if assessment.nodes:
@@ -261,10 +265,8 @@ def _fabric(health: Health) -> dict[str, Any]:
             for split in health.fabric.splits[:MOST_FINDINGS]
         ]
     if health.fabric.small:
-        fabric["small"] = [
-            {"name": domain.name, "gpus": domain.gpus, "usual": domain.usual}
-            for domain in health.fabric.small[:MOST_FINDINGS]
-        ]
+        small = health.fabric.small[:MOST_FINDINGS]
+        fabric["small"] = [{"name": domain.name, "gpus": domain.gpus, "usual": domain.usual} for domain in small]
     return fabric
 
 

@@ -98,9 +98,6 @@ def _messages_cut(status: Status, most: int) -> Status:
             return entry
         return entry | {"message": message[: most - len(_ELLIPSIS)] + _ELLIPSIS}
 
-    shortened = {
-        name: [shorter(entry) for entry in status[name]]
-        for name in ("conditions", "published", "hints")
-        if name in status
-    }
+    lists = ("conditions", "published", "hints")
+    shortened = {name: [shorter(entry) for entry in status[name]] for name in lists if name in status}
     return status | shortened

@@ -8,21 +8,15 @@ A node that lacks a value on the way has no such label. A level that is not in e
 """
 
 import hashlib
-import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Final
-
-import msgspec
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import UNIQUE_VALUES_WRITTEN, Condition
 from toposcope.api.label_keys import unique_key
-from toposcope.integrations.framework.published import MANAGER
-from toposcope.kube.client import MERGE, Caller, Request
+from toposcope.controller.node_keys import Change
 from toposcope.kube.errors import ApiError
-from toposcope.kube.requests import NODES
 from toposcope.topology.levels import Level
 from toposcope.topology.node import NodeFacts
 from toposcope.topology.table import Table
@@ -31,21 +25,6 @@ LONGEST: Final = 63
 """Characters of a label value."""
 _DIGITS: Final = 12
 _NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9]+")
-_PATIENCE: Final = 2.0
-"""Seconds of writing in one pass; the next goes on."""
-_ECHO: Final = 60.0
-"""Seconds in which the watch should show what was written."""
-_UNPROCESSABLE: Final = 422
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What one node's labels should become, and `before`: what they are; None: none of that key."""
-
-    node: str
-    uid: str
-    labels: Mapping[str, str | None]
-    before: Mapping[str, str | None]
 
 
 def unique_value(path: Sequence[str]) -> str:
@@ -84,36 +63,6 @@ def changes(
     return [
         Change(node.name, node.uid, labels, {key: node.label(key) for key in labels}) for node, labels in found.values()
     ]
-
-
-class UniqueLabels:
-    """Writes them, some seconds' worth each pass, and remembers what the watch does not show yet."""
-
-    def __init__(self, client: Caller, monotonic: Callable[[], float], *, at_once: bool = False) -> None:
-        """`at_once`: in one pass, however long it takes."""
-        self._client = client
-        self._monotonic = monotonic
-        self._patience = math.inf if at_once else _PATIENCE
-        self._written: dict[str, tuple[Change, float]] = {}
-
-    def write(self, wanted: Sequence[Change]) -> tuple[int, ApiError | None]:
-        """How many changes are left for the next pass, and what was refused. Raises KubeError without an answer."""
-        began = self._monotonic()
-        self._written = {name: one for name, one in self._written.items() if began - one[1] < _ECHO}
-        todo = [one for one in wanted if self._written.get(one.node, (None, 0.0))[0] != one]
-        for done, change in enumerate(todo):
-            if self._monotonic() - began > self._patience:
-                return len(todo) - done, None
-            metadata = {"uid": change.uid, "labels": change.labels}
-            body = msgspec.json.encode({"metadata": metadata})
-            try:
-                self._client.call(Request("PATCH", f"{NODES}/{change.node}", {"fieldManager": MANAGER}, body, MERGE))
-            except ApiError as error:
-                if error.not_found or error.conflict or error.status == _UNPROCESSABLE:
-                    continue  # it is gone, or another one by now: the watch will say
-                return len(todo) - done, error
-            self._written[change.node] = change, self._monotonic()
-        return 0, None
 
 
 def condition(topology: Topology, levels: Sequence[Level], left: int, error: ApiError | None) -> Condition | None:

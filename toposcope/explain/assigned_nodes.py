@@ -6,8 +6,7 @@ from typing import Final, Literal
 from toposcope.explain.context import Context
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.features import Object, Ref, Step, condition, failed
-from toposcope.integrations.kueue.admission import AssignedDomain, assigned_domains
-from toposcope.integrations.kueue.features import WORKLOAD
+from toposcope.integrations.kueue.queues import WORKLOAD, AssignedDomain, assigned_domains
 from toposcope.snapshot.model import NodeView
 from toposcope.topology.text import listing, plural, shell
 
@@ -87,13 +86,11 @@ def _step(ref: Ref, workload: Object, lost: list[tuple[AssignedDomain, State]]) 
     what = f"node {name}" if hosts else f"domain {name} ({', '.join(first.levels)})"
     marked = [(node / "name").text() or "" for node in (Field(workload) / "status" / "unhealthyNodes").items()]
     pods = f"{first.pods} {plural(first.pods, 'pod')} of pod set {first.pod_set}"
+    look = shell("kubectl get node {}", name) if hosts else shell("kubectl get nodes -L {}", ",".join(first.levels))
     return failed(
         f"Kueue assigned {pods} to {what}, which is {state}",
         *(f"also {domain.values[-1]}: {its_state}" for domain, its_state in others[:_MOST_NAMES]),
         f"Kueue has marked as failed: {listing(marked, _MOST_NAMES)}" if marked else "",
         _REPLACES[state] if hosts else _KEEPS,
-        commands=(
-            shell("kubectl get workloads.kueue.x-k8s.io {} -n {} -o yaml", ref.name, ref.namespace),
-            shell("kubectl get node {}", name) if hosts else shell("kubectl get nodes -L {}", ",".join(first.levels)),
-        ),
+        commands=(shell("kubectl get workloads.kueue.x-k8s.io {} -n {} -o yaml", ref.name, ref.namespace), look),
     )

@@ -9,9 +9,10 @@ from toposcope.explain.object_store import TOPOLOGY_KINDS, ObjectStore
 from toposcope.explain.ownership import Ownership
 from toposcope.integrations.framework.constraints import Group, Workload
 from toposcope.integrations.framework.document import Finding
-from toposcope.integrations.framework.features import Kind, Object, Ref, conditions
+from toposcope.integrations.framework.features import Object, Ref, conditions
 from toposcope.integrations.kai.workload import SYSTEM as KAI
 from toposcope.integrations.kubernetes.workload import PODS_ONLY
+from toposcope.kube.discovery import Kind
 from toposcope.placement.check import Checked, Checker
 from toposcope.snapshot.model import NodeView, PodView, Published, Snapshot
 from toposcope.snapshot.scope import Scope, select_scope, with_gpus
@@ -138,15 +139,13 @@ class Context:
 
     def published(self, name: str, *kinds: Kind) -> Published | None:
         """The topology resource of this name and one of these kinds."""
-        keys = {kind.key for kind in kinds}
-        return next(
-            (
-                resource
-                for resource in self.snapshot.published
-                if resource.name == name and (resource.api_version.rpartition("/")[0], resource.kind) in keys
-            ),
-            None,
-        )
+        return next((one for kind in kinds for one in self.all_published(kind) if one.name == name), None)
+
+    def all_published(self, kind: Kind) -> Iterator[Published]:
+        """The topology resources of one kind."""
+        for one in self.snapshot.published:
+            if (one.api_version.rpartition("/")[0], one.kind) == kind.key:
+                yield one
 
 
 def asked_levels(groups: Iterable[Group]) -> tuple[Level, ...]:

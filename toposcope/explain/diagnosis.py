@@ -5,64 +5,52 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from toposcope.explain import topology_steps
 from toposcope.explain.context import Context
 from toposcope.explain.node_steps import check_availability, check_labels, check_room
 from toposcope.explain.observed_placement import ObservedPlacement, observed_placements
-from toposcope.explain.topology_steps import (
-    FEATURE_RULES,
-    blocked_by_topology,
-    check_hierarchy,
-    check_levels,
-    check_rules,
-    check_topology,
-    objection,
-)
 from toposcope.integrations.dynamo import features as dynamo
+from toposcope.integrations.framework import features
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.features import (
-    Outcome,
-    SchedulerMessage,
-    Step,
-    failed,
-    meaning_of,
-    passed,
-    unknown,
-)
 from toposcope.integrations.grove import features as grove
+from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES
 from toposcope.integrations.kai import features as kai
+from toposcope.integrations.kai.api import TOPOLOGIES
 from toposcope.integrations.kai.messages import meaning_of_no_room
 from toposcope.integrations.kubernetes import features as gangs
 from toposcope.integrations.kubernetes.messages import meaning_of_no_node
 from toposcope.integrations.kueue import features as kueue
+from toposcope.integrations.kueue.queues import WORKLOAD
+from toposcope.integrations.volcano import features as volcano
 from toposcope.snapshot.model import Published
 from toposcope.snapshot.scope import Scope
 from toposcope.topology.text import Command, shell
 
-_QUOTING: Final = (dynamo, grove, kai, kueue, gangs)
+_QUOTING: Final = (dynamo, grove, kai, kueue, gangs, volcano)
 _MAX_MESSAGES: Final = 8
 
 
 def meaning(text: str) -> str:
     """What a message means, whoever sent it; empty where none is known."""
-    return meaning_of(text) or meaning_of_no_node(text) or meaning_of_no_room(text)
+    return features.meaning_of(text) or meaning_of_no_node(text) or meaning_of_no_room(text)
 
 
-def scheduler_messages(context: Context) -> Iterator[SchedulerMessage]:
+def scheduler_messages(context: Context) -> Iterator[features.SchedulerMessage]:
     """Conditions of the objects that schedulers created for it, then messages about its pods; equal ones once."""
     messages = [message for system in _QUOTING for message in system.messages(context)]
     texts = Counter(pod.waiting for pod in context.waiting if pod.waiting)
     for text, count in texts.most_common(_MAX_MESSAGES):
         first = next(pod for pod in context.waiting if pod.waiting == text)
         pods = f"pod/{first.name}" + (f" and {count - 1} more" if count > 1 else "")
-        messages.append(SchedulerMessage(f"{first.scheduler or 'the scheduler'} on {pods}", text))
+        messages.append(features.SchedulerMessage(f"{first.scheduler or 'the scheduler'} on {pods}", text))
     for message in dict.fromkeys(messages):
         yield message if message.meaning else replace(message, meaning=meaning(message.text))
 
 
-_FEATURES: Final = (dynamo.check, grove.check, grove.check_kai, kueue.check, gangs.check)
+_FEATURES: Final = (dynamo.check, grove.check, grove.check_kai, kueue.check, gangs.check, volcano.check)
 
 
-def check_drift(context: Context) -> Step:
+def check_drift(context: Context) -> features.Step:
     """The scheduler reads the levels that the ClusterTopology has, and Grove reports no drift of its own."""
     agreeing, open_questions = [], []
     for workload in context.workloads:
@@ -86,17 +74,17 @@ def check_drift(context: Context) -> Step:
             agreeing.append(f"{resource.handle} has the levels of the ClusterTopology")
         else:
             open_questions.append(f"there is no ClusterTopology {workload.topology} to compare {resource.handle} with")
-    open_questions += filter(None, [blocked_by_topology(context)])
+    open_questions += filter(None, [topology_steps.blocked_by_topology(context)])
     if open_questions:
-        return unknown(open_questions[0])
-    return passed("; ".join(dict.fromkeys(agreeing)) or "it asks for no topology")
+        return features.unknown(open_questions[0])
+    return features.passed("; ".join(dict.fromkeys(agreeing)) or "it asks for no topology")
 
 
 def _resources(context: Context, resource: Published) -> Iterator[Published]:
     """The resource that the system reads; for Grove also the KAI Topology that its pods are scheduled by."""
     yield resource
-    if (resource.api_version.rpartition("/")[0], resource.kind) == grove.BINDING.key:
-        kai_topology = context.published(grove.named_kai_topology(resource.document) or resource.name, kai.TOPOLOGY)
+    if (resource.api_version.rpartition("/")[0], resource.kind) == BINDINGS.key:
+        kai_topology = context.published(grove.named_kai_topology(resource.document) or resource.name, TOPOLOGIES)
         if kai_topology:
             yield kai_topology
 
@@ -112,7 +100,7 @@ def _agrees(resource: Published, scope: Scope) -> bool:
     return has == [level.key for level in scope.levels if level.key in has or table.column(level.key).distinct]
 
 
-def _drifted(resource: Published, scope: Scope) -> Step:
+def _drifted(resource: Published, scope: Scope) -> features.Step:
     entries = Field(scope.topology.status if scope.topology else None) / "published"
     reported = [
         f"ClusterTopology {scope.name} reports on it: {message}"
@@ -121,7 +109,7 @@ def _drifted(resource: Published, scope: Scope) -> Step:
         and (entry / "kind").text() == resource.kind
         and (message := (entry / "message").text())
     ]
-    return failed(
+    return features.failed(
         f"{resource.handle} differs from ClusterTopology {scope.name}",
         f"it has {_order(_keys(resource))}",
         f"the ClusterTopology has {_order([level.key for level in scope.levels])}",
@@ -130,12 +118,12 @@ def _drifted(resource: Published, scope: Scope) -> Step:
     )
 
 
-def _differing(resources: Sequence[Published]) -> Step | None:
+def _differing(resources: Sequence[Published]) -> features.Step | None:
     """A binding and the KAI Topology created from it that differ, where Grove does not report it."""
     if len(resources) == 1 or _keys(resources[0]) == _keys(resources[1]):
         return None
     binding, kai_topology = resources
-    return failed(
+    return features.failed(
         f"{kai_topology.handle}, by which its pods are scheduled, differs from {binding.handle}",
         f"it has {_order(_keys(kai_topology))}",
         f"the binding has {_order(_keys(binding))}",
@@ -150,29 +138,29 @@ def _order(keys: Sequence[str]) -> str:
 def _command(template: str, resource: Published) -> Command:
     """A command about `topologies.kai.scheduler cluster`: not the topologies of another API group."""
     group = resource.api_version.rpartition("/")[0]
-    known = {kind.kind: kind.plural for kind in (grove.BINDING, grove.OLD_BINDING)}
+    known = {kind.kind: kind.plural for kind in (BINDINGS, OLDER_TOPOLOGIES)}
     return shell(template, f"{known.get(resource.kind, 'topologies')}.{group}", resource.name)
 
 
-def check_features(context: Context) -> Step:
+def check_features(context: Context) -> features.Step:
     """Everything in Dynamo, Grove, KAI and Kueue that keeps the pods together is enabled: the first that is not."""
-    for finding in context.findings(*FEATURE_RULES, severity="warning"):
-        managed_anyway = finding.rule == "kueue/queue-name" and any(context.members(kueue.WORKLOAD))
+    for finding in context.findings(*topology_steps.FEATURE_RULES, severity="warning"):
+        managed_anyway = finding.rule == "kueue/queue-name" and any(context.members(WORKLOAD))
         if not managed_anyway:
-            return failed(objection(finding), finding.fix)
+            return features.failed(topology_steps.objection(finding), finding.fix)
     steps = [step for check in _FEATURES for step in check(context)]
-    for outcome in (Outcome.FAILED, Outcome.UNKNOWN):
+    for outcome in (features.Outcome.FAILED, features.Outcome.UNKNOWN):
         for step in steps:
             if step.outcome is outcome:
                 return step
-    return passed("; ".join(step.message for step in steps) or "nothing has to be enabled for it")
+    return features.passed("; ".join(step.message for step in steps) or "nothing has to be enabled for it")
 
 
-CHECKS: Final[dict[str, Callable[[Context], Step]]] = {
-    "topology": check_topology,
-    "levels": check_levels,
-    "hierarchy": check_hierarchy,
-    "rules": check_rules,
+CHECKS: Final[dict[str, Callable[[Context], features.Step]]] = {
+    "topology": topology_steps.check_topology,
+    "levels": topology_steps.check_levels,
+    "hierarchy": topology_steps.check_hierarchy,
+    "rules": topology_steps.check_rules,
     "labels": check_labels,
     "availability": check_availability,
     "room": check_room,
@@ -186,16 +174,16 @@ class Diagnosis:
     """Everything that was found."""
 
     context: Context
-    steps: tuple[Step, ...]
+    steps: tuple[features.Step, ...]
     placements: tuple[ObservedPlacement, ...]
     """Where its pods run, for each group that is to be kept together."""
-    messages: tuple[SchedulerMessage, ...]
+    messages: tuple[features.SchedulerMessage, ...]
     """What schedulers and operators reported."""
 
     @property
-    def answer(self) -> Step | None:
+    def answer(self) -> features.Step | None:
         """The first check that failed; None where none did."""
-        return next((step for step in self.steps if step.outcome is Outcome.FAILED), None)
+        return next((step for step in self.steps if step.outcome is features.Outcome.FAILED), None)
 
     @property
     def well(self) -> bool:

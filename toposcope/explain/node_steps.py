@@ -103,12 +103,9 @@ def _lost(context: Context, wanted: Collection[Level]) -> Step | None:
         named = any(level.domain == domain for level in wanted)
         if named or any(mentions(context, text, domain) for text in complaints):
             topology = context.topologies[0] if context.topologies else message.split()[1].rstrip(":")
-            return failed(
-                message,
-                "no node carries its label any more; restore the label, or ask for another level",
-                *complaints[:1],
-                commands=(levels_command(topology), shell("kubectl describe gtopo {}", topology)),
-            )
+            gone = "no node carries its label any more; restore the label, or ask for another level"
+            commands = levels_command(topology), shell("kubectl describe gtopo {}", topology)
+            return failed(message, gone, *complaints[:1], commands=commands)
     return None
 
 

@@ -2,35 +2,46 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
-from toposcope.integrations.dynamo.features import DEPLOYMENT_GRAPH
+from toposcope.integrations.dynamo.api import DEPLOYMENTS
 from toposcope.integrations.framework.document import Field, kind_of
-from toposcope.integrations.framework.features import Kind, Object, Ref
-from toposcope.integrations.grove.features import BINDING, CLIQUE, CLIQUE_SET, GANG, OLD_BINDING, SCALING_GROUP
-from toposcope.integrations.kai import features as kai
-from toposcope.integrations.kubernetes import gangs
-from toposcope.integrations.kueue import features as kueue
+from toposcope.integrations.framework.features import Object, Ref
+from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES, POD_CLIQUE_SETS
+from toposcope.integrations.grove.features import CLIQUE, GANG, SCALING_GROUP
+from toposcope.integrations.kai import api as kai
+from toposcope.integrations.kubernetes import api as gangs
+from toposcope.integrations.kueue import api as kueue
+from toposcope.integrations.kueue import queues
+from toposcope.integrations.volcano import api as volcano
+from toposcope.kube.client import ApiClient
+from toposcope.kube.discovery import Kind
+from toposcope.kube.errors import ApiError
+from toposcope.kube.listing import everything
+from toposcope.snapshot.problems import Progress, silent
 
-POD: Final = Kind("", "Pod", "pods", ("v1",), ("po",))
+POD: Final = Kind("", "Pod", "pods", ("v1",), short=("po",))
 
 SUBJECTS: Final = (
-    DEPLOYMENT_GRAPH,
-    CLIQUE_SET,
+    DEPLOYMENTS,
+    POD_CLIQUE_SETS,
     SCALING_GROUP,
     CLIQUE,
     GANG,
-    kai.POD_GROUP,
-    kueue.WORKLOAD,
-    gangs.POD_GROUP,
-    gangs.COMPOSITE,
-    gangs.WORKLOAD,
+    kai.POD_GROUPS,
+    queues.WORKLOAD,
+    gangs.POD_GROUPS,
+    gangs.COMPOSITES,
+    gangs.WORKLOADS,
+    volcano.POD_GROUPS,
     Kind("batch", "Job", "jobs", ("v1",)),
-    Kind("apps", "Deployment", "deployments", ("v1",), ("deploy",)),
-    Kind("apps", "StatefulSet", "statefulsets", ("v1",), ("sts",)),
-    Kind("apps", "ReplicaSet", "replicasets", ("v1",), ("rs",)),
+    volcano.JOBS,
+    Kind("apps", "Deployment", "deployments", ("v1",), short=("deploy",)),
+    Kind("apps", "StatefulSet", "statefulsets", ("v1",), short=("sts",)),
+    Kind("apps", "ReplicaSet", "replicasets", ("v1",), short=("rs",)),
     Kind("jobset.x-k8s.io", "JobSet", "jobsets", ("v1alpha2",)),
-    Kind("leaderworkerset.x-k8s.io", "LeaderWorkerSet", "leaderworkersets", ("v1",), ("lws",)),
+    Kind("leaderworkerset.x-k8s.io", "LeaderWorkerSet", "leaderworkersets", ("v1",), short=("lws",)),
     Kind("kubeflow.org", "PyTorchJob", "pytorchjobs", ("v1",)),
     Kind("kubeflow.org", "MPIJob", "mpijobs", ("v2beta1", "v1")),
     Kind("ray.io", "RayCluster", "rayclusters", ("v1",)),
@@ -39,25 +50,18 @@ SUBJECTS: Final = (
 """What can be explained besides pods: owners of pods, and what schedulers create for them."""
 
 AROUND: Final = (
-    kueue.LOCAL_QUEUE,
-    kueue.CLUSTER_QUEUE,
-    kueue.FLAVOR,
-    BINDING,
-    OLD_BINDING,
-    kai.TOPOLOGY,
-    kueue.TOPOLOGY,
+    *(queues.LOCAL_QUEUE, queues.CLUSTER_QUEUE, kueue.FLAVORS),
+    *(BINDINGS, OLDER_TOPOLOGIES, kai.TOPOLOGIES, kueue.TOPOLOGIES),
 )
 """What schedulers read besides the workload."""
 
 TOPOLOGY_KINDS: Final = {
-    "Dynamo": (BINDING, OLD_BINDING),
-    "Grove": (BINDING, OLD_BINDING),
-    "KAI": (kai.TOPOLOGY,),
-    "Run:ai": (kai.TOPOLOGY,),
-    "Kueue": (kueue.TOPOLOGY,),
+    **dict.fromkeys(("Dynamo", "Grove"), (BINDINGS, OLDER_TOPOLOGIES)),
+    **dict.fromkeys(("KAI", "Run:ai"), (kai.TOPOLOGIES,)),
+    "Kueue": (kueue.TOPOLOGIES,),
 }
 """The topology resource that each system reads, any one of these; LeaderWorkerSet and JobSet read node labels only."""
-PUBLISH_FIELDS: Final = {BINDING.key: "grove", kai.TOPOLOGY.key: "kai", kueue.TOPOLOGY.key: "kueue"}
+PUBLISH_FIELDS: Final = {kind.key: kind.option for kind in (BINDINGS, kai.TOPOLOGIES, kueue.TOPOLOGIES)}
 """The field of a ClusterTopology's `spec.publish` that governs each kind."""
 
 
@@ -146,3 +150,39 @@ def owner_of(document: Object) -> Ref | None:
     group, kind = kind_of(chosen[0].value)
     name = (chosen[0] / "name").text()
     return Ref(group, kind, ref_of(document).namespace, name) if kind and name else None
+
+
+UNLISTED: Final = " may not be listed with these credentials"
+
+
+def load_objects(client: ApiClient, namespace: str | None, pod: str | None, progress: Progress = silent) -> ObjectStore:
+    """Everything that may matter for a workload in this namespace (None: that of the kubeconfig's context).
+
+    `pod` is loaded too where one is asked about; all other pods are in the snapshot. Raises KubeError when the server
+    does not answer; kinds that these credentials may not list go to `ObjectStore.unread`.
+    """
+    store = ObjectStore(namespace=namespace or client.namespace or "default")
+    for kind in (*SUBJECTS, *AROUND):
+        _load(client, kind, store, progress)
+    if pod is not None:
+        _load(client, POD, store, progress, f"metadata.name={pod}")
+    return store
+
+
+def _load(client: ApiClient, kind: Kind, into: ObjectStore, progress: Progress, fields: str = "") -> None:
+    """All objects of a kind in the version that is served; none where it is not served."""
+    progress(kind.name, 0)
+    for version in kind.versions:
+        path = kind.path(version, into.namespace or "")
+        try:
+            for item in everything(client, path, fields=fields, progress=partial(progress, kind.name)):
+                # Items of a list have neither.
+                into.put({**item, "apiVersion": kind.api_version(version), "kind": kind.kind})
+        except ApiError as error:
+            if error.forbidden:
+                into.unread[kind.key] = f"{kind.name}{UNLISTED}"
+                return
+            if not error.not_found:
+                raise
+        else:
+            return

@@ -12,7 +12,7 @@ from typing import Final
 
 from toposcope.explain.context import Context
 from toposcope.integrations.framework.constraints import Group, Workload
-from toposcope.integrations.grove.features import CLIQUE_SET
+from toposcope.integrations.grove.api import POD_CLIQUE_SETS
 from toposcope.integrations.jobset.api import JOB_KEY
 from toposcope.integrations.lws.api import GROUP_KEY, SUBGROUP_KEY
 from toposcope.snapshot.model import PodView, Snapshot
@@ -66,11 +66,8 @@ def observed_placements(context: Context) -> Iterator[ObservedPlacement]:
 
 def _workloads(context: Context) -> Sequence[Workload]:
     """The PodCliqueSet that Dynamo created for Grove is closer to the pods than the deployment itself."""
-    readings = [
-        checked.reading
-        for _, document in context.members(CLIQUE_SET)
-        for checked in context.checker.check(document, document)
-    ]
+    sets = context.members(POD_CLIQUE_SETS)
+    readings = [checked.reading for _, document in sets for checked in context.checker.check(document, document)]
     return [reading.workload for reading in readings if reading.workload] or context.workloads
 
 
@@ -103,10 +100,8 @@ def _of_copy(
     upper = levels[: list(levels).index(level) + 1]
     counts = Counter(_domain(snapshot, pod.node, upper) for pod in pods)
     values = Counter(path[-1] for path in counts)
-    domains = tuple(
-        (path[-1] if values[path[-1]] == 1 else "/".join(path), count)
-        for path, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    )
+    largest_first = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    domains = tuple((path[-1] if values[path[-1]] == 1 else "/".join(path), count) for path, count in largest_first)
     together = len(counts) == 1 and _NO_LABEL not in next(iter(counts))
     required = group.required is not None
     return ObservedPlacement(group.name, copy, level, required, domains, together if required else together or None)
@@ -150,13 +145,8 @@ def _copy_namer(system: str, group: Group) -> Callable[[Labels], str | None]:
         return lambda labels: labels.get(JOB_KEY) if labels.get(_JOB_KIND) == name else None
     if system == "Kueue" and kind == "pod set":
         return lambda labels: "" if labels.get(_POD_SET, name) == name else None
-    label = (
-        group.anti_affinity
-        if group.anti_affinity in (GROUP_KEY, SUBGROUP_KEY)
-        else _GROUP_INDEX
-        if group.copies > 1
-        else ""
-    )
+    exclusive = group.anti_affinity in (GROUP_KEY, SUBGROUP_KEY)
+    label = group.anti_affinity if exclusive else _GROUP_INDEX if group.copies > 1 else ""
     return lambda labels: labels.get(label)
 
 

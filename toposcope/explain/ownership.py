@@ -8,11 +8,11 @@ from typing import Final
 from toposcope.errors import ToposcopeError
 from toposcope.explain.object_store import POD, ObjectStore, owner_of
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.features import Kind, Ref
-from toposcope.integrations.kai.api import GROUP_OF
-from toposcope.integrations.kai.features import POD_GROUP
+from toposcope.integrations.framework.features import Ref
+from toposcope.integrations.kai.api import GROUP_OF, POD_GROUPS
+from toposcope.integrations.kubernetes import api as gangs_api
 from toposcope.integrations.kubernetes import gangs
-from toposcope.integrations.kubernetes.api import GROUP
+from toposcope.kube.discovery import Kind
 from toposcope.snapshot.model import PodView, Snapshot
 
 _MAX_DEPTH: Final = 16
@@ -73,8 +73,8 @@ def ownership_of(store: ObjectStore, snapshot: Snapshot, subject: Ref) -> Owners
     members = tuple(
         ref for ref in store.objects if (ref.group, ref.kind) != POD.key and owners.chain(ref)[-1] == chain[-1]
     )
-    groups = {ref.name for ref in members if (ref.group, ref.kind) == POD_GROUP.key}
-    own = {ref.name for ref in members if (ref.group, ref.kind) == gangs.POD_GROUP.key}
+    groups = {ref.name for ref in members if (ref.group, ref.kind) == POD_GROUPS.key}
+    own = {ref.name for ref in members if (ref.group, ref.kind) == gangs_api.POD_GROUPS.key}
     pods = tuple(
         pod
         for pod in snapshot.pods or ()
@@ -86,7 +86,11 @@ def ownership_of(store: ObjectStore, snapshot: Snapshot, subject: Ref) -> Owners
         )
     )
     # A PodGroup that somebody wrote has no owner: its pods name it.
-    named = {Ref(GROUP, "PodGroup", pod.namespace, name) for pod in pods if (name := gangs.group_of(Field(pod.wants)))}
+    named = {
+        Ref(gangs_api.GROUP, "PodGroup", pod.namespace, name)
+        for pod in pods
+        if (name := gangs.group_of(Field(pod.wants)))
+    }
     members += tuple(sorted((named & store.objects.keys()) - set(members), key=attrgetter("name")))
     return Ownership(subject, chain, members, pods, owners.owner(chain[-1]))
 

@@ -9,7 +9,8 @@ from toposcope.explain.context import Context
 from toposcope.explain.object_store import PUBLISH_FIELDS
 from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import Field, Finding, kind_of
-from toposcope.integrations.framework.features import Kind, Step, condition, failed, passed, unknown
+from toposcope.integrations.framework.features import Step, condition, failed, passed, unknown
+from toposcope.kube.discovery import Kind
 from toposcope.topology.text import Command, shell
 
 _TOPOLOGY_RULES: Final = ("topology-exists", "topology-name", "topology-constraint", "one-topology", "no-topology")
@@ -66,9 +67,12 @@ def check_topology(context: Context) -> Step:
     existing, open_questions = [], []
     for workload in context.workloads:
         name = workload.topology
+        accepted = context.topology_kinds(workload)
         if name is None:
             continue
-        accepted = context.topology_kinds(workload)
+        if not accepted:  # Volcano reads a tree of objects, none of which has that name
+            existing.append(f"{workload.system} has levels of topology {name}")
+            continue
         resource = context.resource(workload)
         if resource:
             existing.append(f"{resource.handle} exists")
@@ -137,11 +141,8 @@ def level_complaints(context: Context) -> list[Finding]:
 def wrong_levels(context: Context) -> list[Finding]:
     """The same without the levels that the topology has lost."""
     lost = lost_levels(context)
-    return [
-        finding
-        for finding in level_complaints(context)
-        if not any(mentions(context, finding.message, domain) for domain in lost)
-    ]
+    complaints = level_complaints(context)
+    return [finding for finding in complaints if not any(mentions(context, finding.message, domain) for domain in lost)]
 
 
 def check_levels(context: Context) -> Step:

@@ -34,6 +34,8 @@ from toposcope.integrations.osmo import pool as osmo_pool
 from toposcope.integrations.osmo import workload as osmo
 from toposcope.integrations.runai import topology as runai_topology
 from toposcope.integrations.runai import workload as runai
+from toposcope.integrations.volcano import api as volcano_api
+from toposcope.integrations.volcano import workload as volcano
 from toposcope.integrations.watched import PUBLISHED
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 
@@ -51,6 +53,7 @@ SYSTEMS: Final[tuple[System, ...]] = (
     lws.SYSTEM,
     jobset.SYSTEM,
     gangs.SYSTEM,
+    volcano.SYSTEM,
     osmo.SYSTEM,
     osmo_pool.POOL,
 )
@@ -65,6 +68,7 @@ EXCLUSIVE_POD_LABELS: Final = (jobset_api.JOB_KEY, lws_api.GROUP_KEY, lws_api.SU
 GANG_MARKS: Final = (
     GangMark("PodGang", (grove_api.GANG_OF,)),
     GangMark("PodGroup", (kai_api.GROUP_OF,), annotation=True),
+    GangMark("PodGroup", (volcano_api.GROUP_OF,), annotation=True, single=volcano_api.OF_NO_GROUP),
     GangMark("Workload", (queues.WORKLOAD_OF,), annotation=True),
     GangMark("Pod", (queues.POD_GROUP_OF,)),
     GangMark("LeaderWorkerSet", (lws_api.SET_OF, lws_api.GROUP_INDEX)),

@@ -15,6 +15,8 @@ from toposcope.integrations.kubernetes import api as gangs
 from toposcope.integrations.kubernetes import workload as kubernetes
 from toposcope.integrations.kueue import api as kueue
 from toposcope.integrations.lws import api as lws
+from toposcope.integrations.volcano import api as volcano
+from toposcope.integrations.volcano.hyper_nodes import HYPER_NODES
 
 WATCHED: Final[tuple[WatchedKind, ...]] = (
     dynamo.DEPLOYMENTS,
@@ -29,11 +31,19 @@ WATCHED: Final[tuple[WatchedKind, ...]] = (
     kubernetes.JOBS,
     kubernetes.DEPLOYMENTS,
     kubernetes.STATEFUL_SETS,
+    volcano.JOBS,
+    volcano.POD_GROUPS,
 )
 
 BOUND: Final = (dynamo.DEPLOYMENTS, grove.POD_CLIQUE_SETS)
 """Kinds whose constraints Grove translates by its binding: without the level they have none."""
 
-PUBLISHED: Final[tuple[PublishedKind, ...]] = (grove.BINDINGS, grove.OLDER_TOPOLOGIES, kai.TOPOLOGIES, kueue.TOPOLOGIES)
+PUBLISHED: Final[tuple[PublishedKind, ...]] = (
+    grove.BINDINGS,
+    grove.OLDER_TOPOLOGIES,
+    kai.TOPOLOGIES,
+    kueue.TOPOLOGIES,
+    HYPER_NODES,
+)
 FOLLOWED: Final = (*PUBLISHED, kueue.FLAVORS)
 """What publishers read: what they publish, and what may hold it back."""

@@ -18,8 +18,9 @@ NOBODY: Final = "toposcope.invalid"
 """No object has this name, and no label this prefix."""
 _EVERY: Final = 3600.0
 _FACTOR: Final = (0.9, 1.1)
+_SOON: Final = 2.0
 _AGAIN: Final = 60.0
-"""Seconds to the next attempt while the last was not refused, or not answered."""
+"""Seconds to the next attempt while the last was not refused, or not answered: from 2 on twice as many, up to 60."""
 
 News = tuple[str, str, str]
 """Type, reason and note of an Event."""
@@ -40,6 +41,9 @@ class Confinement:
         self._monotonic = monotonic
         self._rng = rng
         self._due = monotonic()
+        self._wait = _SOON
+        self._since: float | None = None
+        """When the first of the writes was accepted that still are."""
         self._accepted = ""
         self._error = ""
         self._told = False
@@ -51,13 +55,15 @@ class Confinement:
         return max(0.0, self._due - self._monotonic())
 
     def check(self) -> News | None:
-        """Try the writes if it is time; the Event to record, if any: no earlier than the second time in a row.
+        """Try the writes if it is time; the Event to record, if any: no earlier than after a minute of acceptance.
 
         Policies take a moment to come into force: an installation is not yet an alarm.
         """
         if self.seconds_until_due() > 0:
             return None
-        self._due = self._monotonic() + _AGAIN * self._rng.uniform(*_FACTOR)
+        now = self._monotonic()
+        self._due = now + self._wait * self._rng.uniform(*_FACTOR)
+        self._wait = min(2 * self._wait, _AGAIN)
         try:
             accepted = ", ".join(what for what, request in self._writes().items() if not self._refused(request))
         except KubeError as error:
@@ -65,15 +71,16 @@ class Confinement:
                 log.warning("cannot check whether the admission policies confine this program: %s", error)
             self._error = str(error)
             return None
-        again, self._accepted, self._error = bool(self._accepted), accepted, ""
+        self._accepted, self._error = accepted, ""
         self.confined = not accepted
         if not accepted:
-            self._due = self._monotonic() + _EVERY * self._rng.uniform(*_FACTOR)
+            self._due, self._wait, self._since = now + _EVERY * self._rng.uniform(*_FACTOR), _SOON, None
             told, self._told = self._told, False
             return ("Normal", "Confined", "the admission policies confine this program again") if told else None
-        if not again:
+        if self._since is None:
+            self._since = now
             log.warning("%s", self.ready())
-        elif not self._told:
+        elif not self._told and now - self._since >= _AGAIN * _FACTOR[0]:
             self._told = True
             return "Warning", "Unconfined", self.ready()
         return None

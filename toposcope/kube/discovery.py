@@ -4,8 +4,8 @@ A CRD can exist and not be served (its names are taken); what discovery lists ca
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final, Protocol
+from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
@@ -15,20 +15,43 @@ from toposcope.kube.listing import UNREADABLE
 from toposcope.kube.requests import get
 
 
-class Kind(Protocol):
-    """A resource that may be served in one of several versions."""
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of object. `versions` are those that are understood, the preferred one first."""
+
+    group: str
+    """Empty for the core group."""
+    kind: str
+    plural: str
+    versions: tuple[str, ...]
+    short: tuple[str, ...] = field(default=(), kw_only=True)
+    namespaced: bool = field(default=True, kw_only=True)
 
     @property
-    def group(self) -> str:
-        """Its API group."""
+    def name(self) -> str:
+        """`podcliquesets.grove.io`, as a CRD is called: kubectl takes this for this kind and no other."""
+        return f"{self.plural}.{self.group}".rstrip(".")
 
     @property
-    def versions(self) -> tuple[str, ...]:
-        """The versions that will do, preferred first."""
+    def key(self) -> tuple[str, str]:
+        """Group and kind."""
+        return self.group, self.kind
 
-    @property
-    def plural(self) -> str:
-        """Its plural name."""
+    def is_called(self, word: str) -> bool:
+        """Whether kubectl takes `word` for this kind: kind, plural or short name, with or without the group."""
+        name, _, group = word.lower().partition(".")
+        return name in {self.kind.lower(), self.plural, *self.short} and group in {"", self.group}
+
+    def api_version(self, version: str = "") -> str:
+        """Group and version, the preferred one where none is named."""
+        return f"{self.group}/{version or self.versions[0]}".lstrip("/")
+
+    def path(self, version: str = "", namespace: str = "") -> str:
+        """Path of all objects, in a namespace where one is named and the kind has them."""
+        root = f"/{'apis' if self.group else 'api'}/{self.api_version(version)}"
+        return (
+            f"{root}/namespaces/{namespace}/{self.plural}" if namespace and self.namespaced else f"{root}/{self.plural}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +66,7 @@ class Served:
     def version(self, kind: Kind) -> str | None:
         """The first of the kind's versions that is served; None: it is not."""
         return next(
-            (v for v in kind.versions if kind.plural in self.resources.get(f"{kind.group}/{v}", frozenset())), None
+            (v for v in kind.versions if kind.plural in self.resources.get(kind.api_version(v), frozenset())), None
         )
 
 
@@ -82,7 +105,7 @@ def discover(client: ApiClient, kinds: Iterable[Kind]) -> Served:
     resources: dict[str, frozenset[str]] = {}
     for kind in kinds:
         for version in kind.versions:
-            api_version = f"{kind.group}/{version}"
+            api_version = kind.api_version(version)
             if version not in groups.get(kind.group, ()):
                 continue
             if api_version not in resources:

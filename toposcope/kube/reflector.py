@@ -239,7 +239,7 @@ class Reflector(Generic[T]):
                     self._version = ""  # so that a list that fails is tried again
                     self.sync()
             except KubeError as error:
-                if self._again:
+                if self._again or self._stop.is_set():
                     continue  # we cut the stream ourselves
                 if isinstance(error, ResourceExpiredError) or isinstance(error.__cause__, TimeoutError):
                     # Silence may mean that our version is of the future, where `_still_there` was not asked in time: a
@@ -286,12 +286,10 @@ class Reflector(Generic[T]):
             page = self._page({"limit": "1"}, METADATA_LIST)
             now = str(page.metadata.get("resourceVersion", ""))
             if self._version.isdecimal() and now.isdecimal() and int(now) < int(self._version):
-                log.warning(
-                    "etcd was restored to an older state: %s is at version %s and was at %s; listing everything again",
-                    self._path,
-                    now,
-                    self._version,
+                text = (
+                    "etcd was restored to an older state: %s is at version %s and was at %s; listing everything again"
                 )
+                log.warning(text, self._path, now, self._version)
                 self._restores.noticed()
                 return False
             self._doubtful = False
@@ -399,7 +397,7 @@ class Reflector(Generic[T]):
     def _events(self, query: dict[str, str]) -> Iterator[tuple[str, Raw]]:
         """Kind and object of each event. Raises Expired or ApiError for an ERROR event, Unreachable for garbage."""
         self._open = self._client.stream(Request("GET", self._path, query, accept=self._accept), _IDLE_SECONDS)
-        if self._again:
+        if self._again or self._stop.is_set():
             return  # requested before there was a stream to interrupt
         for line in self._open:
             self._observer.heard(self._path)

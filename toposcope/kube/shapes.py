@@ -3,7 +3,7 @@
 Without msgspec, because the agent does without. Paths as in the Kubernetes API conventions.
 """
 
-from collections.abc import Iterator
+import functools
 from typing import Any, Final, NamedTuple
 
 _WORDS: Final[dict[Any, str]] = {str: "text", dict: "a mapping", list: "a list"}
@@ -38,12 +38,13 @@ _GROUP: Final[Shape] = {"versions": [{"version": str}]}
 _RESOURCES: Final[Shape] = {"resources": [{"name": str}]}
 
 
-def parts(path: str) -> list[str]:
+@functools.lru_cache(256)
+def parts(path: str) -> tuple[str, ...]:
     """Plural, name and subresource, as far as the path goes; none for discovery."""
     first, *rest = path.strip("/").split("/")
     below = rest[2:] if first == "apis" else rest[1:]
     in_namespace = below[:1] == ["namespaces"] and len(below) > 2  # noqa: PLR2004 - else the namespace itself
-    return below[2:] if in_namespace else below
+    return tuple(below[2:] if in_namespace else below)
 
 
 def shape_of(method: str, path: str) -> Shape:
@@ -60,21 +61,31 @@ def shape_of(method: str, path: str) -> Shape:
 
 def problem(value: Any, shape: Shape) -> str:
     """The first place where a JSON value is not of the shape, in words; empty if it is."""
-    return next(_problems(value, shape, ""), "")
+    if (wrong := _problem(value, shape)) is None:
+        return ""
+    at, part, wanted = wrong
+    return f"{at.lstrip('.') or 'it'} {'is missing' if part is None and at else f'is not {_WORDS[wanted]}'}"
 
 
-def _problems(value: Any, shape: Shape, at: str) -> Iterator[str]:
+def _problem(value: Any, shape: Shape) -> tuple[str, Any, Any] | None:
+    """Where that is, what is there, and of which type it should be; paths are made only of what is wrong."""
     if isinstance(shape, Optional):
-        if value is not None:
-            yield from _problems(value, shape.shape, at)
-        return
+        if value is None:
+            return None
+        shape = shape.shape
     wanted: Any = shape if isinstance(shape, type) else type(shape)
     if not isinstance(value, wanted):
-        what = "is missing" if value is None and at else f"is not {_WORDS[wanted]}"
-        yield f"{at or 'it'} {what}"
-    elif isinstance(shape, list):
-        for place, entry in enumerate(value):
-            yield from _problems(entry, shape[0], f"{at}[{place}]")
+        return "", value, wanted
+    entries: Any = ()
+    if isinstance(shape, list):
+        entries = ((place, entry, shape[0]) for place, entry in enumerate(value))
     elif isinstance(shape, dict):
-        for name in value if _EVERY in shape else shape:
-            yield from _problems(value.get(name), shape.get(_EVERY, shape.get(name)), f"{at}.{name}".lstrip("."))
+        every = shape.get(_EVERY)
+        entries = ((name, value.get(name), every or shape[name]) for name in (value if every else shape))
+    for name, entry, below in entries:
+        if type(entry) is below or (entry is None and type(below) is Optional):
+            continue  # as most are
+        if wrong := _problem(entry, below):
+            at, part, wanted = wrong
+            return f"[{name}]{at}" if isinstance(shape, list) else f".{name}{at}", part, wanted
+    return None

@@ -7,23 +7,19 @@ from functools import cached_property
 from typing import Any, Final
 
 from toposcope.api.label_keys import HOSTNAME, unique_key
+from toposcope.integrations.dra.allocation import Claims
 from toposcope.integrations.framework.constraints import Admission, Decision, Workload, simplified
 from toposcope.integrations.framework.document import Finding
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import Held, Reading
-from toposcope.integrations.grove.features import BINDING, OLD_BINDING, named_kai_topology
+from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES
+from toposcope.integrations.grove.features import named_kai_topology
 from toposcope.integrations.kai.queues import missing
 from toposcope.integrations.registry import READS, readings, with_documents
+from toposcope.placement import known_topologies
+from toposcope.placement.devices import by_devices, with_extended
 from toposcope.placement.gangs import by_kai, in_queue
 from toposcope.placement.in_order import in_order
-from toposcope.placement.known_topologies import (
-    OWN,
-    STAND_INS,
-    cluster_facts,
-    gangs_of_pods,
-    held_by_kueue,
-    members_of_pods,
-)
 from toposcope.placement.room import PODS, Node, Obstacle, Room
 from toposcope.placement.shortage import Offer, Shortage, offers
 from toposcope.placement.tolerating import tolerate
@@ -72,14 +68,13 @@ class Checker:
 
         `own` are pods left out of the snapshot because a new place is to be found for them.
         """
-        self.snapshot = snapshot
-        facts = cluster_facts(snapshot)
-        facts = replace(
-            facts, pod_groups={**facts.pod_groups, **members_of_pods(own)}, gangs={**facts.gangs, **gangs_of_pods(own)}
-        )
-        self.known = with_documents(facts, list(documents))
-        self.known = replace(self.known, held=held_by_kueue(self.known, snapshot))
-        self._nodes: dict[tuple[bool, bool, frozenset[tuple[str, str]] | None], list[Node]] = {}
+        self.snapshot, self._documents = snapshot, list(documents)
+        facts = known_topologies.cluster_facts(snapshot)
+        pod_groups = {**facts.pod_groups, **known_topologies.members_of_pods(own)}
+        facts = replace(facts, pod_groups=pod_groups, gangs={**facts.gangs, **known_topologies.gangs_of_pods(own)})
+        self.known = with_documents(facts, self._documents)
+        self.known = replace(self.known, held=known_topologies.held_by_kueue(self.known, snapshot))
+        self._nodes: dict[tuple[Any, ...], list[Node]] = {}
         self._decided: dict[Admission, Decision] = {}
         self._bound = Counter[str]()
         """What its own pods hold."""
@@ -110,12 +105,8 @@ class Checker:
         reading = replace(reading, findings=(*reading.findings, *filter(None, found)))
         if workload := reading.workload:
             decided = self._decided.get(workload.admission) if workload.admission else None
-            notes = (
-                *workload.notes,
-                *(decided.notes if decided else ()),
-                self._stand_in(workload),
-                self._unlabelled(workload),
-            )
+            told = decided.notes if decided else ()
+            notes = (*workload.notes, *told, self._stand_in(workload), self._unlabelled(workload))
             reading = replace(reading, workload=replace(workload, notes=tuple(filter(None, notes))))
         return Checked(reading, verdict)
 
@@ -167,9 +158,9 @@ class Checker:
     def _stand_in(self, workload: Workload) -> str:
         """That the topology is not the scheduler's own, which is not known; empty where it is."""
         read, topology = self.known.read.get(READS.get(workload.system, "")), self.topology(workload)
-        if read is None or not read.stand_in or topology is None or topology.source not in STAND_INS:
+        if read is None or not read.stand_in or topology is None or topology.source not in known_topologies.STAND_INS:
             return ""
-        name = f" {topology.name}" if topology.source == OWN else ""
+        name = f" {topology.name}" if topology.source == known_topologies.OWN else ""
         return f"{read.stand_in}: {topology.source}{name} stands in for what would be published"
 
     def verdict(self, workload: Workload | None) -> Verdict | None:
@@ -181,6 +172,19 @@ class Checker:
         return replace(verdict, remedies=(remedy, *verdict.remedies)) if remedy else verdict
 
     def _verdict(self, workload: Workload | None) -> Verdict | None:
+        verdict = self._by_requests(workload)
+        if workload is None or verdict is None or verdict.kind != "fits":
+            return verdict
+        groups = (group for top in workload.groups for group, _ in top.everything())
+        if not any(pods.claims for group in groups for pods in group.pods):
+            return verdict
+        if workload.admission or workload.gang is not None or workload.doubt:
+            return Verdict("unclear", limitation="which devices the resource claims of its pods get is not known")
+        levels, nodes = self._place(workload)
+        return by_devices(workload.groups, levels or workload.levels, nodes, self.snapshot.inventory, self._claims)
+
+    def _by_requests(self, workload: Workload | None) -> Verdict | None:
+        """The verdict by what its pods request of nodes, whatever they claim."""
         if workload is None or not workload.placeable:
             return None
         if not any(group.copies and group.total() for group in workload.groups):
@@ -190,7 +194,9 @@ class Checker:
             return Verdict("never", limitation=lost)
         verdict = judge(workload.groups, levels or workload.levels, nodes, partial=not levels)
         if workload.doubt and verdict.kind == "fits":
-            certain = judge(workload.certain, workload.levels, nodes, partial=True) if workload.certain else None
+            certain = None
+            if workload.certain:
+                certain = judge(workload.certain, levels or workload.levels, nodes, partial=not levels)
             return certain if certain and certain.kind == "fits" else Verdict("unclear", limitation=workload.doubt)
         if workload.pod_groups and verdict.kind != "fits":
             verdict = judge(workload.pod_groups, levels or workload.levels, nodes, partial=not levels)
@@ -201,9 +207,6 @@ class Checker:
         if workload.gang is not None:
             verdict = by_kai(verdict, workload, levels or workload.levels, nodes)
             verdict = in_queue(verdict, workload, self.known, self._bound)
-        groups = (group for top in workload.groups for group, _ in top.everything())
-        if verdict.kind == "fits" and any(pods.claims for group in groups for pods in group.pods):
-            return Verdict("unclear", limitation="which devices the resource claims of its pods get is not known")
         return replace(verdict, remedies=tuple(map(self._with_pods, verdict.remedies)))
 
     def _with_pods(self, remedy: Remedy) -> Remedy:
@@ -215,6 +218,11 @@ class Checker:
             if any(pod.requests.get(resource) for resource in remedy.short)
         )
         return replace(remedy, pods=tuple(f"{pod.namespace}/{pod.name}" for pod in holding)) if remedy.short else remedy
+
+    @cached_property
+    def _claims(self) -> Claims:
+        """The claims of the cluster and of the documents, and what says which devices they get."""
+        return Claims.of((*self.snapshot.objects, *self._documents))
 
     @cached_property
     def _pods_on(self) -> dict[str, list[PodView]]:
@@ -248,10 +256,15 @@ class Checker:
         """
         topology, reads = self.topology(workload), workload.system in READS or bool(workload.levels)
         own = workload.admission.own if workload.admission else None
-        look = reads, workload.gang is not None, own
+        groups = (group for top in workload.groups for group, _ in top.everything())
+        asked = {
+            name for group in groups for pods in group.pods for name, _ in pods.requests
+        } & self._claims.extended.keys()
+        look = reads, workload.gang is not None, own, frozenset(asked)
         if look not in self._nodes:
             held = {key: domains for key, domains in self.known.held.items() if own is not None and key not in own}
-            nodes = nodes_of(self.snapshot, frozenset() if reads else None, held)
+            nodes = list(nodes_of(self.snapshot, frozenset() if reads else None, held))
+            nodes = with_extended(nodes, self.snapshot.inventory, self._claims, asked)
             self._nodes[look] = [_by_kai(node) if look[1] else node for node in nodes]
         return topology.levels if topology else (), self._nodes[look]
 
@@ -263,11 +276,13 @@ class Checker:
             return ""
         return (
             f"no node carries {listing(lost, len(lost))}, which {topology.source} {topology.name} has as a level, and "
-            f"{'Kueue' if workload.system == 'Kueue' else 'KAI'} leaves out every node that lacks a level"
+            f"{workload.system if workload.system in _OWN_READERS else 'KAI'} leaves out every node that lacks a level"
         )
 
 
-_BINDINGS: Final = frozenset(kind.kind for kind in (BINDING, OLD_BINDING))
+_BINDINGS: Final = frozenset(kind.kind for kind in (BINDINGS, OLDER_TOPOLOGIES))
+_OWN_READERS: Final = frozenset({"Kueue", "Volcano"})
+"""Of the systems that read a topology, those whose scheduler is not KAI."""
 MAX_PODS: Final = 110
 """The kubelet's default, where a node does not say."""
 

@@ -1,8 +1,9 @@
 """What a snapshot says about topologies, as the readers need it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import KIND
@@ -17,6 +18,7 @@ from toposcope.integrations.kai.topology import aliases_of
 from toposcope.integrations.kubernetes.gangs import group_of
 from toposcope.integrations.kueue import queues
 from toposcope.integrations.registry import EXCLUSIVE_POD_LABELS
+from toposcope.integrations.volcano.hyper_nodes import HYPER_NODES, levels_of_tiers, nodes_inside, tiered, tiers_of
 from toposcope.integrations.watched import PUBLISHED
 from toposcope.snapshot.model import PodView, Published, Snapshot
 from toposcope.snapshot.scope import select_scope
@@ -27,7 +29,7 @@ OWN: Final = KIND
 INFERRED: Final = "the hierarchy of the nodes' labels"
 STAND_INS: Final = (OWN, INFERRED)
 """Sources of levels that stand in for a scheduler's own."""
-_SYSTEMS: Final = {"grove": "Grove", "kai": "KAI", "kueue": "Kueue"}
+_SYSTEMS: Final = {"grove": "Grove", "kai": "KAI", "kueue": "Kueue", HYPER_NODES.option: "Volcano"}
 """Who reads the kinds of topology resources, by their field in `spec.publish`."""
 
 
@@ -40,10 +42,14 @@ def cluster_facts(snapshot: Snapshot) -> ClusterFacts:
     inferred = {} if own else _inferred(snapshot)
     domain_of = dict(snapshot.catalogue.domain_of)
     domain_of |= {level.key: level.domain for topology in own.values() for level in topology.levels}
-    read = {
-        option: _read_by(option, snapshot, own or inferred, lambda published: _published(published, domain_of, own))
-        for option in _SYSTEMS
-    }
+
+    def levels_of(resources: Sequence[Published]) -> dict[str, TopologyLevels]:
+        return {resource.name: _published(resource, domain_of, own) for resource in reversed(resources)}
+
+    readers = dict.fromkeys(_SYSTEMS, levels_of) | {HYPER_NODES.option: partial(_of_hyper_nodes, snapshot, own)}
+    tiers = {} if HYPER_NODES.name in snapshot.served else _tiers(snapshot, own or inferred)
+    stand_ins = {**dict.fromkeys(_SYSTEMS, own or inferred), HYPER_NODES.option: tiers}
+    read = {option: _read_by(option, snapshot, stand_ins[option], levels) for option, levels in readers.items()}
     known: dict[str, TopologyLevels] = {}
     for system in read.values():
         known |= {name: topology for name, topology in system.by_name.items() if not system.stand_in}
@@ -94,7 +100,7 @@ def _read_by(
     option: str,
     snapshot: Snapshot,
     stand_ins: Mapping[str, TopologyLevels],
-    levels_of: Callable[[Published], TopologyLevels],
+    levels_of: Callable[[Sequence[Published]], dict[str, TopologyLevels]],
 ) -> ReadTopologies:
     """The topology resources of one system; where none is known and some may exist, what would be published."""
     kinds = [kind for kind in PUBLISHED if kind.option == option]
@@ -103,18 +109,49 @@ def _read_by(
     system, kind = _SYSTEMS[option], kinds[0]
     if not resources and kind.name not in snapshot.served:
         return ReadTopologies(stand_ins, f"which {kind.kind} {system} reads is not known")
-    by_name = {resource.name: levels_of(resource) for resource in reversed(resources)}
+    by_name = levels_of(resources)
     served = bool(resources) or any(snapshot.served.get(kind.name) for kind in kinds)
     absent: dict[str, str] = {}
     for topology in snapshot.topologies:
         if topology.name not in by_name and served:
-            publish = topology.publish.get(option, "Auto")
+            publish = topology.mode(option)
             why = f"is not published as {kind.name}; {shell('kubectl describe gtopo {}', topology.name)} says why"
             why = why if publish == "Auto" else f"sets spec.publish.{option}: {publish}; Auto writes the {kind.kind}"
             absent[topology.name] = f"ClusterTopology {topology.name} {why}"
     unserved = f"the cluster does not serve {kind.name}: is {system} installed?"
     why = next(iter(absent.values()), "") if served else unserved
     return ReadTopologies(by_name, served=served, absent={**absent, "": why})
+
+
+def _tiers(snapshot: Snapshot, topologies: Mapping[str, TopologyLevels]) -> dict[str, TopologyLevels]:
+    """The topologies with the tiers that their HyperNodes would have."""
+    found = {}
+    for name, topology in topologies.items():
+        table = select_scope(snapshot, name if snapshot.topologies else None).table()
+        found[name] = replace(topology, levels=tuple(tiered(topology.levels, table)))
+    tiers = tiers_of(topology.domains for topology in found.values())
+    for name, topology in found.items():
+        ranked = zip(topology.levels, range(len(topology.levels), 0, -1), strict=True)
+        aliases = tuple((str(tiers.get(level.domain, rank)), level.key) for level, rank in ranked)
+        found[name] = replace(topology, aliases=aliases)
+    return found
+
+
+def _of_hyper_nodes(
+    snapshot: Snapshot, own: Mapping[str, TopologyLevels], resources: Sequence[Published]
+) -> dict[str, TopologyLevels]:
+    """The ClusterTopologies whose nodes HyperNodes have, with the levels that these are."""
+    documents = {resource.name: resource.document for resource in resources}
+    inside, specs = nodes_inside(documents, snapshot.by_name), {n: Field(one) / "spec" for n, one in documents.items()}
+    found = {}
+    for name, topology in own.items():
+        table = select_scope(snapshot, name).table()
+        levels = tuple(tiered(topology.levels, table))
+        tiers = levels_of_tiers(levels, table, specs, inside)
+        aliases = tuple((str(tier), level.key if level else "") for tier, level in tiers.items())
+        if tiers:
+            found[name] = TopologyLevels(name, levels, HYPER_NODES.kind, aliases)
+    return found
 
 
 def _published(published: Published, domain_of: Mapping[str, str], own: Mapping[str, TopologyLevels]) -> TopologyLevels:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.features import Kind
 from toposcope.integrations.framework.node_affinity import OPERATORS, Expression
+from toposcope.kube.discovery import Kind
 from toposcope.snapshot.model import PodView
 
-BUDGET: Final = Kind("policy", "PodDisruptionBudget", "poddisruptionbudgets", ("v1",), ("pdb",))
+BUDGET: Final = Kind("policy", "PodDisruptionBudget", "poddisruptionbudgets", ("v1",), short=("pdb",))
 
 
 @dataclass(frozen=True, slots=True)

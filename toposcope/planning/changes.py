@@ -2,12 +2,16 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import Final
 
 import msgspec
 
 from toposcope.api.label_keys import HOSTNAME, NVLINK_DOMAIN
 from toposcope.planning.gangs import Gang
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
+
+_STATES: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+"""Prefixes of the taints that Kubernetes sets and takes away as a node's conditions change."""
 
 
 def drained(snapshot: Snapshot, names: Collection[str]) -> Snapshot:
@@ -27,8 +31,9 @@ def finished(snapshot: Snapshot, gangs: Iterable[Gang]) -> Snapshot:
 def added(snapshot: Snapshot, like: NodeView, count: int, domains: Mapping[str, str]) -> Snapshot:
     """`count` more nodes like this one, without pods, Ready and not cordoned; `domains`: what their labels say instead.
 
-    Where the label of a node is its own name, so is theirs.
+    Where the label of a node is its own name, so is theirs. Taints for the state of a node stay behind.
     """
+    taints = tuple(taint for taint in like.taints if not taint.key.startswith(_STATES))
     taken, number = set(snapshot.by_name), 0
     new: list[NodeView] = []
     while len(new) < count:
@@ -43,7 +48,14 @@ def added(snapshot: Snapshot, like: NodeView, count: int, domains: Mapping[str, 
         places = {key: place for place, key in enumerate(labels)}
         new.append(
             msgspec.structs.replace(
-                like, name=name, uid=name, places=places, values=tuple(labels.values()), ready=True, schedulable=True
+                like,
+                name=name,
+                uid=name,
+                places=places,
+                values=tuple(labels.values()),
+                ready=True,
+                schedulable=True,
+                taints=taints,
             )
         )
     return replace(snapshot, nodes=tuple(sorted((*snapshot.nodes, *new), key=lambda node: node.name)))

@@ -4,9 +4,11 @@ Each step takes, of what is left, the unit that costs the least while all units 
 are a set that can be down at the same time, until a PodDisruptionBudget blocks.
 """
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from toposcope.integrations.framework.constraints import Pods
@@ -23,8 +25,16 @@ _Table = tuple[int, Sequence[int], dict[Path, int]]
 """Pods of a kind that fit: the depth of a level, by node, and by domain of the level without what is down."""
 _Part = tuple[list[int], list[tuple[Path, int]]]
 """Pods that fit into a unit: into each domain that is wholly its own, and into its part of each other one."""
-_POSITIVE: Final = ("Healthy", "Ready", "Available")
-_OF_KUBELET: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
+_GOOD: Final = re.compile(r"(?<!Not)(?:Healthy|Ready|Available)$")
+_BAD: Final = re.compile(
+    r"^(?:Corrupt|Frequent|Missing|MultipleRemediations$|Repeated|SysLogs|Unhealthy|XID)"
+    r"|^(?:Gpu\w+Watch|(?:Ethernet|InfiniBand)\w+Check)$|Not(?:Available|Healthy|Ready)$"
+    r"|^(?!(?:.*[a-z])?No[A-Z]).*(?:BadBlock|Deadlock|Degradation|Degraded|Down|Drain|Error|EventScheduled|Exhausted"
+    r"|Failed|Failure|Fatal|Flapping|Hang|Hung|Inactive|Issue|Lost|Maintenance(?:Scheduled)?|Missing|Offline|Pressure"
+    r"|Problem|Read[Oo]nly(?:\w*File[Ss]ystem)?|Shutdown|Stuck|Suspected|Throttling|Unavailable|Unhealthy)s?$"
+)
+"""Conditions that should be True, as EKS' are, and those that should not: those of the kubelet, node-problem-detector,
+NVSentinel (docs/INTEGRATIONS.md, rules of health-events-analyzer), AKS, Nebius, Soperator, and what is called alike."""
 
 
 @dataclass(frozen=True)
@@ -66,26 +76,35 @@ class Step:
 def faults(node: NodeView) -> tuple[str, ...]:
     """What is wrong with a node: our own marks, and conditions that others set.
 
-    node-problem-detector and NVSentinel set a condition of their own to True where they find a problem; conditions
-    called Healthy, Ready or Available are meant the other way round.
+    The API does not say which status of a condition is the bad one, so its name does. One with another name, such as
+    `EtcdIsVoter` of k3s and RKE2, is no fault whatever its status.
     """
     found = [mark.value for mark in marks(node) if mark in FAULTS]
     for kind, status in sorted(node.conditions.items()):
-        if kind not in _OF_KUBELET and status == ("False" if kind.endswith(_POSITIVE) else "True"):
+        if kind != "Ready" and status == _faulty(kind):  # a mark says it of Ready
             found.append(kind)
     return tuple(found)
 
 
+@lru_cache(1024)
+def _faulty(kind: str) -> str | None:
+    """The status of such a condition that is a fault."""
+    return "False" if _GOOD.search(kind) else "True" if _BAD.search(kind) else None
+
+
 def units_of(snapshot: Snapshot, capacity: Capacity, gangs: Iterable[Gang], budgets: Budgets, depth: int) -> list[Unit]:
-    """The domains of a level (`depth`: 1 is the broadest), or with 0 the nodes; without those that are cordoned."""
-    members: dict[tuple[str, ...], list[int]] = {}
-    for number, (node, path) in enumerate(zip(capacity.nodes, capacity.paths, strict=True)):
-        if node.obstacle != "cordoned":
-            members.setdefault(path[:depth] if depth else (node.name,), []).append(number)
+    """The domains of a level (`depth`: 1 is the broadest), or with 0 the nodes.
+
+    Of cordoned nodes only those that still run gangs: NVSentinel cordons what it finds broken before it is drained.
+    """
     running: dict[str, dict[int, Gang]] = {}
     for gang in gangs:
         for pod in gang.placed:
             running.setdefault(pod.node, {})[id(gang)] = gang
+    members: dict[tuple[str, ...], list[int]] = {}
+    for number, (node, path) in enumerate(zip(capacity.nodes, capacity.paths, strict=True)):
+        if node.obstacle != "cordoned" or node.name in running:
+            members.setdefault(path[:depth] if depth else (node.name,), []).append(number)
     counts = _counts(snapshot, budgets)
     units = []
     for path, numbers in members.items():
@@ -104,6 +123,13 @@ def _counts(snapshot: Snapshot, budgets: Budgets) -> dict[str, Counter[tuple[str
         for budget in budgets.of(f"{pod.namespace}/{pod.name}"):
             counts.setdefault(pod.node, Counter())[budget.namespace, budget.name] += 1
     return counts
+
+
+def over_budget(snapshot: Snapshot, budgets: Budgets, down: Collection[str]) -> dict[str, tuple[int, int]]:
+    """The budgets that keep pods on these nodes: how many pods there count to each, and how many it lets go now."""
+    held = sum((counts for node, counts in _counts(snapshot, budgets).items() if node in down), Counter())
+    allowed = {(one.namespace, one.name): one.allowed for one in budgets.budgets}
+    return {"/".join(key): (held[key], allowed[key]) for key in sorted(held) if held[key] > allowed[key]}
 
 
 class DrainOrder:

@@ -88,7 +88,7 @@ def _mark(pod: PodView) -> tuple[str, str]:
     for mark in GANG_MARKS:
         texts = pod.annotations if mark.annotation else pod.labels
         values = [texts[key] for key in mark.keys if key in texts]
-        if len(values) == len(mark.keys):
+        if len(values) == len(mark.keys) and not values[0].startswith(mark.single):
             return mark.kind, "-".join(values)
     if pod.owner and pod.owner.kind not in _NO_GANG:
         return pod.owner.kind, pod.owner.name

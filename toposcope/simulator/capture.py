@@ -7,16 +7,13 @@ a capture that contradicts itself is refused.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations, count
 from typing import Final
 
+from toposcope.simulator import machine as hardware
 from toposcope.simulator.capture_text import Capture, CaptureError, read_capture
 from toposcope.simulator.machine import (
-    CLASS_COMPUTE,
-    CLASS_INFINIBAND,
-    DEVICE_NAME,
-    NVIDIA,
     Ancestor,
     Gpu,
     Machine,
@@ -26,10 +23,9 @@ from toposcope.simulator.machine import (
     PciFunction,
     Remote,
     ancestor,
-    default_distances,
     identity,
 )
-from toposcope.simulator.nvlink import ARCHITECTURES, NVLINK_VERSIONS, Wiring, WiringError, wire
+from toposcope.simulator.nvlink import ARCHITECTURES, NVLINK_VERSIONS, PRODUCTS, Wiring, WiringError, wire
 from toposcope.simulator.pci import Card, LayoutError, Port, RootComplex, Switch, place
 from toposcope.topology.pci import normal_address
 
@@ -42,20 +38,6 @@ _MOST_FUNCTIONS: Final = 8
 _NAMED: Final = 10
 """How many cells or rows an error message names."""
 
-_PRODUCTS: Final = {
-    "P100": ("pascal", "1.0"),
-    "V100": ("volta", "2.2"),
-    "A100": ("ampere", "3.1"),
-    "GH200": ("hopper", "4.0"),
-    "H100": ("hopper", "4.0"),
-    "H200": ("hopper", "4.0"),
-    "B200": ("blackwell", "5.0"),
-    "B300": ("blackwell", "5.0"),
-    "L40S": ("ada", None),
-    "T4": ("turing", None),
-}
-"""Part of a product's name to its architecture and NVLink version."""
-
 
 def machine_from_capture(text: str, name: str = "capture") -> Machine:
     """The machine that a pasted `nvidia-smi topo -m` describes.
@@ -65,12 +47,13 @@ def machine_from_capture(text: str, name: str = "capture") -> Machine:
     capture = read_capture(text)
     _check_names(capture)
     cells = _symmetric_cells(capture)
-    groups = _NumaGroups.solve(capture, cells)
-    functions = _functions(capture, groups.roots)
+    claims = _claims(capture)
+    roots, numa_notes = _root_complexes(capture, cells, claims)
+    functions = _functions(capture, roots)
     links, link_note = _links(capture, cells, functions)
-    machine = _assemble(capture, name, functions, links, groups)
+    machine = _assemble(capture, name, functions, links, tuple(_numa_nodes(capture, roots, claims)))
     _compare(capture, cells, machine)
-    return replace(machine, notes=(*groups.notes, *link_note, *_unknowns(capture)))
+    return replace(machine, notes=(*numa_notes, *link_note, *_unknowns(capture)))
 
 
 def _check_names(capture: Capture) -> None:
@@ -78,7 +61,7 @@ def _check_names(capture: Capture) -> None:
         raise CaptureError(f"the GPUs are {', '.join(capture.gpus)}; paste a header with GPU0 and all that follow it")
     names = [capture.legend.get(nic, nic) for nic in capture.nics]
     for name in names:
-        if not DEVICE_NAME.fullmatch(name):
+        if not hardware.DEVICE_NAME.fullmatch(name):
             raise CaptureError(f"{name!r} is not a device name; check the header and the NIC legend")
         if names.count(name) > 1:
             raise CaptureError(f"two NICs are called {name}; check the NIC legend")
@@ -157,30 +140,20 @@ def _leaf(devices: tuple[str, ...], gpus: tuple[str, ...]) -> Port:
     return Switch(tuple(members))
 
 
-@dataclass(frozen=True, slots=True)
-class _NumaGroups:
-    """The root complexes with their NUMA nodes, and what had to be assumed for that."""
+def _root_complexes(
+    capture: Capture, cells: dict[tuple[str, str], str], claims: dict[str, int]
+) -> tuple[tuple[RootComplex, ...], tuple[str, ...]]:
+    """The root complexes with their NUMA nodes, and what had to be assumed for that.
 
-    roots: tuple[RootComplex, ...]
-    claims: dict[str, int]
-    """GPU to the NUMA node that its row names."""
-    notes: tuple[str, ...]
-
-    @classmethod
-    def solve(cls, capture: Capture, cells: dict[tuple[str, str], str]) -> "_NumaGroups":
-        """Devices joined by NODE or better share a NUMA node; the cells win over the affinity columns."""
-        near = (Ancestor.PIX, Ancestor.PXB, Ancestor.PHB)
-        groups = _grouped(capture.devices, cells, (*near, Ancestor.NODE))
-        complexes = {group: _grouped(group, cells, near) for group in groups}
-        claims = _claims(capture)
-        nodes = _resolve(groups, complexes, claims, cells)
-        roots = tuple(
-            RootComplex(nodes[group], tuple(_ports(root, cells, capture.gpus)))
-            for group in groups
-            for root in complexes[group]
-        )
-        notes = tuple(_numa_notes(groups, nodes, claims))
-        return cls(roots, claims, notes)
+    Devices joined by NODE or better share a NUMA node; the cells win over the affinity columns.
+    """
+    near = (Ancestor.PIX, Ancestor.PXB, Ancestor.PHB)
+    groups = _grouped(capture.devices, cells, (*near, Ancestor.NODE))
+    complexes = {group: _grouped(group, cells, near) for group in groups}
+    nodes = _resolve(groups, complexes, claims, cells)
+    placed = ((nodes[group], root) for group in groups for root in complexes[group])
+    roots = tuple(RootComplex(node, tuple(_ports(root, cells, capture.gpus))) for node, root in placed)
+    return roots, tuple(_numa_notes(groups, nodes, claims))
 
 
 def _claims(capture: Capture) -> dict[str, int]:
@@ -245,9 +218,9 @@ def _functions(capture: Capture, roots: tuple[RootComplex, ...]) -> dict[str, Pc
     except LayoutError as error:
         raise CaptureError(str(error)) from error
     return {
-        device: PciFunction(slots[device], NVIDIA, 0, CLASS_COMPUTE)
+        device: PciFunction(slots[device], hardware.NVIDIA, 0, hardware.CLASS_COMPUTE)
         if device in capture.gpus
-        else PciFunction(slots[device], _MELLANOX, 0, CLASS_INFINIBAND)
+        else PciFunction(slots[device], _MELLANOX, 0, hardware.CLASS_INFINIBAND)
         for device in capture.devices
     }
 
@@ -295,14 +268,18 @@ def _switched(capture: Capture, active: list[int], ports: int) -> Wiring:
 
 
 def _assemble(
-    capture: Capture, name: str, functions: dict[str, PciFunction], links: list[tuple[NvLink, ...]], groups: _NumaGroups
+    capture: Capture,
+    name: str,
+    functions: dict[str, PciFunction],
+    links: list[tuple[NvLink, ...]],
+    numa_nodes: tuple[NumaNode, ...],
 ) -> Machine:
     known = {i: _product(capture.products.get(i)) for i in range(len(capture.gpus))}
     return Machine(
         name=name,
         description="built from a pasted link matrix",
         driver=None,
-        numa_nodes=tuple(_numa_nodes(capture, groups)),
+        numa_nodes=numa_nodes,
         gpus=tuple(
             Gpu(
                 function=functions[gpu],
@@ -331,16 +308,16 @@ def _assemble(
 
 def _product(name: str | None) -> tuple[int | None, int | None]:
     """Architecture and NVLink version of a product, None where unknown."""
-    for part, (architecture, version) in _PRODUCTS.items():
+    for part, (architecture, version) in PRODUCTS.items():
         if name is not None and part in name:
             return ARCHITECTURES[architecture], NVLINK_VERSIONS[version] if version else None
     return None, None
 
 
-def _numa_nodes(capture: Capture, groups: _NumaGroups) -> Iterator[NumaNode]:
+def _numa_nodes(capture: Capture, roots: tuple[RootComplex, ...], claims: dict[str, int]) -> Iterator[NumaNode]:
     """Every NUMA node that the text names, with the CPUs that it names for it."""
-    named = {root.numa_node for root in groups.roots if root.numa_node >= 0}
-    named |= set(capture.node_cpus) | set(groups.claims.values())
+    named = {root.numa_node for root in roots if root.numa_node >= 0}
+    named |= set(capture.node_cpus) | set(claims.values())
     for tail in capture.tails.values():
         named |= set(tail.numa or ()) | ({tail.memory_node} if tail.memory_node is not None else set())
     # A kernel has at least node 0.
@@ -349,14 +326,14 @@ def _numa_nodes(capture: Capture, groups: _NumaGroups) -> Iterator[NumaNode]:
         raise CaptureError("the NUMA lines of lscpu put a CPU on two nodes")
     if not capture.node_cpus:
         for gpu, tail in sorted(capture.tails.items()):
-            node = groups.claims.get(gpu, min(cpus))
+            node = claims.get(gpu, min(cpus))
             taken = frozenset().union(*(cpus[other] for other in cpus if other != node))
             cpus[node] |= (tail.cpus or frozenset()) - taken
     computing = [node for node in sorted(cpus) if cpus[node]]
     sockets = capture.sockets or len(computing)
     packages = dict.fromkeys(sorted(cpus), 0)
     packages |= {node: position * sockets // len(computing) for position, node in enumerate(computing)}
-    distances = default_distances(packages, set(cpus) - set(computing))
+    distances = hardware.default_distances(packages, set(cpus) - set(computing))
     for node in sorted(cpus):
         yield NumaNode(node, cpus[node], packages[node], distances[node])
 

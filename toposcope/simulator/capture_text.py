@@ -176,16 +176,13 @@ def _read_tail(name: str, cells: dict[str, str]) -> Tail:
         if cpus and cpus != "N/A":
             tail.cpus = parse_list(cpus)
         if numa:
-            tail.numa = () if numa == "N/A" else _in_order(numa)
+            parts = [] if numa == "N/A" else numa.split(",")
+            tail.numa = tuple(node for part in parts for node in sorted(parse_list(part)))
         if memory and memory != "N/A":
             tail.memory_node = int(memory)
     except ValueError as error:
         raise CaptureError(f"row {name}: affinity columns {cells}: {error}") from error
     return tail
-
-
-def _in_order(text: str) -> tuple[int, ...]:
-    return tuple(number for part in text.split(",") for number in sorted(parse_list(part)))
 
 
 def _read_extra(capture: Capture, line: str) -> None:

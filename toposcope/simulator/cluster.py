@@ -5,9 +5,11 @@ Block and rack carry the label keys that GKE writes; the hierarchy zone > block 
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 from toposcope.api import label_keys
+from toposcope.api.yaml_text import load
 from toposcope.simulator.machine import Fabric, Machine, Platform, identity, with_identity
 from toposcope.simulator.node_object import node_object
 from toposcope.simulator.profile import load_profile
@@ -33,6 +35,7 @@ _BLOCK_RACKS: Final = 16
 _ZONE_BLOCKS: Final = 32
 _HGX_NODES: Final = 4
 _UNIT: Final = 32
+_RACKS: Final[dict[str, dict[str, str]]] = load(Path(__file__).with_name("racks.yaml").read_bytes())
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,28 +116,13 @@ def large_cluster(count: int, seed: int = 0, rails: int = 0) -> Iterator[dict[st
             name = f"gpu-{rack:05}-{position:02}"
             zone = f"{_REGION}-{chr(ord('a') + rack // (_BLOCK_RACKS * _ZONE_BLOCKS))}"
             labels = {
-                "kubernetes.io/arch": "arm64" if nvl72 else "amd64",
-                "kubernetes.io/os": "linux",
-                "node.kubernetes.io/instance-type": "gpu-4-gb200" if nvl72 else "gpu-8-h200",
+                **_RACKS["nvl72" if nvl72 else "hgx"],
                 label_keys.HOSTNAME: name,
                 REGION_KEY: _REGION,
                 ZONE_KEY: zone,
                 BLOCK_KEY: f"block-{rack // _BLOCK_RACKS:04}",
                 RACK_KEY: f"rack-{rack:05}",
                 label_keys.NVLINK_DOMAIN: f"{fabric}.{_CLIQUE}" if nvl72 else name,
-                label_keys.NVLINK_DOMAIN_SIZE: "4" if nvl72 else "8",
-                label_keys.NVLINK_DOMAINS: "1",
-                label_keys.INTERCONNECT: "nvswitch",
-                label_keys.NVLINK_VERSION: "5.0" if nvl72 else "4.0",
-                label_keys.NVLINK_LINKS: "18",
-                label_keys.NVLINK_BANDWIDTH: "956" if nvl72 else "478",
-                label_keys.GPUS: "4" if nvl72 else "8",
-                label_keys.GPU_PRODUCT: "NVIDIA-GB200" if nvl72 else "NVIDIA-H200",
-                label_keys.NUMA_NODES: "2",
-                label_keys.GPUS_PER_NUMA: "2-2" if nvl72 else "4-4",
-                label_keys.RAIL_ALIGNED: "false" if nvl72 else "true",
-                label_keys.FABRIC: "completed",
-                label_keys.STATE: "ok",
             }
             if nvl72:
                 labels |= {label_keys.CHASSIS: str(_CHASSIS + rack), label_keys.TRAY: str(position)}

@@ -246,20 +246,17 @@ def identity(*parts: object) -> uuid.UUID:
 
 def with_identity(machine: Machine, name: str) -> Machine:
     """The same hardware under another name: GPU UUIDs, serial numbers and NIC GUIDs follow from `name`."""
-    return replace(
-        machine,
-        name=name,
-        gpus=tuple(
-            replace(
-                gpu,
-                uuid=f"GPU-{identity(name, 'gpu', i)}",
-                serial=gpu.serial and serial_number(name, i),
-                mig=gpu.mig and tuple(f"MIG-{identity(name, 'gpu', i, 'mig', n)}" for n in range(len(gpu.mig))),
-            )
-            for i, gpu in enumerate(machine.gpus)
-        ),
-        nics=tuple(replace(nic, node_guid=identity(name, nic.name).int >> 64) for nic in machine.nics),
+    gpus = tuple(
+        replace(
+            gpu,
+            uuid=f"GPU-{identity(name, 'gpu', i)}",
+            serial=gpu.serial and serial_number(name, i),
+            mig=gpu.mig and tuple(f"MIG-{identity(name, 'gpu', i, 'mig', n)}" for n in range(len(gpu.mig))),
+        )
+        for i, gpu in enumerate(machine.gpus)
     )
+    nics = tuple(replace(nic, node_guid=identity(name, nic.name).int >> 64) for nic in machine.nics)
+    return replace(machine, name=name, gpus=gpus, nics=nics)
 
 
 def serial_number(name: str, index: int) -> str:

@@ -15,19 +15,9 @@ def cluster_topology_crd() -> dict[str, Any]:
     return _load(next(file for folder in folders if (file := folder / _FILE).exists()))
 
 
-def grove_binding_crd() -> dict[str, Any]:
-    """A small stand-in for Grove's ClusterTopologyBinding."""
-    return _load(_HERE / "grove_binding_crd.yaml")
-
-
-def kai_topology_crd() -> dict[str, Any]:
-    """A small stand-in for KAI's Topology."""
-    return _load(_HERE / "kai_topology_crd.yaml")
-
-
-def grove_podcliqueset_crd() -> dict[str, Any]:
-    """A small stand-in for Grove's PodCliqueSet."""
-    return _load(_HERE / "grove_podcliqueset_crd.yaml")
+def crd(kind: str) -> dict[str, Any]:
+    """A small stand-in for Grove's `grove_binding` or `grove_podcliqueset`, or for `kai_topology`."""
+    return _load(_HERE / f"{kind}_crd.yaml")
 
 
 def pending() -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
-"""Node objects as a kubelet, a cloud controller and the NVIDIA operator leave them behind, in full size."""
+"""Nodes as a kubelet, a cloud controller and the NVIDIA operator leave them behind, in full size, and pods on them."""
 
 import functools
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,8 @@ _HEARTBEAT: Final = "2025-01-15T09:30:00Z"
 _IMAGES: Final = 50
 """The kubelet reports its 50 largest images by default (nodeStatusMaxImages)."""
 _SHARED: Final[dict[str, Any]] = load(Path(__file__).with_name("node.yaml").read_bytes())
+_POD: Final[dict[str, Any]] = load(Path(__file__).with_name("pod.yaml").read_bytes())
+_CONTAINER, _STATUS = _POD.pop("container"), _POD.pop("containerStatus")
 _REPOSITORY: Final = "registry.example.com/accelerated-computing/platform/releases/component"
 
 
@@ -25,32 +28,27 @@ def node_object(name: str, labels: dict[str, str], gpus: int, *, uid: str) -> di
     every_label = labels | _feature_labels(gpus)
     identities = {"bootID": uid, "machineID": uid.replace("-", ""), "systemUUID": uid}
     architecture = labels.get("kubernetes.io/arch", "amd64")
+    annotations = {
+        "csi.volume.kubernetes.io/nodeid": f'{{"csi.example.com":"{name}"}}',
+        "nfd.node.kubernetes.io/feature-labels": ",".join(_feature_labels(gpus)),
+        **_SHARED["annotations"],
+    }
+    metadata = {"name": name, "uid": uid, "resourceVersion": "1", "creationTimestamp": _TIME, "labels": every_label}
+    status = {
+        "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "Hostname", "address": name}],
+        "allocatable": resources,
+        "capacity": resources,
+        "conditions": _conditions(),
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+        "images": _images(),
+        "nodeInfo": {**_SHARED["nodeInfo"], **identities, "architecture": architecture},
+    }
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {
-            "name": name,
-            "uid": uid,
-            "resourceVersion": "1",
-            "creationTimestamp": _TIME,
-            "labels": every_label,
-            "annotations": {
-                "csi.volume.kubernetes.io/nodeid": f'{{"csi.example.com":"{name}"}}',
-                "nfd.node.kubernetes.io/feature-labels": ",".join(_feature_labels(gpus)),
-                **_SHARED["annotations"],
-            },
-            "managedFields": _managed_fields(tuple(every_label)),
-        },
+        "metadata": {**metadata, "annotations": annotations, "managedFields": _managed_fields(tuple(every_label))},
         "spec": {**_SHARED["spec"], "providerID": f"example://{uid}"},
-        "status": {
-            "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "Hostname", "address": name}],
-            "allocatable": resources,
-            "capacity": resources,
-            "conditions": _conditions(),
-            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
-            "images": _images(),
-            "nodeInfo": {**_SHARED["nodeInfo"], **identities, "architecture": architecture},
-        },
+        "status": status,
     }
 
 
@@ -107,3 +105,37 @@ def _entry(manager: str, time: str, fields: dict[str, Any]) -> dict[str, Any]:
     operation = "Apply" if manager == "toposcope-agent" else "Update"
     about = {"manager": manager, "operation": operation, "apiVersion": "v1", "time": time}
     return {**about, "fieldsType": "FieldsV1", "fieldsV1": fields}
+
+
+def pod_objects(node: Mapping[str, Any], number: int) -> Iterator[dict[str, Any]]:
+    """The pods of the `number`-th node of a cluster: two of DaemonSets, and on three of four nodes one of a job."""
+    name = node["metadata"]["name"]
+    gpus = node["status"]["allocatable"][label_keys.ALLOCATABLE_GPUS]
+    for daemon in ("device-plugin", "node-exporter"):
+        yield _pod("gpu-system", f"{daemon}-{number:06}", name, ("apps/v1", "DaemonSet", daemon), {"cpu": "100m"})
+    if number % 4:
+        job = f"train-{number // 64:05}"
+        wants = {"cpu": "64", "memory": "512Gi", label_keys.ALLOCATABLE_GPUS: gpus}
+        yield _pod("research", f"{job}-{number % 64:03}", name, ("batch/v1", "Job", job), wants)
+
+
+def _pod(
+    namespace: str, name: str, node: str, owner: tuple[str, str, str], requests: Mapping[str, str]
+) -> dict[str, Any]:
+    """What is alike on every pod is shared between the objects: do not change it in place."""
+    version, kind, owned_by = owner
+    of = {"apiVersion": version, "kind": kind, "name": owned_by, "uid": str(identity("owner", owned_by))}
+    metadata = {
+        **_POD["metadata"],
+        "name": name,
+        "namespace": namespace,
+        "uid": str(identity("pod", namespace, name)),
+        "labels": {"app.kubernetes.io/name": owned_by, "app.kubernetes.io/part-of": "platform"},
+        "ownerReferences": [{**of, "controller": True, "blockOwnerDeletion": True}],
+    }
+    image = {"image": f"registry.example.com/accelerated-computing/{owned_by}:v1.2.3"}
+    resources = {"limits": dict(requests), "requests": dict(requests)}
+    containers = [{**_CONTAINER, **image, "resources": resources}]
+    spec = {**_POD["spec"], "containers": containers, "nodeName": node, "serviceAccountName": owned_by}
+    status = {**_POD["status"], "containerStatuses": [{**_STATUS, **image}]}
+    return {**_POD, "metadata": metadata, "spec": spec, "status": status}

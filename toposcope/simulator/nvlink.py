@@ -2,28 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
+from toposcope.api.yaml_text import load
 from toposcope.errors import ToposcopeError
 from toposcope.simulator.faults import LinksByGpu
 from toposcope.simulator.machine import NvLink, Remote
 
-ARCHITECTURES: Final = {
-    "kepler": 2,
-    "maxwell": 3,
-    "pascal": 4,
-    "volta": 5,
-    "turing": 6,
-    "ampere": 7,
-    "ada": 8,
-    "hopper": 9,
-    "blackwell": 10,
-    "rubin": 13,
-}
-"""NVML_DEVICE_ARCH_*."""
-
-NVLINK_VERSIONS: Final = {"1.0": 1, "2.0": 2, "2.2": 3, "3.0": 4, "3.1": 5, "4.0": 6, "5.0": 7, "6.0": 8}
-"""NVML_NVLINK_VERSION_*: an enum, so that 3.0 is 4."""
+_NUMBERS: Final[dict[str, dict[str, Any]]] = load(Path(__file__).with_name("numbers.yaml").read_bytes())
+ARCHITECTURES: Final[dict[str, int]] = _NUMBERS["architectures"]
+NVLINK_VERSIONS: Final[dict[str, int]] = _NUMBERS["nvlink versions"]
+PRODUCTS: Final[dict[str, tuple[str, str | None]]] = _NUMBERS["products"]
+"""Part of a product's name to its architecture and NVLink version."""
 
 
 class WiringError(ToposcopeError, ValueError):

@@ -1,4 +1,4 @@
-# ruff: noqa: N802 - the method names are those of NVML
+# ruff: noqa: N802, N815 - the names of methods are those of NVML
 """A simulated NVML: an object that answers like the module `pynvml` on the machine it is given.
 
 Same function names, structs, error classes and traps; driver calls younger than the machine's driver do not exist.
@@ -8,13 +8,14 @@ answers is computed here: there is no link matrix in NVML.
 
 import ctypes
 import functools
+import math
 import os
 import struct
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar, cast
+from typing import Any, Final, NoReturn, TypeVar, cast
 
 import pynvml
 
@@ -22,17 +23,30 @@ from toposcope.simulator.faults import load_faults
 from toposcope.simulator.machine import Ancestor, Fabric, Gpu, Machine, NvLink, Remote, ancestor
 from toposcope.topology.pci import normal_address
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
+_Class = TypeVar("_Class", bound="SimulatedNvml")
+_Fact = TypeVar("_Fact")
 
 _MIG_SLOTS: Final = 7
 _HIDDEN_ADDRESS: Final = "ffffffff:ff:ff.f"
 # Struct versions carry their size; a driver refuses those that are younger than itself.
 _FABRIC_VERSIONS: Final = {pynvml.nvmlGpuFabricInfo_v2: 550, pynvml.nvmlGpuFabricInfo_v3: 580}
 _PLATFORM_VERSIONS: Final = (pynvml.nvmlPlatformInfo_v1, pynvml.nvmlPlatformInfo_v2)
+_YOUNG_EVENTS: Final = 570
+"""The branch of the driver that brought them; so it is with the calls and fields that follow."""
+_CALL_SINCE: Final = {
+    f"nvmlDeviceGet{call}": branch
+    for branch, calls in {
+        450: ("MigMode", "MaxMigDeviceCount", "MigDeviceHandleByIndex"),
+        470: ("NvLinkRemoteDeviceType",),
+        525: ("GpuFabricInfo",),
+        535: ("ModuleId",),
+        550: ("NumaNodeId", "GpuFabricInfoV"),
+        570: ("PlatformInfo",),
+    }.items()
+    for call in calls
+}
 _FIELD_SINCE: Final = {
-    pynvml.NVML_FI_DEV_NVLINK_GET_SPEED: 520,
-    pynvml.NVML_FI_DEV_NVLINK_GET_STATE: 520,
+    **dict.fromkeys((pynvml.NVML_FI_DEV_NVLINK_GET_SPEED, pynvml.NVML_FI_DEV_NVLINK_GET_STATE), 520),
     pynvml.NVML_FI_DEV_C2C_LINK_COUNT: 535,
     pynvml.NVML_FI_DEV_C2C_LINK_GET_STATUS: 535,
     pynvml.NVML_FI_DEV_C2C_LINK_GET_MAX_BW: 535,
@@ -52,24 +66,29 @@ class _EventSet:
     gpus: set[int]
 
 
-def _call(
-    since: int = 0,
-) -> Callable[[Callable[Concatenate["SimulatedNvml", _P], _R]], Callable[Concatenate["SimulatedNvml", _P], _R]]:
-    """Mark a library call: it needs nvmlInit and driver branch `since`, and faults may strike it."""
+def _guarded(nvml: type[_Class]) -> type[_Class]:
+    """Have every call need nvmlInit and the driver that brought it, and be struck by faults."""
 
-    def decorate(
-        answer: Callable[Concatenate["SimulatedNvml", _P], _R],
-    ) -> Callable[Concatenate["SimulatedNvml", _P], _R]:
+    def guard(name: str, answer: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(answer)
-        def guarded(nvml: "SimulatedNvml", /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-            nvml._enter(answer.__name__, since, args[0] if args else None)  # noqa: SLF001 - the guard of this class
-            return answer(nvml, *args, **kwargs)
+        def guarded(nvml: "SimulatedNvml", /, *args: Any) -> Any:
+            nvml._enter(name, args[0] if args else None)  # noqa: SLF001 - the guard of this class
+            return answer(nvml, *args)
 
         return guarded
 
-    return decorate
+    for name, answer in list(vars(nvml).items()):
+        if name.startswith("nvml") and not name.startswith("nvmlInit"):
+            setattr(nvml, name, guard(name, answer))
+    return nvml
 
 
+def _fact(of: Callable[[Gpu], _Fact | None]) -> "Callable[[SimulatedNvml, _Handle], _Fact]":
+    """A call that answers one fact of a GPU."""
+    return lambda nvml, handle: _known(of(nvml._gpu(handle)))  # noqa: SLF001 - a call of this class
+
+
+@_guarded
 class SimulatedNvml:
     """NVML on a `Machine`. Constants, structs and error classes are those of `pynvml`.
 
@@ -94,7 +113,7 @@ class SimulatedNvml:
         self._crash = crash
         self._wait = wait
         self._users = 0
-        self._branch = int(machine.driver.split(".")[0]) if machine.driver else None
+        self._branch = int(machine.driver.split(".")[0]) if machine.driver else math.inf
 
     def __getattr__(self, name: str) -> Any:
         if (
@@ -108,10 +127,10 @@ class SimulatedNvml:
 
     # Guards
 
-    def _enter(self, call: str, since: int, subject: object) -> None:
+    def _enter(self, call: str, subject: object) -> None:
         if not self._users:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_UNINITIALIZED)
-        if self._branch is not None and self._branch < since:
+        if self._branch < _CALL_SINCE.get(call, 0):
             raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
         gpu = subject.gpu if isinstance(subject, _Handle) else None
         self._suffer(call, gpu)
@@ -171,25 +190,21 @@ class SimulatedNvml:
             raise pynvml.NVMLError(self.faults.init_error)
         self._users += 1
 
-    @_call()
     def nvmlShutdown(self) -> None:
         """Stop the library."""
         self._users -= 1
 
-    @_call()
     def nvmlSystemGetDriverVersion(self) -> str:
         """The version of the driver."""
         return _known(self.machine.driver)
 
     # Devices
 
-    @_call()
     def nvmlDeviceGetCount(self) -> int:
         """How many GPUs are on the bus."""
         self._read_faults()
         return len(self._visible())
 
-    @_call()
     def nvmlDeviceGetHandleByIndex(self, index: int) -> _Handle:
         """A GPU by its index; indices close up when a GPU leaves the bus."""
         visible = self._visible()
@@ -199,7 +214,6 @@ class SimulatedNvml:
         self._reach(visible[index])
         return _Handle(visible[index])
 
-    @_call()
     def nvmlDeviceGetHandleByPciBusId(self, bus_id: str | bytes) -> _Handle:
         """A GPU by its PCI address."""
         try:
@@ -208,76 +222,50 @@ class SimulatedNvml:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT) from malformed
         return _Handle(self._find(lambda gpu: gpu.function.address == address))
 
-    @_call()
     def nvmlDeviceGetHandleByUUID(self, uuid: str | bytes) -> _Handle:
         """A GPU by its UUID."""
         return _Handle(self._find(lambda gpu: gpu.uuid == _text(uuid)))
 
-    @_call()
     def nvmlDeviceGetIndex(self, handle: _Handle) -> int:
         """The index of a GPU."""
         self._gpu(handle)
         return self._visible().index(handle.gpu)
 
-    @_call()
     def nvmlDeviceGetMinorNumber(self, handle: _Handle) -> int:
         """The number of its device node."""
         self._gpu(handle)
         return handle.gpu
 
-    @_call()
     def nvmlDeviceGetPciInfo(self, handle: _Handle) -> Any:
         """The PCI address and ids (nvmlPciInfo_t)."""
         function = self._gpu(handle).function
         return _pci_info(function.address, function.device << 16 | function.vendor)
 
-    @_call()
     def nvmlDeviceGetUUID(self, handle: object) -> str:
         """The UUID of a GPU or of a MIG device."""
         if isinstance(handle, _Handle) and handle.mig is not None:
             return _known(self.machine.gpus[handle.gpu].mig)[handle.mig]
         return self._gpu(handle).uuid
 
-    @_call()
-    def nvmlDeviceGetName(self, handle: _Handle) -> str:
-        """The product."""
-        return _known(self._gpu(handle).name)
-
-    @_call()
-    def nvmlDeviceGetSerial(self, handle: _Handle) -> str:
-        """The serial number of the board; GeForce boards have none."""
-        return _known(self._gpu(handle).serial)
-
-    @_call()
-    def nvmlDeviceGetArchitecture(self, handle: _Handle) -> int:
-        """NVML_DEVICE_ARCH_*."""
-        architecture = self._gpu(handle).architecture
-        return int(pynvml.NVML_DEVICE_ARCH_UNKNOWN) if architecture is None else architecture
-
-    @_call(since=535)
-    def nvmlDeviceGetModuleId(self, handle: _Handle) -> int:
-        """The place on the baseboard, 0 off one."""
-        return self._gpu(handle).module_id
-
-    @_call(since=550)
-    def nvmlDeviceGetNumaNodeId(self, handle: _Handle) -> int:
-        """The NUMA node of the GPU's memory, not of its CPUs; only coherent platforms have one."""
-        return _known(self._gpu(handle).memory_node)
+    nvmlDeviceGetName = _fact(lambda gpu: gpu.name)
+    nvmlDeviceGetSerial = _fact(lambda gpu: gpu.serial)  # of the board; GeForce boards have none
+    nvmlDeviceGetModuleId = _fact(lambda gpu: gpu.module_id)  # the place on the baseboard, 0 off one
+    nvmlDeviceGetNumaNodeId = _fact(lambda gpu: gpu.memory_node)  # of its memory, not of its CPUs
+    nvmlDeviceGetArchitecture = _fact(
+        lambda gpu: int(pynvml.NVML_DEVICE_ARCH_UNKNOWN) if gpu.architecture is None else gpu.architecture
+    )
 
     # MIG
 
-    @_call(since=450)
     def nvmlDeviceGetMigMode(self, handle: _Handle) -> list[int]:
         """Current and pending mode."""
         enabled = int(bool(_known(self._gpu(handle).mig)))
         return [enabled, enabled]
 
-    @_call(since=450)
     def nvmlDeviceGetMaxMigDeviceCount(self, handle: _Handle) -> int:
         """Slots for MIG devices; 0 on a product without MIG."""
         return 0 if self._gpu(handle).mig is None else _MIG_SLOTS
 
-    @_call(since=450)
     def nvmlDeviceGetMigDeviceHandleByIndex(self, handle: _Handle, index: int) -> _Handle:
         """A MIG device; NotFound on an empty slot."""
         devices = _known(self._gpu(handle).mig)
@@ -312,12 +300,10 @@ class SimulatedNvml:
         live = (self._live(gpu, link) for link in range(len(self.machine.gpus[gpu].links)))
         return [link for link in live if link.active]
 
-    @_call()
     def nvmlDeviceGetNvLinkState(self, handle: _Handle, link: int) -> int:
         """1 active, 0 not."""
         return int(self._link(handle, link).active)
 
-    @_call()
     def nvmlDeviceGetNvLinkCapability(self, handle: _Handle, link: int, capability: int) -> int:
         """1 or 0 for one NVML_NVLINK_CAP_*: peers and switches give P2P, a CPU gives system memory."""
         wire = self._link(handle, link)
@@ -333,13 +319,11 @@ class SimulatedNvml:
         }
         return int(has.get(capability, False))
 
-    @_call()
     def nvmlDeviceGetNvLinkVersion(self, handle: _Handle, link: int) -> int:
         """The enum NVML_NVLINK_VERSION_*."""
         self._link(handle, link)
         return _known(self._gpu(handle).nvlink_version)
 
-    @_call()
     def nvmlDeviceGetNvLinkRemotePciInfo(self, handle: _Handle, link: int) -> Any:
         """Address of the far end; all F where it has none that this machine can see."""
         wire = self._link(handle, link)
@@ -350,13 +334,11 @@ class SimulatedNvml:
         far = next(far for far in self.machine.functions if far.address == wire.address)
         return _pci_info(far.address, far.device << 16 | far.vendor)
 
-    @_call(since=470)
     def nvmlDeviceGetNvLinkRemoteDeviceType(self, handle: _Handle, link: int) -> int:
         """What the far end is; unknown while the link is down."""
         wire = self._link(handle, link)
         return int(wire.remote if wire.active else Remote.UNKNOWN)
 
-    @_call()
     def nvmlDeviceGetFieldValues(self, handle: _Handle, fields: list[int | tuple[int, int]]) -> Any:
         """An array of c_nvmlFieldValue_t; each entry carries its own nvmlReturn and zero when that is an error."""
         gpu = self._gpu(handle)
@@ -370,34 +352,35 @@ class SimulatedNvml:
                 entry.nvmlReturn = failure.value
         return values
 
-    def _field(self, handle: _Handle, gpu: Gpu, field: int, scope: int) -> int:  # noqa: PLR0911 - a table of fields
-        if self._branch is not None and self._branch < _FIELD_SINCE.get(field, 0):
+    def _field(self, handle: _Handle, gpu: Gpu, field: int, scope: int) -> int:  # noqa: C901, PLR0911 - a table of fields
+        if self._branch < _FIELD_SINCE.get(field, 0):
             raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-        if field in _C2C_FIELDS:
-            return _C2C_FIELDS[field](gpu, scope)
-        if field not in _NVLINK_FIELDS:
-            raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-        if not gpu.links:
-            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        c2c = gpu.c2c_links or None
         match field:
+            case pynvml.NVML_FI_DEV_C2C_LINK_COUNT:
+                return _known(c2c)
+            case pynvml.NVML_FI_DEV_C2C_LINK_GET_STATUS if scope < _known(c2c):
+                return 1
+            case pynvml.NVML_FI_DEV_C2C_LINK_GET_MAX_BW if scope < _known(c2c):
+                return gpu.c2c_mbps
             case pynvml.NVML_FI_DEV_NVLINK_LINK_COUNT:
-                return len(gpu.links)
+                return _known(len(gpu.links) or None)
             case pynvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON:
                 return _known(gpu.link_mbps if self._active_links(handle.gpu) else None)
             case pynvml.NVML_FI_DEV_NVSWITCH_CONNECTED_LINK_COUNT:
-                return sum(link.remote is Remote.SWITCH for link in self._active_links(handle.gpu))
-        link = self._link(handle, scope)
-        match field:
+                switched = sum(link.remote is Remote.SWITCH for link in self._active_links(handle.gpu))
+                return _known(switched if gpu.links else None)
             case pynvml.NVML_FI_DEV_NVLINK_GET_SPEED:
-                return _known(gpu.link_mbps) if link.active else 0
+                return _known(gpu.link_mbps) if self._link(handle, scope).active else 0
             case pynvml.NVML_FI_DEV_NVLINK_GET_STATE:
-                return int(link.active)
-            case _:  # NVML_FI_DEV_NVLINK_REMOTE_NVLINK_ID
+                return int(self._link(handle, scope).active)
+            case pynvml.NVML_FI_DEV_NVLINK_REMOTE_NVLINK_ID:
+                link = self._link(handle, scope)
                 return _known(link.remote_link if link.active else None)
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
 
     # Pairs
 
-    @_call()
     def nvmlDeviceGetTopologyCommonAncestor(self, a: _Handle, b: _Handle) -> int:
         """What two GPUs share on the PCI tree; knows nothing of NVLink."""
         one, other = self._pair(a, b)
@@ -405,7 +388,6 @@ class SimulatedNvml:
             return int(Ancestor.INTERNAL)
         return int(ancestor(one.slot, other.slot))
 
-    @_call()
     def nvmlDeviceGetP2PStatus(self, a: _Handle, b: _Handle, capability: int) -> int:
         """NVML_P2P_STATUS_* of one capability between two GPUs."""
         # The binding hands the index to C as it is: its own constant for "read" is a tuple and fails like this.
@@ -441,19 +423,16 @@ class SimulatedNvml:
         fabric = _known(self._gpu(handle).fabric)
         return replace(fabric, **cast("dict[str, Any]", self.faults.fabric.get(handle.gpu, {})))
 
-    @_call(since=525)
     def nvmlDeviceGetGpuFabricInfo(self, handle: _Handle, info: Any) -> int:
         """Fill a nvmlGpuFabricInfo_t (version 1: no version member, no health)."""
         _write_fabric(self._fabric(handle), _memory(info), offset=0)
         return int(pynvml.NVML_SUCCESS)
 
-    @_call(since=550)
     def nvmlDeviceGetGpuFabricInfoV(self, handle: _Handle, info: Any) -> int:
         """Fill a nvmlGpuFabricInfo_v2_t or _v3_t, whichever its version member announces."""
         fabric, memory = self._fabric(handle), _memory(info)
         version = _version(memory)
-        needs = _FABRIC_VERSIONS.get(version)
-        if needs is None or (self._branch is not None and self._branch < needs):
+        if self._branch < _FABRIC_VERSIONS.get(version, math.inf):
             raise pynvml.NVMLError(pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH)
         _write_fabric(fabric, memory, offset=4)
         struct.pack_into("=I", memory, 32, fabric.health_mask)
@@ -461,7 +440,6 @@ class SimulatedNvml:
             struct.pack_into("=B", memory, 36, fabric.health_summary)
         return int(pynvml.NVML_SUCCESS)
 
-    @_call(since=570)
     def nvmlDeviceGetPlatformInfo(self, handle: _Handle, info: Any) -> int:
         """Fill a nvmlPlatformInfo_v1_t or _v2_t: both have the same layout."""
         gpu, memory = self._gpu(handle), _memory(info)
@@ -474,27 +452,22 @@ class SimulatedNvml:
 
     # Events
 
-    @_call()
     def nvmlEventSetCreate(self) -> _EventSet:
         """An empty event set."""
         return _EventSet(set())
 
-    @_call()
     def nvmlDeviceGetSupportedEventTypes(self, handle: _Handle) -> int:
         """The event types that the driver knows, as a mask."""
         self._gpu(handle)
         young = pynvml.nvmlEventTypeGpuUnavailableError | pynvml.nvmlEventTypeGpuRecoveryAction
-        old_driver = self._branch is not None and self._branch < 570  # noqa: PLR2004 - branch that brought them
-        return int(pynvml.nvmlEventTypeXidCriticalError | (0 if old_driver else young))
+        return int(pynvml.nvmlEventTypeXidCriticalError | (0 if self._branch < _YOUNG_EVENTS else young))
 
-    @_call()
     def nvmlDeviceRegisterEvents(self, handle: _Handle, types: int, events: _EventSet) -> None:
         """Add a GPU to an event set; one type that is not supported refuses them all."""
         if types & ~self.nvmlDeviceGetSupportedEventTypes(handle):
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
         events.gpus.add(handle.gpu)
 
-    @_call()
     def nvmlEventSetWait_v2(self, events: _EventSet, timeout_ms: int) -> NoReturn:
         """Nothing ever happens here: the wait times out, or ends because a GPU of the set is lost."""
         for gpu in events.gpus:
@@ -503,36 +476,12 @@ class SimulatedNvml:
             self._wait(timeout_ms / 1000)
         raise pynvml.NVMLError(pynvml.NVML_ERROR_TIMEOUT)
 
-    @_call()
     def nvmlEventSetFree(self, events: _EventSet) -> None:
         """Forget an event set."""
         events.gpus.clear()
 
 
-def _c2c_link(gpu: Gpu, scope: int, answer: int) -> int:
-    if not gpu.c2c_links:
-        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
-    if scope >= gpu.c2c_links:
-        raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-    return answer
-
-
-_C2C_FIELDS: Final[dict[int, Callable[[Gpu, int], int]]] = {
-    pynvml.NVML_FI_DEV_C2C_LINK_COUNT: lambda gpu, _: _c2c_link(gpu, 0, gpu.c2c_links),
-    pynvml.NVML_FI_DEV_C2C_LINK_GET_STATUS: lambda gpu, scope: _c2c_link(gpu, scope, 1),
-    pynvml.NVML_FI_DEV_C2C_LINK_GET_MAX_BW: lambda gpu, scope: _c2c_link(gpu, scope, gpu.c2c_mbps),
-}
-_NVLINK_FIELDS: Final = {
-    pynvml.NVML_FI_DEV_NVLINK_LINK_COUNT,
-    pynvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON,
-    pynvml.NVML_FI_DEV_NVLINK_GET_SPEED,
-    pynvml.NVML_FI_DEV_NVLINK_GET_STATE,
-    pynvml.NVML_FI_DEV_NVLINK_REMOTE_NVLINK_ID,
-    pynvml.NVML_FI_DEV_NVSWITCH_CONNECTED_LINK_COUNT,
-}
-
-
-def _known(value: _R | None) -> _R:
+def _known(value: _Fact | None) -> _Fact:
     """What the product has; NotSupported otherwise."""
     if value is None:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)

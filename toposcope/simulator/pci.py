@@ -9,12 +9,12 @@ behind the second a card of its own. Addresses are given out depth first, as fir
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Final, TypeAlias
 
 from toposcope.errors import ToposcopeError
 from toposcope.simulator.machine import Slot
 
-_BUSES: Final = 256
 _FIRST_BUS: Final = re.compile(r"([0-9a-f]{4,5}):([0-9a-f]{2})")
 
 
@@ -44,35 +44,28 @@ class RootComplex:
 
 
 class _Buses:
-    """Bus numbers in use, by domain and bus."""
+    """Bus numbers, those of each domain of 256 after the ones of the domain before it, and which are in use."""
 
-    def __init__(self, taken: set[tuple[int, int]]) -> None:
+    def __init__(self, taken: set[int]) -> None:
         self._taken = taken
-        self._last = (0, -1)
+        self._last = -1
 
-    def start(self, bus: str | None) -> tuple[int, int]:
+    def start(self, bus: str | None) -> int:
         """The bus number of a root complex."""
-        if bus is None:
-            return self.next()
-        match = _FIRST_BUS.fullmatch(bus)
-        if match is None:
-            raise LayoutError(f"bus {bus!r}: write domain and bus in lower-case hexadecimal, such as '0000:17'")
-        self._last = (int(match[1], 16), int(match[2], 16) - 1)
-        if (self._last[0], self._last[1] + 1) in self._taken:
-            raise LayoutError(f"bus {bus}: already used by the root complexes before it; choose a higher one")
+        if bus is not None:
+            match = _FIRST_BUS.fullmatch(bus)
+            if match is None:
+                raise LayoutError(f"bus {bus!r}: write domain and bus in lower-case hexadecimal, such as '0000:17'")
+            self._last = int(match[1] + match[2], 16) - 1
+            if self._last + 1 in self._taken:
+                raise LayoutError(f"bus {bus}: already used by the root complexes before it; choose a higher one")
         return self.next()
 
-    def next(self) -> tuple[int, int]:
+    def next(self) -> int:
         """The next free bus after the last one given out."""
-        domain, bus = self._last
-        while True:
-            bus += 1
-            if bus == _BUSES:
-                domain, bus = domain + 1, 0
-            if (domain, bus) not in self._taken:
-                self._taken.add((domain, bus))
-                self._last = (domain, bus)
-                return self._last
+        self._last = next(bus for bus in count(self._last + 1) if bus not in self._taken)
+        self._taken.add(self._last)
+        return self._last
 
 
 def place(roots: tuple[RootComplex, ...], fixed: Mapping[str, str] | None = None) -> dict[str, Slot]:
@@ -81,31 +74,24 @@ def place(roots: tuple[RootComplex, ...], fixed: Mapping[str, str] | None = None
     Raises LayoutError when a bus number is malformed or used twice, or a bus gets more than 32 devices.
     """
     fixed = fixed or {}
-    buses = _Buses({(int(a[:-8], 16), int(a[-7:-5], 16)) for a in fixed.values()})
+    buses = _Buses({int(a[:-8] + a[-7:-5], 16) for a in fixed.values()})
     slots: dict[str, Slot] = {}
     for root in roots:
-        domain, bus = buses.start(root.bus)
-        name = f"pci{domain:04x}:{bus:02x}"
+        bus = buses.start(root.bus)
         # Device 0 of a root bus is the host bridge itself.
-        for slot_name, slot in _below((domain, bus), root.ports, (), buses, fixed, first=1):
-            slots[slot_name] = Slot(slot[0], name, slot[1], root.numa_node)
+        for name, (address, bridges) in _below(bus, root.ports, (), buses, fixed, first=1):
+            slots[name] = Slot(address, f"pci{bus >> 8:04x}:{bus & 0xFF:02x}", bridges, root.numa_node)
     return slots
 
 
 def _below(
-    bus: tuple[int, int],
-    ports: tuple[Port, ...],
-    bridges: tuple[str, ...],
-    buses: _Buses,
-    fixed: Mapping[str, str],
-    first: int = 0,
+    bus: int, ports: tuple[Port, ...], bridges: tuple[str, ...], buses: _Buses, fixed: Mapping[str, str], first: int = 0
 ) -> Iterator[tuple[str, tuple[str, tuple[str, ...]]]]:
     """Name, address and bridges of every function behind the ports that sit on `bus`."""
     for number, port in enumerate(ports, first):
         path = (*bridges, _address(bus, number))
         if isinstance(port, Switch):
-            upstream = buses.next()
-            inside = buses.next()
+            upstream, inside = buses.next(), buses.next()
             yield from _below(inside, port.members, (*path, _address(upstream, 0)), buses, fixed)
         elif port[0] in fixed:
             for name in port:
@@ -116,7 +102,7 @@ def _below(
                 yield name, (_address(card, 0, function), path)
 
 
-def _address(bus: tuple[int, int], device: int, function: int = 0) -> str:
+def _address(bus: int, device: int, function: int = 0) -> str:
     if device >= 32 or function >= 8:  # noqa: PLR2004 - five and three bits in a PCI address
         raise LayoutError("more than 32 ports on one bus or 8 functions on one card; split them over switches")
-    return f"{bus[0]:04x}:{bus[1]:02x}:{device:02x}.{function}"
+    return f"{bus >> 8:04x}:{bus & 0xFF:02x}:{device:02x}.{function}"

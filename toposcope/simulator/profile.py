@@ -10,17 +10,10 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from toposcope.simulator import machine as hardware
 from toposcope.simulator.document import DocumentError, Number, Part, read_document
 from toposcope.simulator.faults import Faults, LinksByGpu
 from toposcope.simulator.machine import (
-    CLASS_COMPUTE,
-    CLASS_DISPLAY,
-    CLASS_ETHERNET,
-    CLASS_INFINIBAND,
-    CLASS_NVSWITCH,
-    DEVICE_NAME,
-    NO_CLUSTER,
-    NVIDIA,
     Fabric,
     Gpu,
     Machine,
@@ -30,9 +23,7 @@ from toposcope.simulator.machine import (
     PciFunction,
     Platform,
     Slot,
-    default_distances,
     identity,
-    serial_number,
 )
 from toposcope.simulator.nvlink import ARCHITECTURES, NVLINK_VERSIONS, Wiring, WiringError, wire
 from toposcope.simulator.pci import LayoutError, Port, RootComplex, Switch, place
@@ -92,7 +83,7 @@ _WORDS: Final[Mapping[Any, Callable[[Any], Any]]] = {
     _Version: _one_of(_Version, NVLINK_VERSIONS),
     _FabricState: _one_of(_FabricState, {"not-supported": 0, "not-started": 1, "in-progress": 2, "completed": 3}),
     _Health: _one_of(_Health, {"not-supported": 0, "healthy": 1, "unhealthy": 2, "limited": 3}),
-    _PciClass: _one_of(_PciClass, {"InfiniBand": CLASS_INFINIBAND, "Ethernet": CLASS_ETHERNET}),
+    _PciClass: _one_of(_PciClass, {"InfiniBand": hardware.CLASS_INFINIBAND, "Ethernet": hardware.CLASS_ETHERNET}),
     _Active: _one_of(_Active, {"ACTIVE": 1, "DOWN": 0}),
 }
 
@@ -135,13 +126,13 @@ class _Gpus(Part, kw_only=True):
 class _NicCard(Part, kw_only=True):
     names: list[str]
     pci_id: Number
-    link_layer: _PciClass = _PciClass(CLASS_INFINIBAND)
+    link_layer: _PciClass = _PciClass(hardware.CLASS_INFINIBAND)
     state: _Active = _Active(1)
     physfn: str | None = None
 
     def __post_init__(self) -> None:
         for name in self.names:
-            if not DEVICE_NAME.fullmatch(name):
+            if not hardware.DEVICE_NAME.fullmatch(name):
                 raise ValueError(f"names: {name!r} is not a device name; use letters, digits, `_`, `-` and `.`")
 
 
@@ -164,7 +155,7 @@ class _NvLink(Part, kw_only=True):
 
 class _FabricPart(Part, kw_only=True):
     state: _FabricState
-    cluster_uuid: uuid.UUID = NO_CLUSTER
+    cluster_uuid: uuid.UUID = hardware.NO_CLUSTER
     clique: Number = 0
     status: Number = 0
     health_mask: Number = 0
@@ -255,7 +246,7 @@ def _machine(profile: _Profile) -> Machine:
                 function=functions[f"gpu{i}"],
                 uuid=f"GPU-{identity(name, 'gpu', i)}",
                 name=gpus.product,
-                serial=None if gpus.geforce else serial_number(name, i),
+                serial=None if gpus.geforce else hardware.serial_number(name, i),
                 architecture=int(gpus.architecture),
                 module_id=gpus.modules[i] if gpus.modules else 0,
                 board=next((n for n, dies in enumerate(gpus.boards) if i in dies), None),
@@ -276,7 +267,7 @@ def _machine(profile: _Profile) -> Machine:
             Nic(
                 name=nic,
                 function=functions[nic],
-                link_layer="InfiniBand" if card.link_layer == CLASS_INFINIBAND else "Ethernet",
+                link_layer="InfiniBand" if card.link_layer == hardware.CLASS_INFINIBAND else "Ethernet",
                 active=bool(card.state),
                 node_guid=identity(name, nic).int >> 64,
                 physfn=functions[card.physfn].address if card.physfn else None,
@@ -304,7 +295,7 @@ def _numa_nodes(profile: _Profile) -> tuple[NumaNode, ...]:
     cpus |= dict.fromkeys(sorted(bare), frozenset())
     # A node that is only memory hangs off some package; its distances alone tell which.
     packages |= dict.fromkeys(bare, 0)
-    distances = default_distances(packages, bare)
+    distances = hardware.default_distances(packages, bare)
     if given := profile.distances:
         if len(given) != len(cpus) or any(len(row) != len(cpus) for row in given):
             raise _FieldError(f"distances: write {len(cpus)} lists of {len(cpus)} numbers, one per NUMA node")
@@ -386,14 +377,12 @@ def _virtual_slots(cards: Mapping[str, _NicCard], slots: Mapping[str, Slot]) -> 
 def _functions(
     gpus: _Gpus, cards: Mapping[str, _NicCard], slots: Mapping[str, Slot], nvlink: _NvLink | None
 ) -> dict[str, PciFunction]:
-    gpu_class = CLASS_DISPLAY if gpus.geforce else CLASS_COMPUTE
-    functions = {f"gpu{i}": PciFunction(slots[f"gpu{i}"], NVIDIA, gpus.pci_id, gpu_class) for i in range(gpus.count)}
-    functions |= {
-        name: PciFunction(slots[name], _MELLANOX, card.pci_id, int(card.link_layer)) for name, card in cards.items()
-    }
-    for name in sorted((name for name in slots if name.startswith("nvswitch")), key=lambda name: int(name[8:])):
-        functions[name] = PciFunction(slots[name], NVIDIA, nvlink.switch_pci_id if nvlink else 0, CLASS_NVSWITCH)
-    return functions
+    gpu = (hardware.NVIDIA, gpus.pci_id, hardware.CLASS_DISPLAY if gpus.geforce else hardware.CLASS_COMPUTE)
+    switch = (hardware.NVIDIA, nvlink.switch_pci_id if nvlink else 0, hardware.CLASS_NVSWITCH)
+    switches = sorted((name for name in slots if name.startswith("nvswitch")), key=lambda name: int(name[8:]))
+    ids = dict.fromkeys((f"gpu{i}" for i in range(gpus.count)), gpu)
+    ids |= {name: (_MELLANOX, card.pci_id, int(card.link_layer)) for name, card in cards.items()}
+    return {name: PciFunction(slots[name], *about) for name, about in (ids | dict.fromkeys(switches, switch)).items()}
 
 
 def _wired(nvlink: _NvLink | None, functions: Mapping[str, PciFunction], gpus: int) -> list[tuple[NvLink, ...]]:

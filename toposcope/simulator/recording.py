@@ -1,14 +1,18 @@
-"""The format of a recording: what one probe asked NVML and sysfs on a machine, and what they answered.
+"""A recording: what one probe asked NVML and sysfs on a machine, and what they answered; and that machine replayed.
 
-JSON, one call or path a line; docs/recordings.md shows it. Written by `toposcope discover --record`, read by
-`toposcope.simulator.replay`. Nothing in it identifies the machine: the writer puts stand-ins into it.
+JSON, one call or path a line; docs/recordings.md shows it. Written by `toposcope discover --record`. Nothing in it
+identifies the machine: the writer puts stand-ins into it.
 """
 
+import ctypes
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, TypeAlias
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any, Final, NoReturn, TypeAlias, cast
 
 import msgspec
+import pynvml
 
 from toposcope.errors import ToposcopeError
 
@@ -206,3 +210,160 @@ def encode(recording: Recording) -> bytes:
         text = msgspec.json.encode(value) if lines is None else b"[\n  " + lines + b"\n ]"
         fields.append(b' "%s": %s' % (name.encode(), text))
     return b"{\n" + b",\n".join(fields) + b"\n}\n"
+
+
+# The recorded machine
+
+
+class NotRecordedError(RecordingError, AttributeError):
+    """A function that was never called while the machine was recorded: as good as absent."""
+
+
+class ReplayedNvml:
+    """Answers like the module `pynvml` did on the recorded machine.
+
+    A question that was asked several times is answered in the order of the recording; the last answer stays. Raises
+    NotRecorded for a function that was never asked, RecordingError for arguments that it was never asked with and for
+    a call that the machine never answered.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self._functions = {call.name for call in recording.calls}
+        self._answers: dict[bytes, list[Answer]] = {}
+        for call in reversed(recording.calls):
+            self._answers.setdefault(question(call.name, call.arguments), []).append(call.answer)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._functions:
+            return partial(self._ask, name)
+        function = getattr(pynvml, name)
+        if name.startswith("nvml") and callable(function) and not isinstance(function, type):
+            # Handing out the real function would ask the real driver.
+            raise NotRecordedError(f"the recording holds no call of {name}: record the machine again with this version")
+        return function
+
+    def _ask(self, name: str, *arguments: Any) -> Any:
+        asked = question(name, [argument(value) for value in arguments])
+        answers = self._answers.get(asked)
+        if answers is None:
+            raise RecordingError(
+                f"the recording holds no answer to {asked.decode()}: record the machine again with this version"
+            )
+        match answers.pop() if len(answers) > 1 else answers[0]:
+            case Value(value):
+                return value
+            case Device(device):
+                return Handle(device)
+            case Memory() as memory:
+                return _struct(memory)
+            case Filled(memory, value):
+                _fill(next(argument for argument in arguments if hasattr(argument, "_obj")), memory)
+                return value
+            case Fields(fields):
+                return _field_values(fields)
+            case Raised() as raised:
+                raise _exception(raised)
+            case Silence():
+                pass
+        raise RecordingError(f"the recorded machine never answered {asked.decode()}: it hung or crashed there")
+
+    def nvmlEventSetCreate(self) -> NoReturn:  # noqa: N802 - NVML's name
+        """Nothing ever happens to a recorded machine: there is nothing to listen to."""
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+
+def _struct(memory: Memory) -> Any:
+    kind = getattr(pynvml, memory.type, None)
+    if not (isinstance(kind, type) and issubclass(kind, ctypes.Structure)):
+        raise RecordingError(f"struct {memory.type}: the installed nvidia-ml-py does not have it; install a newer one")
+    content = bytes.fromhex(memory.bytes)
+    if len(content) != ctypes.sizeof(kind):
+        raise RecordingError(f"struct {memory.type}: {len(content)} bytes recorded, it has {ctypes.sizeof(kind)}")
+    return kind.from_buffer_copy(content)
+
+
+def _fill(reference: Any, memory: Memory) -> None:
+    target, source = reference._obj, _struct(memory)  # noqa: SLF001 - what `ctypes.byref` refers to
+    if type(target) is not type(source):
+        raise RecordingError(f"struct {memory.type}: recorded as the answer to a call with {type(target).__name__}")
+    ctypes.pointer(target)[0] = source
+
+
+def _field_values(fields: list[FieldValue]) -> Any:
+    values = (pynvml.c_nvmlFieldValue_t * len(fields))()
+    for entry, field in zip(values, fields, strict=True):
+        entry.fieldId, entry.scopeId = field.field, field.scope
+        entry.valueType, entry.nvmlReturn = field.type, field.status
+        entry.value.ullVal = field.value
+    return values
+
+
+def _exception(raised: Raised) -> Exception:
+    if raised.error == "NVMLError":
+        kind = type(pynvml.NVMLError(raised.code))
+        # The text of a code that the binding does not know comes from the driver, and there is none here.
+        error: Exception = type(kind.__name__, (kind,), {"__str__": lambda _: raised.text})(raised.code)
+        return error
+    if raised.error == "UnicodeDecodeError":
+        return UnicodeDecodeError("utf-8", b"?", 0, 1, raised.text)
+    return cast("Exception", pynvml.NVMLLibraryMismatchError(raised.text))
+
+
+def write_recorded_sysfs(recording: Recording, root: Path) -> None:
+    """Write the recorded part of /sys into `root`. Raises RecordingError for a tree that would leave `root`."""
+    _check(recording.sysfs)
+    for entry in sorted(recording.sysfs, key=lambda entry: isinstance(entry, Link)):  # links last: no write follows one
+        place = root / entry.path
+        folder = place if isinstance(entry, Folder) else place.parent
+        folder.mkdir(parents=True, exist_ok=True)
+        if isinstance(entry, File):
+            place.write_text(entry.text + "\n", encoding="utf-8")
+        elif isinstance(entry, Link):
+            place.symlink_to(entry.target)
+    for entry in recording.sysfs:
+        if isinstance(entry, Folder):
+            for name in entry.names:
+                # Listed, but never looked into: what it is does not matter, that it is there does.
+                if not (root / entry.path / name).is_symlink():
+                    (root / entry.path / name).touch()
+
+
+def _check(entries: Iterable[Entry]) -> None:
+    """Recordings come from anybody: none may write or read outside of its tree. Raises RecordingError."""
+    leaves = set()
+    for entry in entries:
+        _check_path(entry.path, entry.path)
+        if isinstance(entry, Folder):
+            for name in entry.names:
+                _check_path(name.replace("/", "//"), f"{entry.path}: name {name!r}")
+            continue
+        if isinstance(entry, Link):
+            _check_target(entry)
+        if entry.path in leaves:
+            raise RecordingError(f"sysfs: {entry.path}: is there twice")
+        leaves.add(entry.path)
+    for entry in entries:
+        above = [entry.path] if isinstance(entry, Folder) else []
+        above += map(str, PurePosixPath(entry.path).parents)
+        if leaf := next((path for path in above if path in leaves), None):
+            raise RecordingError(
+                f"sysfs: {entry.path}: {leaf} is not a folder; give the path that passes through no link"
+            )
+
+
+def _check_target(link: Link) -> None:
+    """Only the kernel's form: up to a folder that both share, then down.
+
+    A `..` after a name would not do: the name may be a link, and its text does not tell where it leads.
+    """
+    parts = link.target.split("/")
+    up = next((i for i, part in enumerate(parts) if part != ".."), len(parts))
+    if up > link.path.count("/"):
+        raise RecordingError(f"sysfs: {link.path}: its target {link.target!r} is outside of /sys")
+    if up < len(parts):
+        _check_path("/".join(parts[up:]), f"{link.path}: target {link.target!r}")
+
+
+def _check_path(path: str, where: str) -> None:
+    if any(part in ("", ".", "..") or "\0" in part for part in path.split("/")):
+        raise RecordingError(f"sysfs: {where}: write names joined by `/`, no `.` or `..` among them")

@@ -14,8 +14,12 @@ import msgspec
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.cluster_topology import read as read_topology
 from toposcope.api.label_keys import MATRIX, STATE
+from toposcope.api.yaml_text import YamlSyntaxError, load
 from toposcope.integrations.framework.node_affinity import Taint
+from toposcope.integrations.framework.system import SchedulerProfiles
+from toposcope.integrations.grove.schedulers import profiles_of
 from toposcope.integrations.kai.api import GROUP_OF
+from toposcope.integrations.volcano import api as volcano
 from toposcope.kube.pod_resources import ContainerRequests, Requests, amounts, gpu_count, pod_requests
 from toposcope.snapshot.model import NOTHING, NodeView, Owner, PodView, Published
 from toposcope.topology.hardware import State
@@ -70,6 +74,7 @@ _KEPT_PREFIXES: Final = (
     "nvidia.com/",
     "osmo.",
     GROUP_OF,
+    volcano.GROUP_OF,
 )
 """Of pod labels and annotations that are kept: they name the group of a pod, and ask for a placement."""
 
@@ -396,10 +401,30 @@ def published(api_version: str, kind: str, read: Callable[[type[Any]], Any]) -> 
     resource: _Published = read(_Published)
     checked_names(name=resource.metadata.name)
     levels = (resource.spec.levels if resource.spec else None) or ()
-    return Published(
-        api_version,
-        kind,
-        resource.metadata.name,
-        tuple(Level(level.domain, level.key or level.node_label) for level in levels),
-        read(dict),
-    )
+    path = tuple(Level(level.domain, level.key or level.node_label) for level in levels)
+    return Published(api_version, kind, resource.metadata.name, path, read(dict))
+
+
+OPERATOR: Final = {"labelSelector": "app.kubernetes.io/name=grove-operator"}
+_KIND: Final = "OperatorConfiguration"
+
+
+def configuration(read: Callable[[type[Any]], Any]) -> SchedulerProfiles | None:
+    """The configuration in a ConfigMap; None where it holds none, or none that is readable."""
+    data = read(dict).get("data")
+    for text in data.values() if isinstance(data, dict) else ():
+        if not isinstance(text, str) or _KIND not in text:
+            continue
+        try:
+            values = load(text.encode())
+        except YamlSyntaxError:
+            continue
+        if isinstance(values, dict) and values.get("kind") == _KIND:
+            return profiles_of(values)
+    return None
+
+
+def only(configurations: Iterable[SchedulerProfiles | None]) -> SchedulerProfiles | None:
+    """The one that all agree on; None where none is known: an earlier release leaves its own behind."""
+    known = set(filter(None, configurations))
+    return known.pop() if len(known) == 1 else None

@@ -11,7 +11,7 @@ import sys
 import zlib
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import IO, Any, Final, TypeVar, cast
 
@@ -125,44 +125,31 @@ def documents(
     on_read: Callable[[int], None] | None = None,
     take_list: TakeList | None = None,
     limit: int = LIMIT,
+    *,
+    of_any_kind: bool = False,
 ) -> Iterator[Document]:
     """Every Kubernetes object in files, directories (recursively) and standard input (`-`), in order.
 
-    What cannot be read, or has no kind, goes to `report`. `on_read` gets the number of bytes read each time.
-    `limit` is how many bytes one document may have.
+    What cannot be read, or has no kind, goes to `report`; with `of_any_kind` what has none is yielded too. `on_read`
+    gets the number of bytes read each time. `limit` is how many bytes one document may have.
     Objects that `take_list` takes are not yielded; with it, lines are not counted, which takes as long as parsing.
     """
-    for document in all_documents(names, report, stdin, on_read, take_list, limit):
-        if document.kind:
-            yield document
-        else:
-            report(kindless(document))
+    reader = partial(_Reader, report, take_list, limit, of_any_kind)
+    for name in names:
+        if name == STDIN:
+            yield from reader("standard input").read(stdin or sys.stdin.buffer, on_read)
+            continue
+        try:
+            for path in _files(Path(name)):
+                with path.open("rb") as file:
+                    yield from reader(str(path)).read(file, on_read)
+        except OSError as error:
+            report(Problem(Place(str(error.filename or name)), "", error.strerror or str(error)))
 
 
 def kindless(document: Document) -> Problem:
     """The problem of a document that has no kind."""
     return Problem(document.place, "kind", "is missing; what object is this?")
-
-
-def all_documents(
-    names: Iterable[str],
-    report: Report,
-    stdin: IO[bytes] | None = None,
-    on_read: Callable[[int], None] | None = None,
-    take_list: TakeList | None = None,
-    limit: int = LIMIT,
-) -> Iterator[Document]:
-    """As `documents`, with those that are no Kubernetes objects and have no kind."""
-    for name in names:
-        if name == STDIN:
-            yield from _Reader("standard input", report, take_list, limit).read(stdin or sys.stdin.buffer, on_read)
-            continue
-        try:
-            for path in _files(Path(name)):
-                with path.open("rb") as file:
-                    yield from _Reader(str(path), report, take_list, limit).read(file, on_read)
-        except OSError as error:
-            report(Problem(Place(str(error.filename or name)), "", error.strerror or str(error)))
 
 
 def _files(path: Path) -> Sequence[Path]:
@@ -174,13 +161,13 @@ def _files(path: Path) -> Sequence[Path]:
     return files
 
 
+@dataclass
 class _Peeked:
     """A stream whose first bytes have been read already; standard input cannot be rewound."""
 
-    def __init__(self, head: bytes, stream: IO[bytes], on_read: Callable[[int], None] | None) -> None:
-        self._head = head
-        self._stream = stream
-        self._on_read = on_read
+    _head: bytes
+    _stream: IO[bytes]
+    _on_read: Callable[[int], None] | None
 
     def read(self, size: int) -> bytes:
         head, self._head = self._head, b""
@@ -190,15 +177,16 @@ class _Peeked:
         return chunk
 
 
+@dataclass
 class _Reader:
     """One file."""
 
-    def __init__(self, name: str, report: Report, take_list: TakeList | None, limit: int) -> None:
-        self._name = name
-        self._limit = limit
-        self._report = report
-        self._take_list = take_list
-        self._objects = 0
+    _report: Report
+    _take_list: TakeList | None
+    _limit: int
+    _of_any_kind: bool
+    _name: str
+    _objects: int = 0
 
     def read(self, stream: IO[bytes], on_read: Callable[[int], None] | None) -> Iterator[Document]:
         head = stream.read(len(_GZIP))
@@ -213,7 +201,11 @@ class _Reader:
             peeked = gzip.GzipFile(fileobj=peeked)
         cutter = Cutter(peeked, count_lines=self._take_list is None, limit=self._limit)
         try:
-            yield from self._stream(cutter)
+            for document in self._stream(cutter):
+                if document.kind or self._of_any_kind:
+                    yield document
+                else:
+                    self._report(kindless(document))
         except TooLargeError as error:
             self._report(Problem(Place(self._name), "", str(error)))
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:

@@ -15,17 +15,18 @@ from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.integrations.kueue import queues
 from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.listing import UNREADABLE
+from toposcope.snapshot import decode
 from toposcope.snapshot.cutter import LIMIT
-from toposcope.snapshot.decode import Decoder, KeepMatrix, checked_names, degraded, paused_gc, published, topology_of
 from toposcope.snapshot.documents import STDIN, Document, TakeList, documents
-from toposcope.snapshot.grove_operator import configuration, only
 from toposcope.snapshot.model import Collector, NodeView, PodView, Published, Snapshot, with_devices
 from toposcope.snapshot.packed import is_packed, read_packed
 from toposcope.snapshot.problems import InputError, Meter, Place, Problem, Progress, silent
 from toposcope.topology.catalogue import BUILT_IN
 
 _PUBLISHED: Final = frozenset((kind.group, kind.kind) for kind in PUBLISHED)
-_OBJECTS: Final = {kind.key: kept for kept, kinds in ((queues.kept, READ), (dra.kept, dra.READ)) for kind in kinds}
+_OBJECTS: Final = {
+    kind.key: kept for kept, kinds in ((queues.kept, READ), (dra.kept, (*dra.READ, *dra.ASKED))) for kind in kinds
+}
 SAVE: Final = "kubectl get nodes,pods,clustertopologies.gpu.topology -A -o json > cluster.json"
 """The command that saves everything a snapshot is made of."""
 _REPORT_EVERY: Final = 500
@@ -35,9 +36,9 @@ class _Builder:
     """Collects objects; of several with the same name the last one counts."""
 
     def __init__(
-        self, keep_matrix: KeepMatrix, others: Collector | None, progress: Progress, meter: Meter, limit: int
+        self, keep_matrix: decode.KeepMatrix, others: Collector | None, progress: Progress, meter: Meter, limit: int
     ) -> None:
-        self._decode = Decoder(keep_matrix)
+        self._decode = decode.Decoder(keep_matrix)
         self._others = others
         # What a snapshot does not keep of Nodes and Pods may be wanted too.
         self._in_lists = not (others and any(others.wants("", kind) for kind in ("Node", "Pod")))
@@ -95,7 +96,7 @@ class _Builder:
         metadata = values.get("metadata")
         given = metadata if isinstance(metadata, dict) else {}
         try:
-            checked_names(
+            decode.checked_names(
                 **{field: given[field] for field in ("name", "namespace") if isinstance(given.get(field), str)}
             )
         except ValueError as error:
@@ -116,12 +117,12 @@ class _Builder:
                 if pod:
                     self._pods[pod.namespace, pod.name] = pod
             elif kind == (GROUP, KIND):
-                topology = topology_of(document.read(dict))
+                topology = decode.topology_of(document.read(dict))
                 self._topologies[topology.name] = topology
             elif kind == ("", "ConfigMap"):
-                self._grove.append(configuration(document.read))
+                self._grove.append(decode.configuration(document.read))
             elif kind in _PUBLISHED:
-                self._add_published(published(document.api_version, document.kind, document.read))
+                self._add_published(decode.published(document.api_version, document.kind, document.read))
             elif kind in _OBJECTS:
                 named = {"apiVersion": document.api_version, "kind": document.kind}
                 self._add_object({**document.read(dict), **named})
@@ -165,7 +166,7 @@ class _Builder:
             pods=pods,
             topologies=tuple(sorted(self._topologies.values(), key=attrgetter("name"))),
             published=tuple(self._published.values()),
-            grove=only(self._grove),
+            grove=decode.only(self._grove),
             objects=tuple(document for document in self._objects.values() if document is not None),
             warnings=tuple(warnings),
             catalogue=self._catalogue,
@@ -183,7 +184,7 @@ def load_files(
     names: Iterable[str],
     stdin: IO[bytes] | None = None,
     progress: Progress = silent,
-    keep_matrix: KeepMatrix = degraded,
+    keep_matrix: decode.KeepMatrix = decode.degraded,
     others: Collector | None = None,
     limit: int = LIMIT,
 ) -> Snapshot:
@@ -194,7 +195,7 @@ def load_files(
     `limit` is how many bytes one document may have. Raises InputError with every problem of all files.
     """
     names = list(names)
-    with paused_gc():
+    with decode.paused_gc():
         saved = [read_packed(Path(name), keep_matrix, limit) for name in names if is_packed(name)]
         for document in (document for snapshot in saved for document in snapshot.objects):
             if others and others.wants(*kind_of(document)):

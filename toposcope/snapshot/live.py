@@ -3,6 +3,7 @@
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from operator import attrgetter
 from typing import Any, Final, TypeVar, cast
 
@@ -11,20 +12,19 @@ import msgspec
 from toposcope.api.cluster_topology import API_VERSION, PATH, Topology
 from toposcope.integrations.deciding import READ
 from toposcope.integrations.dra import api as dra
-from toposcope.integrations.framework.features import Kind
-from toposcope.integrations.framework.published import PublishedKind
+from toposcope.integrations.dra.compute_domains import COMPUTE_DOMAIN, DRIVER
 from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES
 from toposcope.integrations.kueue import queues
 from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.discovery import Kind
 from toposcope.kube.errors import ApiError, KubeError, UnreachableError
 from toposcope.kube.listing import UNREADABLE, once_more
 from toposcope.kube.pod_resources import gpu_count
 from toposcope.kube.requests import NODES
-from toposcope.snapshot.decode import Decoder, KeepMatrix, degraded, paused_gc, published, topology_of
+from toposcope.snapshot import decode
 from toposcope.snapshot.documents import decoder
-from toposcope.snapshot.grove_operator import OPERATOR, configuration, only
 from toposcope.snapshot.model import NodeView, PodView, Published, Snapshot, with_devices
 from toposcope.snapshot.problems import Progress, silent
 
@@ -78,7 +78,7 @@ class Wanted:
     published: bool = False
     node: str | None = None
     """The only node to read."""
-    keep_matrix: KeepMatrix = field(default=degraded)
+    keep_matrix: decode.KeepMatrix = field(default=decode.degraded)
     on_topologies: Callable[[tuple[Topology, ...]], None] | None = None
     """Called with the ClusterTopologies before the nodes are read: they are few, and nodes may be many."""
 
@@ -92,7 +92,7 @@ def load_live(
 
 def load_published(client: ApiClient, source: str) -> Snapshot:
     """Only what schedulers read, with a warning for each kind that must not be listed. Raises KubeError."""
-    reader = _Reader(client, silent, degraded)
+    reader = _Reader(client, silent, decode.degraded)
     found, objects = tuple(reader.published()), reader.objects()
     warnings, grove = tuple(reader.warnings), reader.grove()
     return Snapshot(
@@ -102,26 +102,26 @@ def load_published(client: ApiClient, source: str) -> Snapshot:
 
 def load_topologies(client: ApiClient, source: str, now: datetime) -> Snapshot:
     """Only the ClusterTopologies: one small request. Raises KubeError."""
-    reader = _Reader(client, silent, degraded)
+    reader = _Reader(client, silent, decode.degraded)
     topologies = reader.topologies()
     return Snapshot(source, now, (), None, topologies, warnings=tuple(reader.warnings))
 
 
 class _Reader:
-    def __init__(self, client: ApiClient, progress: Progress, keep_matrix: KeepMatrix) -> None:
+    def __init__(self, client: ApiClient, progress: Progress, keep_matrix: decode.KeepMatrix) -> None:
         self._client = client
         self._progress = progress
-        self._decode = Decoder(keep_matrix)
+        self._decode = decode.Decoder(keep_matrix)
         self.warnings: list[str] = []
         self.served: dict[str, bool] = {}
 
     def snapshot(self, source: str, now: datetime, wanted: Wanted) -> Snapshot:
-        with paused_gc():
+        with decode.paused_gc():
             topologies = self.topologies()
             if wanted.on_topologies:
                 wanted.on_topologies(topologies)
             nodes = self._nodes(wanted.node, topologies)
-            devices = self.devices(nodes, wanted.node) if wanted.pods else ()
+            devices = self.devices(nodes, wanted.node, claims=wanted.published) if wanted.pods else ()
             snapshot = Snapshot(
                 source=source,
                 taken_at=now,
@@ -161,7 +161,7 @@ class _Reader:
     def topologies(self) -> tuple[Topology, ...]:
         """The ClusterTopologies."""
         try:
-            found = self._list("ClusterTopologies", PATH, {}, lambda raw: topology_of(_reader(raw)(dict)))
+            found = self._list("ClusterTopologies", PATH, {}, lambda raw: decode.topology_of(_reader(raw)(dict)))
         except ApiError as error:
             if error.not_found:
                 return ()
@@ -176,8 +176,8 @@ class _Reader:
         """The topology resources of all schedulers."""
         for kind in PUBLISHED:
             refused: dict[str, ApiError] = {}
-            decode = lambda of, raw, kind=kind: published(of, kind.kind, _reader(raw))  # noqa: E731
-            yield from self._served(kind, decode, refused)
+            read = lambda of, raw, kind=kind: decode.published(of, kind.kind, _reader(raw))  # noqa: E731
+            yield from self._served(kind, read, refused)
             self._warn(refused, "what its scheduler reads is unknown")
 
     def objects(self) -> tuple[Mapping[str, Any], ...]:
@@ -185,24 +185,29 @@ class _Reader:
         refused: dict[str, ApiError] = {}
         found: list[Mapping[str, Any] | None] = []
         for kind in READ:
-            decode = lambda of, raw, kind=kind: {**_reader(raw)(dict), "apiVersion": of, "kind": kind.kind}  # noqa: E731
-            found += [queues.kept(document) for document in self._served(kind, decode, refused)]
+            read = lambda of, raw, kind=kind: {**_reader(raw)(dict), "apiVersion": of, "kind": kind.kind}  # noqa: E731
+            found += [queues.kept(document) for document in self._served(kind, read, refused)]
         self._warn(refused, "queues, quota and PodGroups are unknown")
         return tuple(document for document in found if document is not None)
 
-    def devices(self, nodes: Sequence[NodeView], node: str | None) -> tuple[Mapping[str, Any], ...]:
-        """ResourceSlices, of one node where it is named, and claims.
+    def devices(
+        self, nodes: Sequence[NodeView], node: str | None, *, claims: bool = False
+    ) -> tuple[Mapping[str, Any], ...]:
+        """ResourceSlices, of one node where it is named, and claims; with `claims` also what says what these ask for.
 
         A missing right is a warning where one of the nodes has GPUs and no device plugin.
         """
         refused: dict[str, ApiError] = {}
         found: list[Mapping[str, Any]] = []
-        for kind in dra.READ:
-            decode = lambda of, raw, kind=kind: {**_reader(raw)(dict), "apiVersion": of, "kind": kind.kind}  # noqa: E731
+        for kind in (*dra.READ, *(dra.ASKED if claims else ())):
+            read = lambda of, raw, kind=kind: {**_reader(raw)(dict), "apiVersion": of, "kind": kind.kind}  # noqa: E731
             query = {"fieldSelector": f"spec.nodeName={node}"} if node and kind is dra.SLICE else {}
-            found += map(dra.kept, self._served(kind, decode, refused, query))
+            found += map(dra.kept, self._served(kind, read, refused, query))
             if kind is dra.SLICE and not found:
                 break
+        unread = refused.pop(COMPUTE_DOMAIN.name, None)
+        if unread and any(one["spec"].get("driver") == DRIVER for one in found):
+            self._warn({COMPUTE_DOMAIN.name: unread}, "which ComputeDomains nodes are in is unknown")
         if any(one.has_gpus and not gpu_count(one.allocatable) for one in nodes):
             self._warn(refused, "devices that drivers offer by resource claims (DRA) are not counted")
         return tuple(found)
@@ -214,17 +219,15 @@ class _Reader:
 
     def _served(
         self,
-        kind: PublishedKind | Kind,
-        decode: Callable[[str, msgspec.Raw], _T],
+        kind: Kind,
+        read: Callable[[str, msgspec.Raw], _T],
         refused: dict[str, ApiError],
         query: Mapping[str, str] = NOTHING_ASKED,
     ) -> Iterator[_T]:
         """All objects of a kind in the preferred version that is served."""
         for version in kind.versions:
-            api_version = f"{kind.group}/{version}" if kind.group else version
-            path = f"/apis/{api_version}/{kind.plural}" if kind.group else f"/api/{version}/{kind.plural}"
             try:
-                yield from self._list(kind.name, path, query, lambda raw, of=api_version: decode(of, raw))  # type: ignore[misc]
+                yield from self._list(kind.name, kind.path(version), query, partial(read, kind.api_version(version)))
                 self.served[kind.name] = True
                 break
             except ApiError as error:
@@ -241,19 +244,21 @@ class _Reader:
         if not any(self.served.get(kind.name) for kind in GROVE_KINDS):
             return None
         try:
-            maps = self._list("ConfigMaps", CONFIG_MAPS, OPERATOR, lambda raw: configuration(_reader(raw)))
+            maps = self._list(
+                "ConfigMaps", CONFIG_MAPS, decode.OPERATOR, lambda raw: decode.configuration(_reader(raw))
+            )
         except ApiError as error:
             if not error.forbidden and not error.not_found:
                 raise
             return None
-        return only(maps)
+        return decode.only(maps)
 
-    def _list(self, what: str, path: str, query: Mapping[str, str], decode: Callable[[msgspec.Raw], _T]) -> list[_T]:
+    def _list(self, what: str, path: str, query: Mapping[str, str], read: Callable[[msgspec.Raw], _T]) -> list[_T]:
         """All objects of a collection; starts again if its page tokens expire. Raises KubeError."""
         self._progress(what, 0)
-        return once_more(lambda: self._pages(what, path, query, decode))
+        return once_more(lambda: self._pages(what, path, query, read))
 
-    def _pages(self, what: str, path: str, query: Mapping[str, str], decode: Callable[[msgspec.Raw], _T]) -> list[_T]:
+    def _pages(self, what: str, path: str, query: Mapping[str, str], read: Callable[[msgspec.Raw], _T]) -> list[_T]:
         found: list[_T] = []
         token = ""
         while True:
@@ -261,7 +266,7 @@ class _Reader:
             body = self._client.read(Request("GET", path, asked))
             try:
                 page = _PAGES.decode(body)
-                found += [decode(raw) for raw in page.items]
+                found += [read(raw) for raw in page.items]
             except (*UNREADABLE, ValueError) as error:
                 raise UnreachableError(f"the answer to GET {path} is not a list of {what}: {error}") from error
             left = page.metadata.left

@@ -14,6 +14,7 @@ import msgspec
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.label_keys import GPU_PRESENT, GPUS, NVLINK_DOMAIN, STATE
+from toposcope.integrations.dra.compute_domains import ComputeDomain, compute_domains
 from toposcope.integrations.dra.devices import Inventory, inventory
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.integrations.framework.system import SchedulerProfiles
@@ -176,6 +177,11 @@ class Snapshot:
     def inventory(self) -> Inventory:
         """The devices of ResourceSlices, and the claims that hold them."""
         return inventory(self.objects)
+
+    @cached_property
+    def compute_domains(self) -> tuple[ComputeDomain, ...]:
+        """The ComputeDomains that have nodes."""
+        return compute_domains(self.objects)
 
     @cached_property
     def requested(self) -> Mapping[str, Requests]:

@@ -3,7 +3,7 @@ r"""A snapshot in one small file that loads at once: `toposcope save` writes it,
     TOPOSCOPE-SNAPSHOT 3\n | msgpack of `_File`
 
 Nodes and pods are stored by column and each distinct value once, so 100,000 nodes take some megabytes. Cluster, link
-matrices and pods are compressed on their own, and zlib's checksum detects damage. Pods and matrices are decoded when
+matrices and pods are compressed on their own, and a CRC detects damage. Pods and matrices are decoded when
 somebody asks for one of them: what the pods of each node request is stored beside the nodes.
 """
 
@@ -34,6 +34,10 @@ MAGIC: Final = b"TOPOSCOPE-SNAPSHOT "
 _VERSION: Final = b"3\n"
 _FAST: Final = 1
 """zlib's level; the next ones take three times as long and save a tenth of the size."""
+_CRC: Final = 31
+"""gzip's form: a byte was found that changes a UUID and leaves Adler-32, the checksum of zlib's own form, as it was."""
+_EITHER: Final = 47
+"""Files from before that are in zlib's."""
 _UNREADABLE: Final = (zlib.error, msgspec.MsgspecError, IndexError, KeyError, TypeError, ValueError)
 
 _T = TypeVar("_T")
@@ -115,7 +119,7 @@ class _Pods(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _File(msgspec.Struct, frozen=True, array_like=True):
-    """Each part is msgpack under zlib."""
+    """Each part is msgpack under gzip."""
 
     cluster: bytes
     """A `_Cluster`."""
@@ -137,11 +141,8 @@ def is_packed(name: str) -> bool:
 def write_packed(snapshot: Snapshot, out: IO[bytes]) -> int:
     """Write the snapshot; returns its size in bytes. Raises OSError."""
     pods = snapshot.pods or ()
-    parts = _File(
-        _zipped(_cluster(snapshot)),
-        _zipped(_column(node.matrix for node in snapshot.nodes)),
-        _zipped(_Pods(*(_column(map(attrgetter(field), pods)) for field in PodView.__struct_fields__))),
-    )
+    packed_pods = _zipped(_Pods(*(_column(map(attrgetter(field), pods)) for field in PodView.__struct_fields__)))
+    parts = _File(_zipped(_cluster(snapshot)), _zipped(_column(node.matrix for node in snapshot.nodes)), packed_pods)
     content = MAGIC + _VERSION + msgspec.msgpack.encode(parts)
     out.write(content)
     return len(content)
@@ -160,10 +161,8 @@ def _cluster(snapshot: Snapshot) -> _Cluster:
         ]
         for keys, members in groups.items()
     ]
-    fields = {
-        field: _column(map(attrgetter(field), nodes))
-        for field in ("name", "uid", "ready", "schedulable", "taints", "allocatable", "conditions")
-    }
+    alike = ("name", "uid", "ready", "schedulable", "taints", "allocatable", "conditions")
+    fields = {field: _column(map(attrgetter(field), nodes)) for field in alike}
     return _Cluster(
         taken_at=snapshot.taken_at,
         warnings=list(snapshot.warnings),
@@ -209,10 +208,8 @@ def read_packed(path: Path, keep_matrix: KeepMatrix, limit: int = LIMIT) -> Snap
         wanted = [keep_matrix(node.name, node.label(STATE) not in (None, State.OK)) for node in nodes]
         if any(wanted):
             matrices = _unzipped(parts.matrices, Column[str | None], limit).rows(cluster.nodes)
-            nodes = [
-                msgspec.structs.replace(node, matrix=matrix) if keep else node
-                for node, matrix, keep in zip(nodes, matrices, wanted, strict=True)
-            ]
+            rows = zip(nodes, matrices, wanted, strict=True)
+            nodes = [msgspec.structs.replace(node, matrix=matrix) if keep else node for node, matrix, keep in rows]
         pods = None
         if cluster.pods is not None:
             requested = dict(zip((node.name for node in nodes), cluster.requested.rows(cluster.nodes), strict=True))
@@ -245,12 +242,12 @@ def _damaged(path: Path) -> InputError:
 
 
 def _zipped(content: msgspec.Struct) -> bytes:
-    return zlib.compress(msgspec.msgpack.encode(content), _FAST)
+    return zlib.compress(msgspec.msgpack.encode(content), _FAST, _CRC)
 
 
 def _unzipped(content: bytes, kind: type[_T], limit: int) -> _T:
     """The reverse of `_zipped`. Raises as `_UNREADABLE` says."""
-    unzip = zlib.decompressobj()
+    unzip = zlib.decompressobj(_EITHER)
     text = unzip.decompress(content, limit)
     if len(text) == limit and not unzip.eof:
         raise TooLargeError("a part of the snapshot", limit, limit)

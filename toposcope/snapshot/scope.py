@@ -124,11 +124,6 @@ def select_scope(snapshot: Snapshot, name: str | None = None) -> Scope:
     return _under(topology, replace(bare, without_agent=tuple(_awaited(topology, snapshot.nodes))))
 
 
-def rescope(scope: Scope, topology: Topology) -> Scope:
-    """The same nodes under a newer state of the topology with the same selector: their tables are reused."""
-    return _under(topology, scope)
-
-
 def _under(topology: Topology, scope: Scope) -> Scope:
     """The levels of the scope's nodes by the topology; its tables are kept."""
     if topology.levels is not None:

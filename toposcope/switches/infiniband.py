@@ -35,7 +35,7 @@ _TIMEOUT_MS: Final = 200
 _RETRIES: Final = 2
 _PATIENCE_MS: Final = 2000
 _MANAGED: Final = "MF0;"
-"""How NVIDIA's managed switches describe themselves: `MF0;leaf-01:MQM9700/U1`."""
+"""How NVIDIA's managed switches describe themselves: `MF0;leaf-01:MQM9700/U1`; a director: `MF0;core:CS8500/L07/U1`."""
 
 
 class MadError(ToposcopeError):
@@ -59,7 +59,9 @@ def neighbour(device: str, port: int, opened: Callable[[str, int], int] = os.ope
         os.close(descriptor)
     name = plain(described.partition(b"\0")[0].decode("utf-8", "replace"))
     if name.startswith(_MANAGED):
-        name = name.removeprefix(_MANAGED).partition(":")[0]
+        system, _, chip = name.removeprefix(_MANAGED).partition(":")
+        # Every chip is a switch of the fabric: those of a box must not look like one, nor like two of one name.
+        name = "/".join(filter(None, (system, chip.partition("/")[2].removesuffix("U1").strip("/"))))
     return Neighbour(name, f"guid:{guid.hex()}", str(local), "infiniband")
 
 

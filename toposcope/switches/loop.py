@@ -3,7 +3,7 @@
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from toposcope.kube.confinement import Confinement
@@ -14,7 +14,8 @@ from toposcope.switches.lldp import LldpError, decode
 from toposcope.switches.packets import LldpSocket
 from toposcope.switches.ports import NicPorts
 from toposcope.switches.publish import Publisher
-from toposcope.topology.neighbours import Neighbour, neighbours_text
+from toposcope.topology.neighbours import Neighbour, Neighbours, neighbours_text
+from toposcope.topology.rails import Miscabled
 
 log = logging.getLogger("switches")
 
@@ -23,7 +24,7 @@ SETTLE_SECONDS: Final = 120.0
 WRITE_SECONDS: Final = 60.0
 """The least time between two writes: a flapping port must not become a stream of them."""
 RESYNC_SECONDS: Final = 600.0
-"""How often the program reads its own Node, to repair what others changed."""
+"""How often the program reads its own Node, to repair what others changed, and a page of ClusterTopologies."""
 _FIRST_RETRY: Final = 5.0
 _LONGEST_RETRY: Final = 600.0
 _RESYNC_FACTOR: Final = (1.0, 1.2)
@@ -56,11 +57,12 @@ class Switches:
         self._monotonic = monotonic
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         self._hearing = Hearing()
-        self._began = self._scan_at = self._read_at = self._write_at = monotonic()
+        self._began = self._scan_at = self._read_at = self._write_at = self._ask_at = monotonic()
         self._settled = False
         self._ports: Sequence[NicPorts] = ()
         self._fabric: dict[str, Neighbour | None] = {}
         self._said: dict[str, str] = {}
+        self._miscabled: Mapping[str, Miscabled] = {}
         self._failures = 0
 
     def seconds_until_turn(self) -> float:
@@ -88,7 +90,7 @@ class Switches:
             self._say(nic, f"{found.switch or found.id} {found.port} ({found.by})" if found else "no neighbour")
         self._settled |= all(neighbours.values()) or now >= self._began + SETTLE_SECONDS
         if self._settled:
-            self._publish(neighbours_text(neighbours) if neighbours else None, now)
+            self._publish(neighbours, now)
 
     def _scan(self) -> None:
         """Look at the ports, and ask the fabric about those of InfiniBand."""
@@ -97,9 +99,9 @@ class Switches:
         for port in self._ports:
             if port.netdev and not port.carrier:
                 self._hearing.forget(port.netdev)
-        self._fabric = {port.nic: self._ask(port) for port in self._ports if port.umads}
+        self._fabric = {port.nic: self._hop(port) for port in self._ports if port.umads}
 
-    def _ask(self, port: NicPorts) -> Neighbour | None:
+    def _hop(self, port: NicPorts) -> Neighbour | None:
         for device, number in port.umads:
             try:
                 if found := self._first_hop(f"{_DEVICES}/{device}", number):
@@ -117,7 +119,7 @@ class Switches:
             self._said[what] = words
             log.log(level, "%s: %s", what, words)
 
-    def _publish(self, text: str | None, now: float) -> None:
+    def _publish(self, neighbours: Neighbours, now: float) -> None:
         if now < self._write_at:
             return
         try:
@@ -129,7 +131,9 @@ class Switches:
             if now >= self._read_at:
                 self._publisher.forget()
                 self._read_at = now + RESYNC_SECONDS * self._rng.uniform(*_RESYNC_FACTOR)
-            if self._publisher.publish(text):
+            if now >= self._ask_at:
+                self._ask(now)
+            if self._publisher.publish(neighbours_text(neighbours, self._miscabled) if neighbours else None):
                 self._write_at = now + WRITE_SECONDS
         except KubeError as error:
             wait = min(_FIRST_RETRY * 2**self._failures, _LONGEST_RETRY) * self._rng.uniform(*_RETRY_FACTOR)
@@ -140,3 +144,12 @@ class Switches:
         else:
             self._failures = 0
             self._said.pop("cannot publish", None)
+
+    def _ask(self, now: float) -> None:
+        """Ask the cluster which cables are wrong, less often the more there is to read; a refusal is no obstacle."""
+        pages = 1
+        try:
+            self._miscabled, pages = self._publisher.miscabled()
+        except ApiError as error:
+            self._say("cannot read which cables are wrong", str(error), logging.WARNING)
+        self._ask_at = now + pages * RESYNC_SECONDS * self._rng.uniform(*_RESYNC_FACTOR)

@@ -10,6 +10,8 @@ from toposcope.switches.lldp import ETHERTYPE, GROUPS
 
 _SOL_PACKET: Final = 263
 _ADD_MEMBERSHIP: Final = 1
+_ORIGDEV: Final = 9
+"""Names the port that a frame came in by; without it that of a bond's active member is the bond."""
 _MULTICAST: Final = 0
 _MEMBERSHIP: Final = "=iHH8s"
 """struct packet_mreq."""
@@ -24,6 +26,7 @@ class LldpSocket:
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETHERTYPE))
         self._socket.setblocking(False)
+        self._socket.setsockopt(_SOL_PACKET, _ORIGDEV, 1)
         self._joined: set[tuple[str, int]] = set()
 
     def fileno(self) -> int:

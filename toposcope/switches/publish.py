@@ -1,4 +1,7 @@
-"""Writes the annotation `gpu.topology/switches` to the program's own Node: only on a difference, guarded by its uid."""
+"""Writes the annotation `gpu.topology/switches` to the program's own Node: only on a difference, guarded by its uid.
+
+Only the controller can tell which cables are wrong, and it may write no Node; so this program reads what it found.
+"""
 
 from typing import Any, Final
 
@@ -6,9 +9,13 @@ from toposcope.api.label_keys import SWITCHES
 from toposcope.kube.client import MERGE, METADATA, ApiClient, Request
 from toposcope.kube.confinement import NOBODY
 from toposcope.kube.requests import NODES, apply, get
+from toposcope.topology.rails import Miscabled, reported
 from toposcope.topology.text import compact
 
 MANAGER: Final = "toposcope-switches"
+_TOPOLOGIES: Final = "/apis/gpu.topology/v1alpha1/clustertopologies"
+_PAGE: Final = 16
+"""ClusterTopologies of one answer, up to half a MiB with all that manages them."""
 
 
 class Publisher:
@@ -40,6 +47,17 @@ class Publisher:
         written = self._client.call(apply(self._path, body, MANAGER, force=True, metadata_only=True))
         self._metadata = written["metadata"]
         return True
+
+    def miscabled(self) -> tuple[dict[str, Miscabled], int]:
+        """What ClusterTopologies find wrong here, by NIC, and how many requests that took. Raises KubeError."""
+        found: dict[str, Miscabled] = {}
+        query, pages = {"limit": str(_PAGE)}, 0
+        while pages == 0 or query["continue"]:
+            page = self._client.call(Request("GET", _TOPOLOGIES, query))
+            wrong = [one for topology in page.get("items") or () for one in reported(topology.get("status") or {})]
+            found |= {one.nic: one for one in wrong if one.node == self._name}
+            query, pages = {**query, "continue": page["metadata"].get("continue") or ""}, pages + 1
+        return found, pages
 
     def foreign_writes(self) -> dict[str, Request]:
         """Writes that the admission policy must refuse: what each would do, and its request."""

@@ -143,6 +143,11 @@ class Gpu(NamedTuple):
     """None when NVML has no fabric information about it."""
 
     @property
+    def root(self) -> str | None:
+        """Its PCIe root complex, such as `pci0000:15`; None where sysfs shows no path to it."""
+        return self.path[0] if len(self.path) > 1 else None
+
+    @property
     def links_active(self) -> int:
         """NVLinks that are up."""
         return sum(link.up for link in self.links)

@@ -202,14 +202,12 @@ def _crossing(broad: Level, narrow: Level, table: Table) -> Iterator[CrossedLeve
     else:
         advice = f"a reused name, a {narrow.domain} that spans several {broad.domain} domains, or a wrong cable"
     many = f" ({len(several)} of {total} values do so)" if len(several) > 1 else ""
-    yield CrossedLevels(
-        narrow.key,
-        narrow.domain,
-        reused,
+    text = (
         f"{narrow.domain} {name!r} lies under {broad.domain} {first!r} and {second!r}{many}; "
         f"Grove, KAI and Kueue treat it as one {narrow.domain} domain in each, kube-scheduler's gangs and pod affinity "
-        f"as one in all; {advice}",
+        f"as one in all; {advice}"
     )
+    yield CrossedLevels(narrow.key, narrow.domain, reused, text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,14 @@
 
     {"mlx5_0":{"switch":"leaf-01","id":"mac:b8:59:9f:00:00:01","port":"Ethernet1/3","by":"lldp"},"mlx5_1":null}
 
-null: the port has no neighbour, or none that is known.
+null: the port has no neighbour, or none that is known. A cable in the wrong switch also has `expected`, the right one.
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from toposcope.topology.rails import Miscabled
 from toposcope.topology.text import compact, parse
 
 LIMIT: Final = 16384
@@ -39,9 +41,17 @@ def plain(text: str) -> str:
     return kept[:LONGEST].strip()
 
 
-def neighbours_text(neighbours: Neighbours) -> str:
-    """The annotation's value, NICs in the given order; the last are left out if it would be longer than `LIMIT`."""
+def neighbours_text(neighbours: Neighbours, miscabled: Mapping[str, Miscabled] = MappingProxyType({})) -> str:
+    """The annotation's value, NICs in the given order; the last are left out if it would be longer than `LIMIT`.
+
+    `miscabled`: by NIC, what was found when its cable may have been in another switch or port.
+    """
     entries: dict[str, Any] = {nic: found and found._asdict() for nic, found in neighbours.items()}
+    for nic, wrong in miscabled.items():
+        found = neighbours.get(nic)
+        called = (found.switch or found.id, f"{found.switch} ({found.id})") if found else ()  # both: the name is shared
+        if found and wrong.switch in called and wrong.port == found.port:
+            entries[nic]["expected"] = plain(wrong.expected)
     while len(text := compact(entries)) > LIMIT:
         entries.popitem()
     return text

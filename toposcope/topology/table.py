@@ -112,6 +112,9 @@ class Table:
             {keys[0]: len(self)} if alike else totals(zip(keys, weights, strict=True))
         )
         """How many nodes carry which label keys."""
+        kinds = {kind: number for number, kind in enumerate(self.key_sets)}
+        self._kinds = [] if alike else list(map(kinds.__getitem__, keys))
+        """For each group the position of its keys among the sets: a tuple is hashed anew each time it is looked up."""
         self._labels: dict[str, list[str | None]] = (
             dict(zip(keys[0], _transposed(self._rows), strict=True)) if alike else {}
         )
@@ -169,12 +172,12 @@ class Table:
         return self._labels[key]
 
     def _label(self, key: str) -> list[str | None]:
-        position = {keys: keys.index(key) if key in keys else _NOWHERE for keys in self.key_sets}
+        position = [keys.index(key) if key in keys else _NOWHERE for keys in self.key_sets]
         rows = self._rows
         if len(position) > 1:
-            where = map(position.__getitem__, [group.keys for group in self.groups])
+            where = map(position.__getitem__, self._kinds)
             return [None if i == _NOWHERE else row[i] for i, row in zip(where, rows, strict=True)]
-        (only,) = position.values() or (_NOWHERE,)
+        (only,) = position or (_NOWHERE,)
         return [None] * len(rows) if only == _NOWHERE else list(map(itemgetter(only), rows))
 
     def distinct(self, key: str) -> set[str | None]:
@@ -336,11 +339,8 @@ def _parents(broad: Column, narrow: Column, weights: Sequence[int]) -> Parents |
     inner, outer = narrow.values, broad.values
     if narrow.own:
         shared = [value not in OWN_VALUES for value in inner]
-        inner, outer, weights = (
-            list(compress(inner, shared)),
-            list(compress(outer, shared)),
-            [*compress(weights, shared)],
-        )
+        inner, outer = list(compress(inner, shared)), list(compress(outer, shared))
+        weights = [*compress(weights, shared)]
     if broad.own:
         # Different values of different nodes, which all look alike here.
         around = [

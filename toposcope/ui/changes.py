@@ -22,7 +22,7 @@ _MAX_NAMES: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What is compared: the views, and the nodes that may differ."""
+    """What is compared."""
 
     views: Sequence[View]
     nodes: Mapping[str, NodeView]
@@ -32,6 +32,8 @@ class RecentChanges:
     """The newest `MAX_CHANGES` changes."""
 
     def __init__(self) -> None:
+        self.since: dict[str, str] = {}
+        """When the state of a node was seen to change; those of which it never was are missing."""
         self._kept: deque[protocol.Change] = deque(maxlen=MAX_CHANGES)
         self._number = 0
 
@@ -40,14 +42,23 @@ class RecentChanges:
         """All that are kept."""
         return list(reversed(self._kept))
 
-    def record(self, before: Moment, after: Moment, at: str) -> list[protocol.Change]:
-        """Keep what changed from one moment to the next, and return it, the newest first."""
-        entries = []
-        for view_id, change in _between(before, after):
+    def record(self, before: Moment, after: Moment, at: str) -> None:
+        """Keep what changed from one moment to the next."""
+        was, now = before.nodes, after.nodes
+        names = [name for name in was.keys() | now.keys() if was.get(name) != now.get(name)]
+        for name in names:
+            if name not in now:
+                self.since.pop(name, None)
+            elif name in was and was[name].state != now[name].state:
+                self.since[name] = at
+        if all(name in was and name in now for name in names):
+            was, now = ({name: nodes[name] for name in names} for nodes in (was, now))
+        else:  # only nodes that stay show whether one that came or went was a whole domain
+            was, now = ({name: node for name, node in nodes.items() if node.has_gpus} for nodes in (was, now))
+        after = Moment(after.views, now)
+        for view_id, change in _between(Moment(before.views, was), after):
             self._number += 1
-            entries.append(_entry(self._number, at, view_id, change, after))
-        self._kept.extend(entries)
-        return entries[::-1]
+            self._kept.append(_entry(self._number, at, view_id, change, after))
 
 
 def _between(before: Moment, after: Moment) -> Iterator[tuple[str | None, Change]]:

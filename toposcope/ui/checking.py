@@ -4,6 +4,7 @@ The text is untrusted: its size, its number of objects, the expansion of its YAM
 takes are bounded, and one check runs at a time.
 """
 
+import contextlib
 import ctypes
 import io
 import threading
@@ -18,7 +19,7 @@ from toposcope.integrations.framework.constraints import Group, Workload, simpli
 from toposcope.placement.check import Checked, Checker
 from toposcope.placement.document import findings_of
 from toposcope.placement.sentences import advice, amount, answer, reasoning
-from toposcope.snapshot.documents import Document, all_documents, kindless
+from toposcope.snapshot.documents import Document, documents, kindless
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.problems import InputError, Problem
 from toposcope.topology.text import plural
@@ -40,11 +41,7 @@ T = TypeVar("T")
 
 
 class BusyError(ToposcopeError):
-    """Another check is running."""
-
-
-class CheckTimeoutError(ToposcopeError):
-    """The check did not finish in time."""
+    """Another question is being answered."""
 
 
 class DeadlineError(BaseException):
@@ -76,6 +73,17 @@ def within(seconds: float, work: Callable[[], T]) -> T:
             over = True
 
 
+@contextlib.contextmanager
+def alone(lock: threading.Lock, patience: float = 0.0) -> Iterator[None]:
+    """Hold the lock. Raises BusyError when it is not free within so many seconds."""
+    if not lock.acquire(timeout=patience):
+        raise BusyError
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 class Checks:
     """Checks one text at a time against the cluster as it is then."""
 
@@ -88,17 +96,11 @@ class Checks:
         self._lock = threading.Lock()
 
     def check(self, text: str, views: Sequence[View]) -> protocol.CheckAnswer:
-        """What each system says about the objects in the text. Raises BusyError, CheckTimeoutError and KubeError."""
-        if not self._lock.acquire(blocking=False):
-            raise BusyError
-        try:
+        """What each system says about the objects in the text. Raises BusyError, DeadlineError and KubeError."""
+        with alone(self._lock):
             read = self._published()
             snapshot = replace(self._snapshot(), published=read.published, served=read.served, objects=read.objects)
             checks, problems = within(self._seconds, lambda: _checked(text, snapshot, views))
-        except DeadlineError:
-            raise CheckTimeoutError from None
-        finally:
-            self._lock.release()
         return protocol.CheckAnswer(checks, problems, [*snapshot.warnings, *read.warnings])
 
 
@@ -125,7 +127,7 @@ def _checked(text: str, snapshot: Snapshot, views: Sequence[View]) -> tuple[list
 def _objects(text: str, problems: list[Problem]) -> Iterator[tuple[Document, Mapping[str, Any]]]:
     """The objects in a text; what cannot be read goes to `problems`."""
     stream = io.BytesIO(text.encode(errors="replace"))
-    for number, document in enumerate(all_documents(("-",), problems.append, stream)):
+    for number, document in enumerate(documents(("-",), problems.append, stream, of_any_kind=True)):
         if number == _MAX_OBJECTS:
             problems.append(Problem(document.place, "", f"only the first {_MAX_OBJECTS} objects are checked"))
             return

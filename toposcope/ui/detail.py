@@ -7,13 +7,12 @@ from toposcope.api import label_keys
 from toposcope.api.matrix_annotation import LEGEND, Device, MatrixError, NodeMatrix, parse
 from toposcope.kube.pod_resources import is_gpu, is_gpu_part
 from toposcope.snapshot.filters import lacking, marks, wrong_cables
-from toposcope.snapshot.model import NodeView, PodView
+from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.topology.hardware import State
 from toposcope.topology.label_values import count_of
 from toposcope.topology.matrix import SELF, LinkMatrix, nv_links, nvlink_domains
 from toposcope.topology.pci import NEAREST_FIRST
 from toposcope.ui import protocol
-from toposcope.ui.facts import left
 from toposcope.ui.nodes import domain_path
 from toposcope.ui.source import FullNode
 from toposcope.ui.views import View
@@ -26,8 +25,8 @@ _NO_ANNOTATION: Final = (
 _TOO_LARGE: Final = "the matrix was too large for the annotation; run toposcope discover on the node to see it"
 
 
-def detail(full: FullNode, views: Sequence[View], pods: Sequence[PodView] | None, since: str | None) -> protocol.Node:
-    """All about one node. `pods` are its own, None where unknown; `since` is when its state was seen to change."""
+def detail(full: FullNode, views: Sequence[View], cluster: Snapshot, since: str | None) -> protocol.Node:
+    """All about one node. What is free is that of `cluster`; `since` is when the node's state was seen to change."""
     node = full.node
     parsed, problem = _matrix(node)
     links = parsed.links if parsed else None
@@ -40,8 +39,8 @@ def detail(full: FullNode, views: Sequence[View], pods: Sequence[PodView] | None
         since=_since(node, since, full.written),
         marks=list(marks(node)),
         gpus=node.gpus,
-        free=_free(node, pods),
-        resources=_resources(node, pods),
+        free=cluster.free_gpus(node),
+        resources=_resources(node, cluster),
         hardware={
             key.removeprefix(label_keys.PREFIX): value
             for key, value in node.labels.items()
@@ -84,15 +83,8 @@ def _since(node: NodeView, seen: str | None, written: str) -> protocol.Since | N
     return protocol.Since(written, exact=False) if written and node.state is not State.OK else None
 
 
-def _free(node: NodeView, pods: Sequence[PodView] | None) -> int | None:
-    if pods is None:
-        return None
-    free = left(node, pods) if node.usable else {}
-    return sum(count for resource, count in free.items() if is_gpu(resource))
-
-
-def _resources(node: NodeView, pods: Sequence[PodView] | None) -> dict[str, list[int | None]]:
-    free = None if pods is None else left(node, pods)
+def _resources(node: NodeView, cluster: Snapshot) -> dict[str, list[int | None]]:
+    free = cluster.free(node)
     return {
         name: [count, None if free is None else free[name]]
         for name, count in node.allocatable.items()

@@ -14,12 +14,13 @@ import msgspec
 from toposcope.snapshot.filters import marks
 from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.ui import protocol
-from toposcope.ui.broadcaster import Broadcaster
+from toposcope.ui.broadcaster import Broadcaster, State
 from toposcope.ui.bundle import SCRIPT, STYLE, Bundle
 from toposcope.ui.detail import detail
 from toposcope.ui.facts import Facts
 from toposcope.ui.saved import fill
 from toposcope.ui.source import FullNode
+from toposcope.ui.views import views_of
 
 _MAX_DETAILS: Final = 20 << 20
 """Bytes of nodes in full: what a browser and a ticket system still accept."""
@@ -54,23 +55,20 @@ def document(snapshot: Snapshot, kind: str, max_bytes: int = _MAX_DETAILS) -> pr
     """What the file holds: all nodes, and as many in full as fit, those with problems first."""
     facts = Facts(snapshot.source, (), lambda: None)
     facts.taken_at = snapshot.taken_at
-    facts.catalogue = snapshot.catalogue
     fill(facts, snapshot)
-    broadcaster = Broadcaster(facts, "files", "export")
-    broadcaster.tick()
+    cluster = facts.snapshot()
+    state = State("export", cluster, views_of(cluster))
     nodes: dict[str, protocol.Node] = {}
     left_out = 0
     room = max_bytes
     for node in _problems_first(snapshot.nodes):
-        node_detail = detail(
-            FullNode(node, ""), broadcaster.views, facts.pods_on(node.name) if facts.pods_known else None, None
-        )
+        node_detail = detail(FullNode(node, ""), state.views, state.cluster, None)
         room -= len(msgspec.json.encode(node_detail))
         if room < 0:
             left_out += 1
         else:
             nodes[node.name] = node_detail
-    shown = broadcaster.snapshot()
+    shown = Broadcaster(facts, "files", "").snapshot(state)
     shown.source = "files" if kind == "files" else "cluster"
     return protocol.Export(protocol.VERSION, shown, nodes, left_out)
 

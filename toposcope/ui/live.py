@@ -16,6 +16,7 @@ from toposcope.kube.errors import ApiError, KubeError, UnreachableError
 from toposcope.kube.listing import UNREADABLE
 from toposcope.kube.reflector import EtcdRestores, Raw, Reflector, key
 from toposcope.kube.requests import NODES
+from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.decode import Decoder, topology_of
 from toposcope.snapshot.live import PODS, load_published
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
@@ -77,21 +78,16 @@ class LiveSource:
         def put_node(_name: str, item: tuple[NodeView, str]) -> None:
             facts.put_node(*item)
 
-        def put_topology(_name: str, topology: Topology) -> None:
-            facts.put_topology(topology)
-
-        def delete_pod(name: str) -> None:
-            facts.put_pod(name, None)
-
         self._watch(NODES, node, _Handler(facts, "nodes", facts.replace_nodes, put_node, facts.delete_node))
         no_pods, no_topologies = partial(facts.replace_pods, None), partial(facts.replace_topologies, {})
         if self._pods:
-            self._watch(PODS, pod, _Handler(facts, "pods", facts.replace_pods, facts.put_pod, delete_pod, no_pods))
+            gone = partial(facts.put_pod, pod=None)
+            self._watch(PODS, pod, _Handler(facts, "pods", facts.replace_pods, facts.put_pod, gone, no_pods))
         else:
             no_pods()
             facts.mark_synced("pods")
-        replace, delete = facts.replace_topologies, facts.delete_topology
-        self._watch(PATH, _topology, _Handler(facts, _TOPOLOGIES, replace, put_topology, delete, no_topologies))
+        replace, put, delete = facts.replace_topologies, facts.put_topology, partial(facts.put_topology, topology=None)
+        self._watch(PATH, _topology, _Handler(facts, _TOPOLOGIES, replace, put, delete, no_topologies))
 
     def _watch(self, path: str, decode: Callable[[Raw], Any], handler: "_Handler") -> None:
         # A client of its own for each: one that reads pages for minutes must not keep the others waiting.
@@ -130,6 +126,15 @@ class LiveSource:
     def published(self) -> Snapshot:
         """What schedulers read, with a warning for each kind that cannot be read. Raises KubeError."""
         return load_published(self._client, self._client.server)
+
+    def required(self) -> RequiredLevels:
+        """What PodGangs and PodGroups require, with a warning where that cannot be read."""
+        required = RequiredLevels()
+        try:
+            required.read(self._client)
+        except KubeError as error:
+            required.warnings.append(f"levels that only PodGangs and PodGroups require are unknown: {error}")
+        return required
 
 
 class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):

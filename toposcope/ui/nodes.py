@@ -1,16 +1,15 @@
-"""Nodes as the page receives them: row by row in a delta, column by column in a snapshot."""
+"""Nodes as the page receives them: column by column."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from toposcope.api import label_keys
 from toposcope.api.matrix_annotation import reasons
 from toposcope.snapshot.filters import marks, value_at
-from toposcope.snapshot.model import NodeView
-from toposcope.topology.catalogue import BUILT_IN
+from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.topology.node import OWN_NAME
 from toposcope.ui import protocol
-from toposcope.ui.views import View, keys_of
+from toposcope.ui.views import View
 
 FACTS: Final[Mapping[str, str]] = {
     "product": label_keys.GPU_PRODUCT,
@@ -28,70 +27,34 @@ NO_AGENT: Final = (
 )
 NOT_SELECTED: Final = "outside every ClusterTopology: compare labels with each spec.nodeSelector"
 
-Free = Callable[[NodeView], int | None]
+
+def columns(cluster: Snapshot, views: Sequence[View]) -> tuple[protocol.Nodes, int]:
+    """All nodes on the page, those that have GPUs or are in a view, and how many others there are."""
+    shown: list[NodeView] = []
+    in_views: list[tuple[str, ...]] = []
+    for node in cluster.nodes:
+        ids = tuple([view.id for view in views if view.takes(node)])
+        if ids or node.has_gpus:
+            shown.append(node)
+            in_views.append(ids)
+    keys = dict.fromkeys(level.key for view in views for level in view.scope.levels)
+    names = frozenset(node.name for node in shown)
+    nodes = protocol.Nodes(
+        name=[node.name for node in shown],
+        gpus=[node.gpus for node in shown],
+        free=None if cluster.pods is None else [cluster.free_gpus(node) or 0 for node in shown],
+        marks=_lists(map(marks, shown)),
+        views=_lists(in_views),
+        facts={name: _column(shown, names, key) for name, key in FACTS.items()},
+        labels={key: _column(shown, names, key) for key in keys},
+        reasons={str(i): list(why) for i, node in enumerate(shown) if (why := reasons(node.matrix))},
+        apart={str(i): _apart(node) for i, node in enumerate(shown) if not in_views[i]},
+    )
+    return nodes, len(cluster.nodes) - len(shown)
 
 
-class RowBuilder:
-    """Describes nodes for one set of views."""
-
-    def __init__(self, views: Sequence[View]) -> None:
-        self._views = views
-        self.placeholders = sorted((views[0].scope.catalogue if views else BUILT_IN).placeholders)
-        self.keys = keys_of(views)
-
-    def shows(self, node: NodeView) -> bool:
-        """Whether the node is on the page at all: it has GPUs, or is in a view."""
-        return node.has_gpus or any(view.takes(node) for view in self._views)
-
-    def row(self, node: NodeView, free: int | None) -> protocol.Row:
-        """The node as it is now."""
-        in_views = self._views_of(node)
-        return protocol.Row(
-            name=node.name,
-            gpus=node.gpus,
-            free=free,
-            marks=list(marks(node)),
-            views=list(in_views),
-            facts={name: value for name, key in FACTS.items() if (value := node.label(key)) is not None},
-            labels={key: value for key in self.keys if (value := node.label(key)) is not None},
-            reasons=list(reasons(node.matrix)),
-            apart="" if in_views else self._apart(node),
-        )
-
-    def columns(self, nodes: Iterable[NodeView], free: Free) -> tuple[protocol.Nodes, int]:
-        """All nodes on the page, and how many others there are."""
-        shown: list[NodeView] = []
-        in_views: list[tuple[str, ...]] = []
-        others = 0
-        for node in nodes:
-            ids = self._views_of(node)
-            if ids or node.has_gpus:
-                shown.append(node)
-                in_views.append(ids)
-            else:
-                others += 1
-        frees = [free(node) for node in shown]
-        names = frozenset(node.name for node in shown)
-        return (
-            protocol.Nodes(
-                name=[node.name for node in shown],
-                gpus=[node.gpus for node in shown],
-                free=None if None in frees else [count or 0 for count in frees],
-                marks=_lists(map(marks, shown)),
-                views=_lists(in_views),
-                facts={name: _column(shown, names, key) for name, key in FACTS.items()},
-                labels={key: _column(shown, names, key) for key in self.keys},
-                reasons={str(i): list(why) for i, node in enumerate(shown) if (why := reasons(node.matrix))},
-                apart={str(i): self._apart(node) for i, node in enumerate(shown) if not in_views[i]},
-            ),
-            others,
-        )
-
-    def _views_of(self, node: NodeView) -> tuple[str, ...]:
-        return tuple([view.id for view in self._views if view.takes(node)])
-
-    def _apart(self, node: NodeView) -> str:
-        return NO_AGENT if node.label(label_keys.GPUS) is None else NOT_SELECTED
+def _apart(node: NodeView) -> str:
+    return NO_AGENT if node.label(label_keys.GPUS) is None else NOT_SELECTED
 
 
 def _column(nodes: Sequence[NodeView], names: Collection[str], key: str) -> protocol.Column:

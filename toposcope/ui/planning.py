@@ -9,13 +9,14 @@ from toposcope.errors import ToposcopeError
 from toposcope.planning.capacity import View
 from toposcope.planning.gangs import named
 from toposcope.planning.plan import Plan
+from toposcope.planning.required import RequiredLevels
 from toposcope.planning.score import Score, better_place, scores
 from toposcope.planning.slots import slots
 from toposcope.planning.whatif import Changes, whatif
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import TopologyNotFoundError, select_scope
 from toposcope.ui import protocol
-from toposcope.ui.checking import BusyError, within
+from toposcope.ui.checking import alone, within
 
 _KEPT_SECONDS: Final = 10.0
 """A plan answers questions for so long: pods come and go all the time, and a large cluster takes a second."""
@@ -32,8 +33,14 @@ class NoPlanError(ToposcopeError):
 class Plans:
     """Answers one question at a time; `view` is the id of a ClusterTopology, empty for what labels suggest."""
 
-    def __init__(self, snapshot: Callable[[], Snapshot], monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        snapshot: Callable[[], Snapshot],
+        required: Callable[[], RequiredLevels],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._snapshot = snapshot
+        self._required = required
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._kept: dict[str, tuple[float, Plan]] = {}
@@ -51,27 +58,26 @@ class Plans:
         return self._answer(lambda: _drained(self._plan(view), tuple(path), node))
 
     def _answer(self, work: Callable[[], T]) -> T:
-        if not self._lock.acquire(timeout=_SECONDS):
-            raise BusyError
-        try:
+        with alone(self._lock, _SECONDS):
             return within(_SECONDS, work)
-        finally:
-            self._lock.release()
 
     def _plan(self, view: str) -> Plan:
         now = self._monotonic()
         self._kept = {other: kept for other, kept in self._kept.items() if now - kept[0] < _KEPT_SECONDS}
         if view not in self._kept:
-            self._kept[view] = now, plan_of(self._snapshot(), view or None)
+            self._kept[view] = now, plan_of(self._snapshot(), view or None, self._required())
         return self._kept[view][1]
 
 
-def plan_of(snapshot: Snapshot, topology: str | None) -> Plan:
-    """The plan of a cluster by a topology. Raises NoPlanError where there is none, or pods are not known."""
+def plan_of(snapshot: Snapshot, topology: str | None, required: RequiredLevels | None = None) -> Plan:
+    """The plan of a cluster by a topology. Raises NoPlanError where there is none, or pods are not known.
+
+    Without what is `required` it is good for scores and slots only.
+    """
     if snapshot.pods is None:
         raise NoPlanError("what runs is not known, so nor is what is free: the pods cannot be read")
     try:
-        return Plan(snapshot, select_scope(snapshot, topology))
+        return Plan(snapshot, select_scope(snapshot, topology), required or RequiredLevels())
     except TopologyNotFoundError as error:
         raise NoPlanError(f"plans are made for a whole ClusterTopology; choose one at the top ({error})") from None
 
@@ -125,4 +131,5 @@ def _drained(plan: Plan, path: tuple[str, ...], node: str) -> protocol.Drained:
         if then != now:
             lost[row.gpus] = protocol.SlotChange(row.gpus, row.level.domain, now, then)
     fates = [protocol.Fate(one.sentence, one.worse) for one in result.rehomed]
-    return protocol.Drained(len(names), sorted(fates, key=lambda fate: not fate.worse), [*lost.values()][::-1])
+    worst_first = sorted(fates, key=lambda fate: not fate.worse)
+    return protocol.Drained(len(names), worst_first, [*lost.values()][::-1], plan.required.warnings)

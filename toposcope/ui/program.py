@@ -33,9 +33,9 @@ class Program:
 
     def serve_metrics(self, port: int, worst: int) -> None:
         """Serve metrics of planning too, which name so many of the worst gangs. Raises OSError."""
-        metrics = PlanningMetrics(self.facts.snapshot, worst, lambda: self._broadcaster.ready)
+        metrics = PlanningMetrics(self.facts.snapshot, worst, lambda: self._broadcaster.state is not None)
         self._telemetry = TelemetryServer(
-            port, metrics.page, str, lambda: "" if self._broadcaster.ready else "the cluster has not been read yet"
+            port, metrics.page, str, lambda: "" if self._broadcaster.state else "the cluster has not been read yet"
         )
 
     def serve(

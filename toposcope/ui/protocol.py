@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import msgspec
 
-VERSION: Final = 4
+VERSION: Final = 5
 """A page that was built for another version asks the user to reload it."""
 
 ABSENT: Final = -1
@@ -150,7 +150,7 @@ class Stale(_Struct):
 
 
 class Status(_Struct):
-    """How fresh everything is: part of each snapshot, and an event every few seconds."""
+    """How fresh everything is."""
 
     as_of: str | None
     """RFC 3339: when everything could last be read; None: files do not say."""
@@ -164,7 +164,7 @@ class Snapshot(_Struct):
 
     version: int
     id: str
-    """The id of the last event in it: pass it to `api/events?since=`."""
+    """Changes whenever anything in it may have changed."""
     source: Literal["cluster", "files"]
     source_name: str
     """A server's URL or file names."""
@@ -179,34 +179,11 @@ class Snapshot(_Struct):
     """The newest first."""
 
 
-class Row(_Struct):
-    """One node in a delta, complete as it is now."""
+class News(_Struct):
+    """`GET api/events`: an event with this, as soon as anything has changed, and every few seconds."""
 
-    name: str
-    gpus: int
-    free: int | None
-    marks: list[str]
-    views: list[str]
-    facts: dict[str, str]
-    """Only those that it has."""
-    labels: dict[str, str]
-    """Label values by label key, only those that it has."""
-    reasons: list[str]
-    apart: str
-    """Empty: it is in a view."""
-
-
-class Delta(_Struct):
-    """Event `delta`: what changed since the previous event."""
-
-    put: list[Row]
-    """Nodes that were added or changed."""
-    gone: list[str]
-    views: list[View] | None
-    """All views, when any of them changed."""
-    changes: list[Change]
-    """New entries of the list of changes, the newest first."""
-    other_nodes: int
+    id: str
+    """That of the newest snapshot: a page that shows another one fetches it. Empty: there is none yet."""
     status: Status
 
 
@@ -455,6 +432,8 @@ class Drained(_Struct):
     """Those that get worse first."""
     slots: list[SlotChange]
     """The largest first; the narrowest level at which a size loses slots."""
+    warnings: list[str]
+    """What could not be read, and what is unknown for that."""
 
 
 class Problem(_Struct):

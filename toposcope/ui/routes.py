@@ -1,7 +1,6 @@
 """What the server answers, one method per address."""
 
 import asyncio
-import functools
 import gzip
 from collections.abc import Callable
 from http import HTTPStatus
@@ -19,9 +18,9 @@ from starlette.routing import Route
 
 from toposcope.kube.errors import KubeError
 from toposcope.ui import protocol
-from toposcope.ui.broadcaster import Broadcaster
+from toposcope.ui.broadcaster import Broadcaster, State
 from toposcope.ui.bundle import Bundle
-from toposcope.ui.checking import MAX_BYTES, BusyError, Checks, CheckTimeoutError, DeadlineError
+from toposcope.ui.checking import MAX_BYTES, BusyError, Checks, DeadlineError
 from toposcope.ui.detail import detail
 from toposcope.ui.guard import problem
 from toposcope.ui.planning import NoPlanError, Plans
@@ -51,7 +50,7 @@ class Routes:
         self._source = source
         self._bundle = bundle
         self._stream = stream
-        self._plans = Plans(broadcaster.facts.snapshot)
+        self._plans = Plans(broadcaster.facts.snapshot, source.required)
         self._checks = Checks(broadcaster.facts.snapshot, source.published)
         # Requests that wait for an API server that does not answer must not use up all threads.
         self._node_reads = CapacityLimiter(_NODE_READS)
@@ -90,7 +89,7 @@ class Routes:
         return Response(body, media_type=content_type, headers={"cache-control": "no-cache"})
 
     async def _snapshot(self, request: Request) -> Response:
-        self._require_ready()
+        self._state()
         tag, packed = await run_in_threadpool(self._broadcaster.packed)
         headers = {"etag": f'W/"{tag}"', "cache-control": "no-cache", "vary": "accept-encoding"}
         if headers["etag"] in request.headers.get("if-none-match", ""):
@@ -99,9 +98,10 @@ class Routes:
             return Response(packed, headers=headers | {"content-encoding": "gzip"}, media_type=_JSON)
         return Response(await run_in_threadpool(gzip.decompress, packed), headers=headers, media_type=_JSON)
 
-    def _require_ready(self) -> None:
-        if self._broadcaster.ready:
-            return
+    def _state(self) -> State:
+        """The newest state. Raises HTTPException where there is none yet."""
+        if self._broadcaster.state:
+            return self._broadcaster.state
         facts = self._broadcaster.facts
         stale = facts.stale()
         text = f"the cluster is being read for the first time; {facts.node_count} nodes so far"
@@ -111,13 +111,13 @@ class Routes:
 
     async def _node(self, request: Request) -> Response:
         name = request.path_params["name"]
-        node = await to_thread.run_sync(self._detail, name, limiter=self._node_reads)
+        node = await to_thread.run_sync(self._detail, name, self._state(), limiter=self._node_reads)
         if node is None:
             raise HTTPException(HTTPStatus.NOT_FOUND, f"there is no node {name!r}, or no longer")
         return _json(node)
 
-    def _detail(self, name: str) -> protocol.Node | None:
-        facts, broadcaster = self._broadcaster.facts, self._broadcaster
+    def _detail(self, name: str, state: State) -> protocol.Node | None:
+        facts = self._broadcaster.facts
         known = facts.node(name)
         if known is None:  # so no name from a URL reaches the API server unless it is a node's
             return None
@@ -133,8 +133,7 @@ class Routes:
             trouble = f"its link matrix cannot be read right now: {error}"
         if full is None:
             return None
-        pods = facts.pods_on(name) if facts.pods_known else None
-        node = detail(full, broadcaster.views, pods, broadcaster.since(name))
+        node = detail(full, state.views, state.cluster, self._broadcaster.recent.since.get(name))
         if trouble:
             node.problem = trouble
         return node
@@ -146,19 +145,10 @@ class Routes:
         return _json(await run_in_threadpool(search, self._broadcaster.facts, query))
 
     async def _check(self, request: Request) -> Response:
-        self._require_ready()
+        views = self._state().views
         text = await self._workload(request)
-        check = functools.partial(self._checks.check, text, self._broadcaster.views)
-        try:
-            return _json(await run_in_threadpool(check))
-        except BusyError:
-            status, text = HTTPStatus.TOO_MANY_REQUESTS, "another check is running; try again in a moment"
-        except CheckTimeoutError:
-            status = HTTPStatus.GATEWAY_TIMEOUT
-            text = "the check took too long and was stopped; check fewer or smaller workloads, or use toposcope check"
-        except KubeError as error:
-            status, text = HTTPStatus.SERVICE_UNAVAILABLE, f"the cluster cannot be read right now: {error}"
-        raise HTTPException(status, text)
+        instead = "check fewer or smaller workloads, or use toposcope check"
+        return await _answer(lambda: self._checks.check(text, views), instead)
 
     async def _planning(self, request: Request) -> Response:
         return await self._plan(self._plans.overview, request)
@@ -173,19 +163,9 @@ class Routes:
         return await self._plan(lambda view: self._plans.drained(view, path, node), request)
 
     async def _plan(self, ask: Callable[[str], msgspec.Struct], request: Request) -> Response:
-        self._require_ready()
-        try:
-            return _json(await run_in_threadpool(ask, request.query_params.get("view", "")))
-        except BusyError:
-            status, text = HTTPStatus.TOO_MANY_REQUESTS, "another question is being answered; try again in a moment"
-        except DeadlineError:
-            status, text = (
-                HTTPStatus.GATEWAY_TIMEOUT,
-                "that took too long; use toposcope whatif, score or slots instead",
-            )
-        except NoPlanError as error:
-            status, text = HTTPStatus.NOT_FOUND, str(error)
-        raise HTTPException(status, text)
+        self._state()
+        view = request.query_params.get("view", "")
+        return await _answer(lambda: ask(view), "use toposcope whatif, score or slots instead")
 
     async def _workload(self, request: Request) -> str:
         """The text to check. Raises HTTPException where the body is too large, incomplete or malformed."""
@@ -207,7 +187,7 @@ class Routes:
             raise HTTPException(HTTPStatus.BAD_REQUEST, f'send {{"workload": TEXT}}: {error}') from None
 
     async def _ready(self, _request: Request) -> Response:
-        if self._broadcaster.ready:
+        if self._broadcaster.state:
             return PlainTextResponse("ok\n")
         return PlainTextResponse("the cluster has not been read yet\n", HTTPStatus.SERVICE_UNAVAILABLE)
 
@@ -227,6 +207,21 @@ async def _failed(_request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         return problem(error.status_code, _WORDS.get(error.detail, error.detail), dict(error.headers or {}))
     return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error; see the server's log")
+
+
+async def _answer(work: Callable[[], msgspec.Struct], instead: str) -> Response:
+    """What the work returns. Raises HTTPException; `instead` is what to do where it takes too long."""
+    try:
+        return _json(await run_in_threadpool(work))
+    except BusyError:
+        status, text = HTTPStatus.TOO_MANY_REQUESTS, "another question is being answered; try again in a moment"
+    except DeadlineError:
+        status, text = HTTPStatus.GATEWAY_TIMEOUT, f"that took too long and was stopped; {instead}"
+    except NoPlanError as error:
+        status, text = HTTPStatus.NOT_FOUND, str(error)
+    except KubeError as error:
+        status, text = HTTPStatus.SERVICE_UNAVAILABLE, f"the cluster cannot be read right now: {error}"
+    raise HTTPException(status, text)
 
 
 def _json(body: msgspec.Struct) -> Response:

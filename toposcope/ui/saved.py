@@ -10,6 +10,7 @@ from typing import Final, Literal
 import msgspec
 
 from toposcope.kube.reflector import Stop
+from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.cutter import LIMIT
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import PodView, Snapshot
@@ -41,6 +42,7 @@ class SavedSource:
         self._times: _Times = ()
         self._matrices: dict[str, bytes] = {}
         self._published = Snapshot("", None, (), None)
+        self._required = RequiredLevels()
 
     def start(self) -> None:
         """Read the files, then watch their modification times. Raises InputError when they cannot be read."""
@@ -64,6 +66,10 @@ class SavedSource:
         """What schedulers read, as far as it is in the files."""
         return self._published
 
+    def required(self) -> RequiredLevels:
+        """What PodGangs and PodGroups require, as far as they are in the files."""
+        return self._required
+
     def _follow(self) -> None:
         while not self._stop.wait(_POLL_SECONDS):
             self.look_again()
@@ -82,7 +88,9 @@ class SavedSource:
             self._facts.mark_failing(_FILES, shown + (f"; and {more} more problems" if more > 0 else ""))
 
     def _load(self) -> None:
-        snapshot = load_files(self._names, keep_matrix=lambda _name, _not_ok: True, limit=self._limit)
+        required = RequiredLevels()
+        snapshot = load_files(self._names, keep_matrix=lambda _name, _not_ok: True, limit=self._limit, others=required)
+        self._required = required
         self._matrices = {
             node.name: zlib.compress(node.matrix.encode(errors="replace"), 1) for node in snapshot.nodes if node.matrix
         }
@@ -108,7 +116,7 @@ def _stamps_below(path: Path) -> Iterator[tuple[str, int, int]]:
 def fill(facts: Facts, snapshot: Snapshot) -> None:
     """Make the facts those of a snapshot, without the matrices of nodes that are ok."""
     if facts.catalogue is BUILT_IN:  # --config gave no other
-        facts.catalogue = snapshot.catalogue
+        facts.put_catalogue(snapshot.catalogue)
     facts.replace_topologies({topology.name: topology for topology in snapshot.topologies})
     pods: dict[str, PodView | None] | None = None
     if snapshot.pods is not None:

@@ -6,6 +6,7 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
+from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.topology.hardware import State
 
@@ -40,6 +41,9 @@ class Source(Protocol):
 
     def published(self) -> Snapshot:
         """What schedulers read, with a warning for each kind that cannot be read. Raises KubeError."""
+
+    def required(self) -> RequiredLevels:
+        """What PodGangs and PodGroups require, with a warning where that cannot be read."""
 
 
 class _Gpu(msgspec.Struct, frozen=True, gc=False):

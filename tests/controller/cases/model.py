@@ -123,8 +123,6 @@ def gone(domain: str, *, kept: bool = False) -> Verdict:
 
 def _podcliqueset(spec: Spec) -> Spec:
     pod = {"containers": [{"name": "main", "image": "example.invalid/main"}]}
-    cliques = [
-        {"spec": {"roleName": clique["name"], "replicas": 1, "podSpec": pod}, **clique}
-        for clique in spec["template"]["cliques"]
-    ]
+    given = spec["template"]["cliques"]
+    cliques = [{"spec": {"roleName": clique["name"], "replicas": 1, "podSpec": pod}, **clique} for clique in given]
     return {"replicas": 1, "template": {**spec["template"], "cliques": cliques}}

@@ -7,6 +7,7 @@ from tests.controller.cases.model import Machine, gone, levels
 from tests.controller.cases.world import KUEUE, World
 from tests.support.api import CRDS, crd_conditions
 from tests.support.publishing import BINDINGS, KAI, binding, found, kai_topology, kueue_topology
+from tests.support.tables import named_objects
 from tools.apiserver.grove_operator import GroveExitError, start_grove
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import HOSTNAME
@@ -63,9 +64,7 @@ def test_a_kai_topology_of_ours_is_there_all_the_time_when_grove_comes(at: World
     ],
     ids=["17 levels", "upper-case prefix", "underscore in the prefix", "empty part of the prefix"],
 )
-def test_grove_starts_after_levels_that_its_binding_takes_and_kai_refuses(
-    at: World, pairs: tuple[tuple[str, str], ...]
-) -> None:
+def test_grove_starts_after_levels_that_it_takes_and_kai_refuses(at: World, pairs: tuple[tuple[str, str], ...]) -> None:
     at.begin(objects.cluster(1))
     at.api.create(BINDINGS, binding(*pairs))
     with pytest.raises(GroveExitError, match=r"spec\.levels"):
@@ -78,37 +77,17 @@ def test_grove_starts_after_levels_that_its_binding_takes_and_kai_refuses(
     assert level_problems([Level(*pair) for pair in pairs])
 
 
-PROBES = {
-    "usual": (("zone", objects.ZONE), ("rack", objects.RACK), ("host", HOSTNAME)),
-    "sixteen": tuple((f"l{i}", f"example.com/l{i}") for i in range(16)),
-    "longest": (("a" * 63, "example.com/" + "k" * 51),),
-    "without a prefix": (("rack", "rack"),),
-    "every legal character": (("a-1", "a-1.example.com/My_rack-0.b"),),
-    "seventeen": tuple((f"l{i}", f"example.com/l{i}") for i in range(17)),
-    "domain too long": (("a" * 64, "example.com/rack"),),
-    "key too long": (("rack", "a/" + "k" * 62),),
-    "upper-case domain": (("Rack", "example.com/rack"),),
-    "underscore in a domain": (("rack_a", "example.com/rack"),),
-    "digit first": (("1rack", "example.com/rack"),),
-    "upper-case prefix": (("rack", "Example.com/rack"),),
-    "underscore in a prefix": (("rack", "my_co/rack"),),
-    "empty part": (("rack", "a..b/rack"),),
-    "hostname first": (("host", HOSTNAME), ("rack", objects.RACK)),
-    "a key twice": (("block", objects.RACK), ("rack", objects.RACK)),
-    "no key": (("rack", "@invalid"),),
-}
+PROBES: dict[str, dict[str, str]] = named_objects("level_probes.yaml")
 
 
 def test_what_we_take_everybody_takes_and_what_we_refuse_somebody_refuses(at: World) -> None:
     if not at.api.is_real:
         pytest.skip("uniqueness and the place of the hostname are rules that only a real API server knows")
     surprises = {}
-    for name, pairs in PROBES.items():
-        keys = tuple(key for _, key in pairs)
-        answers = [
-            at.api.request("POST", f"{path}?dryRun=All", body)[0]
-            for path, body in ((BINDINGS, binding(*pairs)), (KAI, kai_topology(*keys)), (KUEUE, kueue_topology(*keys)))
-        ]
+    for name, probe in PROBES.items():
+        pairs, keys = [*probe.items()], [*probe.values()]
+        bodies = ((BINDINGS, binding(*pairs)), (KAI, kai_topology(*keys)), (KUEUE, kueue_topology(*keys)))
+        answers = [at.api.request("POST", f"{path}?dryRun=All", body)[0] for path, body in bodies]
         taken = all(code == 201 for code in answers)
         if taken == bool(level_problems([Level(*pair) for pair in pairs])):
             surprises[name] = answers

@@ -16,8 +16,7 @@ from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
 from toposcope.api.conditions import ADVISORY
 from toposcope.controller.loop import Controller
 from toposcope.controller.publishers.grove import GrovePublisher
-from toposcope.controller.publishers.kai import KaiPublisher
-from toposcope.controller.publishers.kueue import KueuePublisher
+from toposcope.controller.publishers.immutable_topology import KaiPublisher, KueuePublisher
 from toposcope.controller.reconcile import Reconciler
 from toposcope.kube.client import ApiClient
 

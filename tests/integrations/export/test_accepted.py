@@ -1,13 +1,12 @@
 """What is written, put to API servers: by other projects' CRDs in every version, and suggestions by our controller."""
 
 import json
-from collections.abc import Callable
 
 import pytest
 import yaml
 
 from tests.integrations.export.test_levels import a_hierarchy
-from tests.support.api import ApiUnderTest
+from tests.support.api import ApiUnderTest, Clients
 from tests.support.cluster import BLOCK, RACK, ZONE
 from tests.support.controller import full_controller, make_node
 from tests.support.publishing import Time, install
@@ -16,8 +15,7 @@ from tests.support.tables import each_case
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import GPU_PRODUCT, HOSTNAME, NVLINK_DOMAIN
 from toposcope.cli.main import main
-from toposcope.kube.client import ApiClient
-from toposcope.simulator.manifests import cluster_topology_crd, kai_topology_crd
+from toposcope.simulator import manifests
 
 
 @each_case("tables/integrations-export.yaml")
@@ -76,10 +74,10 @@ CLUSTERS = {
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_every_suggestion_is_taken_and_becomes_ready(
-    api: ApiUnderTest, clients: Callable[[], ApiClient], capsys: pytest.CaptureFixture[str], cluster: str
+    api: ApiUnderTest, clients: Clients, capsys: pytest.CaptureFixture[str], cluster: str
 ) -> None:
-    api.share_crd(cluster_topology_crd())
-    api.install_crd(kai_topology_crd())
+    api.share_crd(manifests.cluster_topology_crd())
+    api.install_crd(manifests.crd("kai_topology"))
     for name, labels in CLUSTERS[cluster].items():
         make_node(api, name, labels)
     code = main(["suggest", "--kubeconfig", str(api.kubeconfig)])

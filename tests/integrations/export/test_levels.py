@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.saved import cluster_topology
+from tests.support.tables import each_case
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.integrations.framework.levels import ExportError, TopologyLevels, UnreadableDocumentError, named_levels
 from toposcope.integrations.grove import topology as grove
@@ -36,16 +38,6 @@ OLDER: dict[str, tuple[Write, Read]] = {
     "helm-grove": (grove.write_older_values, grove.read_values),
 }
 ODD_KEYS = ("example.com/Rack_1", "rack", "a.b/numa", "example.com/9th.floor", "x/gpu", "example.com/UPS", "y/rack")
-MALFORMED: tuple[Any, ...] = (
-    None,
-    7,
-    "x",
-    [],
-    [{}],
-    {},
-    {"spec": 1},
-    {"metadata": {"name": "a"}, "spec": {"levels": {}}},
-)
 
 
 def a_hierarchy(seed: int) -> TopologyLevels:
@@ -135,7 +127,7 @@ def test_domains_of_bare_keys_come_from_the_catalogue_or_from_the_key() -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("document", MALFORMED)
+@each_case("tables/integrations-export.yaml")
 def test_malformed_documents_are_errors_that_name_the_field(name: str, document: Any) -> None:
     _, read = FORMATS[name]
     with pytest.raises(UnreadableDocumentError, match=r"^this is no .+: (Expected|Object missing)"):
@@ -157,18 +149,13 @@ def test_a_document_tells_whose_it_is(name: str) -> None:
 
 
 def test_our_own_topology_is_known_too() -> None:
-    document = {
-        "apiVersion": "gpu.topology/v1alpha1",
-        "kind": "ClusterTopology",
-        "metadata": {"name": "cluster"},
-        "spec": {"levels": [{"domain": "host", "key": HOSTNAME}]},
-    }
+    document = cluster_topology(levels=[{"domain": "host", "key": HOSTNAME}])
     assert recognise(document) == TopologyLevels("cluster", (Level("host", HOSTNAME),))
     with pytest.raises(UnreadableDocumentError, match=r"ClusterTopology with spec\.levels"):
         recognise({**document, "spec": {}})
 
 
-@pytest.mark.parametrize("document", [*MALFORMED[:5], {"apiVersion": "v1", "kind": "Node"}, {"kind": ["x"]}])
+@each_case("tables/integrations-export.yaml")
 def test_other_documents_are_of_nobody(document: Any) -> None:
     with pytest.raises(UnreadableDocumentError, match=r"no topology"):
         recognise(document)

@@ -17,18 +17,8 @@ LEAF = "fabric.topograph.run/tier-0"
 def view(name: str, labels: Mapping[str, str], *, agent: bool = True) -> NodeView:
     own = {GPUS: "8", NVLINK_DOMAIN: name} if agent else {GPU_PRESENT: "true"}
     found = {HOSTNAME: name} | own | dict(labels)
-    return NodeView(
-        name=name,
-        uid=name,
-        places={key: place for place, key in enumerate(found)},
-        values=tuple(found.values()),
-        ready=True,
-        schedulable=True,
-        taints=(),
-        allocatable=NOTHING,
-        conditions={},
-        matrix=None,
-    )
+    places = {key: place for place, key in enumerate(found)}
+    return NodeView(name, name, places, tuple(found.values()), True, True, (), NOTHING, {}, None)
 
 
 def path(suggestion: Suggestion) -> str:
@@ -114,10 +104,8 @@ def test_selectors_take_in_exactly_their_nodes_whatever_they_carry(seed: int) ->
     rng = random.Random(seed)
     keys = [key for keys in KEYS.values() for key in keys if key not in {HOSTNAME, NVLINK_DOMAIN}]
     used = rng.sample(keys, rng.randint(1, 6))
-    nodes = [
-        view(f"n{i}", {key: rng.choice(["1", "2", "3"]) for key in used if rng.random() < 0.7})
-        for i in range(rng.randint(1, 25))
-    ]
+    numbers = range(rng.randint(1, 25))
+    nodes = [view(f"n{i}", {key: rng.choice(["1", "2", "3"]) for key in used if rng.random() < 0.7}) for i in numbers]
     found = suggest(nodes)
     seen: list[str] = []
     for suggestion in found.found:

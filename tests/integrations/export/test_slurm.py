@@ -1,5 +1,6 @@
 """Slurm's files, read again by a reader of their own: every node once, every switch once, sizes that Slurm accepts."""
 
+import contextlib
 import random
 import re
 from itertools import product
@@ -12,18 +13,22 @@ from tests.support.tables import each_case
 from toposcope.api.label_keys import HOSTNAME, NVLINK_DOMAIN
 from toposcope.integrations.framework.levels import ExportError
 from toposcope.integrations.slurm.hostlist import hostlist
-from toposcope.integrations.slurm.topology import block_conf, blocks, inner_levels, topology_yaml, tree, tree_conf
+from toposcope.integrations.slurm.topology import (
+    block_conf,
+    block_level,
+    blocks,
+    inner_levels,
+    node_units,
+    topology_yaml,
+    tree,
+    tree_conf,
+)
 from toposcope.topology.levels import Level
 from toposcope.topology.node import NodeFacts
 from toposcope.topology.table import Table
 
-LEVELS = (
-    Level("zone", ZONE),
-    Level("block", BLOCK),
-    Level("rack", RACK),
-    Level("nvlink-domain", NVLINK_DOMAIN),
-    Level("host", HOSTNAME),
-)
+KEYS = {"zone": ZONE, "block": BLOCK, "rack": RACK, "nvlink-domain": NVLINK_DOMAIN, "host": HOSTNAME}
+LEVELS = tuple(map(Level, KEYS, KEYS.values()))
 
 
 def node(name: str, zone: str, block: str, rack: str | None, clique: str | None = None) -> NodeFacts:
@@ -62,16 +67,13 @@ def switches_of(lines: list[str]) -> dict[str, dict[str, list[str]]]:
     return found
 
 
-def test_a_tree_as_slurm_writes_it() -> None:
-    assert tree_conf(tree(LEVELS, two_blocks())) == [
-        "SwitchName=r3 Nodes=n[09-11]",
-        "SwitchName=r2 Nodes=n[06-08]",
-        "SwitchName=r1 Nodes=n[03-05]",
-        "SwitchName=r0 Nodes=n[00-02]",
-        "SwitchName=b1 Switches=r[2-3]",
-        "SwitchName=b0 Switches=r[0-1]",
-        "SwitchName=z Switches=b[0-1]",
-    ]
+@each_case("tables/integrations-export.yaml")
+def test_what_slurm_reads(tree_file: list[str], block_file: list[str], both: list[dict[str, Any]]) -> None:
+    assert tree_conf(tree(LEVELS, two_blocks())) == tree_file
+    assert block_conf(blocks(LEVELS[:3], two_blocks())) == block_file
+    found: list[dict[str, Any]] = topology_yaml("c", tree(LEVELS[:2], two_blocks()), blocks(LEVELS[:3], two_blocks()))
+    assert [next(iter(document)) for document in found] == ["topology", "topology"], "must be the first field"
+    assert found == both
 
 
 @pytest.mark.parametrize("seed", range(80))
@@ -110,21 +112,33 @@ def test_nodes_share_a_leaf_switch_exactly_when_they_share_the_whole_path(seed: 
         assert (here == there) == (path[one] == path[other])
 
 
+@pytest.mark.parametrize("seed", range(80))
+def test_slinky_calls_a_node_what_the_file_calls_its_switch_and_its_block(seed: int) -> None:
+    table, wanted = random_cluster(seed), dict[str, list[str]]()
+    try:
+        switches = tree(LEVELS, table)
+    except ExportError:
+        assert node_units("c", LEVELS, table) == {}
+        return
+    groups = None
+    with contextlib.suppress(ExportError):
+        groups = blocks(LEVELS[: block_level(LEVELS, table) + 1], table)
+    for document in topology_yaml("c", switches, groups):
+        _, _, plugin = document
+        (parts,) = (value for value in document[plugin].values() if isinstance(value[0], dict))
+        for part in parts:
+            for node in expanded(part.get("nodes", "")):
+                wanted.setdefault(node, []).append(f"{document['topology']}:{part.get('switch') or part['block']}")
+    assert node_units("c", LEVELS, table) == {node: ",".join(units) for node, units in wanted.items()}
+
+
 def test_levels_of_single_nodes_are_no_switches() -> None:
     assert [level.domain for level in inner_levels(LEVELS, two_blocks())] == ["zone", "block", "rack"]
     alone = tree((LEVELS[-1],), two_blocks())
     assert tree_conf(alone) == ["SwitchName=root Nodes=n[00-11]"]
 
 
-def test_blocks_and_the_sizes_that_lie_in_one_domain_above() -> None:
-    found = blocks(LEVELS[:3], two_blocks())
-    assert block_conf(found) == [
-        "BlockName=r0 Nodes=n[00-02]",
-        "BlockName=r1 Nodes=n[03-05]",
-        "BlockName=r2 Nodes=n[06-08]",
-        "BlockName=r3 Nodes=n[09-11]",
-        "BlockSizes=3,6",
-    ]
+def test_block_sizes_lie_in_one_domain_above() -> None:
     three = Table(block for block in two_blocks() if block.name < "n09")
     assert blocks(LEVELS[:3], three).sizes == (3, 6)
     odd = Table(block for block in two_blocks() if not "n03" <= block.name < "n06")
@@ -149,32 +163,6 @@ def test_no_block_is_smaller_than_the_base_and_each_size_doubles(seed: int) -> N
 def test_no_block_at_all() -> None:
     with pytest.raises(ExportError, match="no rack has 5 nodes"):
         blocks(LEVELS[:3], two_blocks(), 5)
-
-
-def test_topology_yaml_holds_both() -> None:
-    found: list[dict[str, Any]] = topology_yaml("c", tree(LEVELS[:2], two_blocks()), blocks(LEVELS[:3], two_blocks()))
-    assert [next(iter(document)) for document in found] == ["topology", "topology"], "must be the first field"
-    assert found == [
-        {
-            "topology": "c-tree",
-            "cluster_default": True,
-            "tree": {
-                "switches": [
-                    {"switch": "z", "children": "b[0-1]"},
-                    {"switch": "b0", "nodes": "n[00-05]"},
-                    {"switch": "b1", "nodes": "n[06-11]"},
-                ]
-            },
-        },
-        {
-            "topology": "c-block",
-            "cluster_default": False,
-            "block": {
-                "block_sizes": [3, 6],
-                "blocks": [{"block": f"r{i}", "nodes": f"n[{i * 3:02}-{i * 3 + 2:02}]"} for i in range(4)],
-            },
-        },
-    ]
 
 
 def expanded(text: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Requests and what a server answers to them: writes, applies (KEP-555), deletes, lists, watches."""
 
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -25,6 +26,7 @@ class Step(msgspec.Struct, forbid_unknown_fields=True):
     accept: str = "application/json"
     code: int = 0
     gives: dict[str, Any] = {}
+    like: dict[str, str] = {}
     says: str = ""
     lacks: list[str] = []
     owners: dict[str, list[str]] = {}
@@ -70,6 +72,7 @@ def converse(api: ApiUnderTest, steps: list[Step], saved: dict[str, Any]) -> Non
             about = answer[0]["object"] if method == "WATCH" else answer
             assert step.says in (about if isinstance(about, str) else about["message"])
         assert {place: found(answer, place) for place in step.gives} == step.gives
+        assert [place for place, form in step.like.items() if not re.fullmatch(form, found(answer, place))] == []
         assert [place for place in step.lacks if found(answer, place) is not None] == []
         assert step.names is None or " ".join(item["metadata"]["name"] for item in answer["items"]) == step.names
         saved |= {word: found(answer, place) for word, place in step.saves.items()}
@@ -78,10 +81,13 @@ def converse(api: ApiUnderTest, steps: list[Step], saved: dict[str, Any]) -> Non
 def watched(api: ApiUnderTest, path: str, step: Step, saved: dict[str, Any]) -> list[Any]:
     """The next events of a watch, while other requests are made."""
     path, _, query = path.partition("?")
-    with api.watch(path, f"{query}&timeoutSeconds={1 if step.ends and not step.events else 20}") as events:
+    query += f"&timeoutSeconds={1 if step.ends and not step.events else 20}"
+    with api.watch(path, query, accept=step.accept) as events:
         converse(api, step.meanwhile, saved)
         seen = [next(events) for _ in step.events]
         assert not step.ends or [*events] == []
+    versions = [int(one["object"]["metadata"]["resourceVersion"]) for one in seen if one["type"] != "ERROR"]
+    assert versions == sorted(versions) or "sendInitialEvents" in query or "resourceVersion=" not in query
     assert [f"{one['type']} {one['object']['metadata'].get('name', '')}".strip() for one in seen] == step.events
     return seen
 
@@ -90,13 +96,14 @@ def filled(step: Step, saved: dict[str, Any]) -> Step:
     """The step with what was saved in the place of each `$word`; those of what happens meanwhile wait."""
     text = json.dumps(msgspec.to_builtins(msgspec.structs.replace(step, meanwhile=[])))
     for word, value in saved.items():
-        text = text.replace(f"${word}", str(value))
+        whole = isinstance(value, dict)
+        text = text.replace(f'"${word}"' if whole else f"${word}", json.dumps(value) if whole else str(value))
     return msgspec.structs.replace(msgspec.json.decode(text, type=Step), meanwhile=step.meanwhile)
 
 
 def found(answer: Any, place: str) -> Any:
     """What is at a path of fields and indexes; None where there is nothing."""
-    for part in place.split("."):
+    for part in filter(None, place.split(".")):
         if isinstance(answer, list):
             answer = answer[int(part)] if int(part) < len(answer) else None
         elif answer is not None:

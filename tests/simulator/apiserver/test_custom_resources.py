@@ -8,7 +8,6 @@ from tests.simulator.apiserver.widgets import GROUP, WIDGETS, gizmo_crd, widget,
 from tests.support.api import CRDS, ApiUnderTest, crd_conditions, wait_until
 from tests.support.tables import each_case
 
-W1 = f"{WIDGETS}/w1"
 GIZMOS = f"/apis/{GROUP}/v1/gizmos"
 
 

@@ -1,4 +1,4 @@
-"""kubectl, as people and scripts use it, and the tables that `kubectl get` asks for."""
+"""kubectl, as people and scripts use it; the tables that `kubectl get` asks for: test_conversations.py."""
 
 import json
 import os
@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from tests.simulator.apiserver.widgets import WIDGETS, widget, widget_crd
-from tests.support.api import NODES, TABLE, ApiUnderTest, node, wait_until
-from toposcope.kube.client import ApiClient
+from tests.support.api import NODES, ApiUnderTest, Clients, node, wait_until
 from toposcope.kube.requests import event
 from toposcope.simulator.apiserver import EmbeddedApiServer
 
@@ -88,9 +87,7 @@ def test_namespaced_objects(kubectl: Kubectl) -> None:
     assert "leader" in kubectl("get", "lease,configmap", "-o", "name")
 
 
-def test_describe_tells_the_events_about_an_object(
-    api: ApiUnderTest, clients: Callable[[], ApiClient], kubectl: Kubectl
-) -> None:
+def test_describe_tells_the_events_about_an_object(api: ApiUnderTest, clients: Clients, kubectl: Kubectl) -> None:
     api.ensure_crd(widget_crd())
     for name in ("w1", "w2"):
         made = api.create(WIDGETS, widget(name))
@@ -137,24 +134,3 @@ def test_a_kind_that_is_known_as_json_only_is_refused(embedded_server: EmbeddedA
     assert "send v1, Kind=Node as application/json" in answer["message"]
     code, answer = api.request("POST", NODES, body[:-1], content_type=content_type)
     assert (code, answer["message"]) == (400, "the object provided is unrecognized: unexpected EOF")
-
-
-def cells(answer: dict[str, Any]) -> list[dict[str, Any]]:
-    """Cells of each row by column name."""
-    names = [column["name"] for column in answer["columnDefinitions"]]
-    return [dict(zip(names, row["cells"], strict=True)) for row in answer["rows"]]
-
-
-def test_table_with_printer_columns(api: ApiUnderTest) -> None:
-    api.ensure_crd(widget_crd())
-    api.create(WIDGETS, widget(mode="Auto", count=2))
-    status = {"status": {"conditions": [{"type": "Other", "status": "no"}, {"type": "Ready", "status": "True"}]}}
-    api.patch(f"{WIDGETS}/w1/status", status)
-    api.create(WIDGETS, widget("w2"))
-    code, answer = api.request("GET", WIDGETS, accept=TABLE)
-    assert (code, answer["kind"], answer["apiVersion"]) == (200, "Table", "meta.k8s.io/v1")
-    assert [column["name"] for column in answer["columnDefinitions"]] == ["Name", "Mode", "Ready", "Count", "Age"]
-    assert [column["priority"] for column in answer["columnDefinitions"]] == [0, 0, 0, 1, 0]
-    first, second = cells(answer)
-    assert (first["Name"], first["Mode"], first["Ready"], first["Count"]) == ("w1", "Auto", "True", 2)
-    assert (second["Mode"], second["Ready"], second["Count"]) == (None, None, 3)

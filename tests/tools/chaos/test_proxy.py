@@ -12,7 +12,7 @@ import pytest
 from tools.apiserver.certificates import Certificates, make_certificates
 from tools.apiserver.client import HttpClient
 from tools.chaos.proxy import Mode, Proxy, ProxyThread
-from toposcope.simulator.apiserver import EmbeddedApiServer, Tls
+from toposcope.simulator.apiserver import EmbeddedApiServer
 
 LONG = "/openapi/v3/api/v1"
 
@@ -43,7 +43,7 @@ class Place:
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     files = make_certificates(tmp_path)
-    with EmbeddedApiServer(tls=Tls(files.certificate, files.key, files.ca)) as server, ProxyThread() as proxies:
+    with EmbeddedApiServer(tls=files) as server, ProxyThread() as proxies:
         address = "127.0.0.1", int(server.url.rpartition(":")[2])
         made = Place(proxies, proxies.add(address, files), files)
         yield made
@@ -62,9 +62,9 @@ def test_it_passes_on_what_comes(place: Place) -> None:
 def test_it_cuts_in_the_middle(place: Place) -> None:
     client = place.used_client()
     place.switch(Mode.CUT)
-    # It depends on where the middle was.
-    with pytest.raises((OSError, http.client.HTTPException)):
-        client.request("GET", LONG)
+    # It depends on where the middle was: half of the headers is an answer without a body.
+    with pytest.raises((OSError, http.client.HTTPException, AssertionError)):
+        assert "paths" in client.request("GET", LONG).body
     assert place.proxy.cuts == 1
     place.switch(Mode.PASS)
     place.used_client()

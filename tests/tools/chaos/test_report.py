@@ -1,15 +1,17 @@
 from collections import Counter
 from collections.abc import Sequence
+from random import Random
 from typing import cast
 
 import pytest
 
+from tests.support.tables import each_case
 from tools.chaos.faults import FAULTS
 from tools.chaos.processes import Program, Size
 from tools.chaos.report import tables
 from tools.chaos.rounds import Outcome
 from tools.chaos.schedule import Step
-from tools.chaos.violations import INVARIANTS, Findings, Leaks, Violation
+from tools.chaos.violations import INVARIANTS, Findings, Leaks, Violation, grows
 
 
 def test_rounds_are_counted_by_fault_and_by_invariant() -> None:
@@ -63,3 +65,16 @@ def test_what_grows_is_found_and_shown_with_the_hours_of_its_clock(step: Size, f
     rows = tables([], Counter(), leaks.trends(), speeds, 1800)["processes"][1:]
     assert [row[:3] for row in rows] == [["agent-n1", "6.0", "30"], ["controller-0", "1.0", "15"]]
     assert rows[1][3:] == ["40 → 40", "16 → 16", "3 → 3", "400 → 400"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_noise_is_no_growth_and_a_leak_is_seen_through_it(seed: int) -> None:
+    rng = Random(seed)
+    series = [2000 + rng.uniform(-50, 50) for _ in range(24)]
+    assert not grows(series, 40.0)
+    assert grows([value + 20 * hour for hour, value in enumerate(series)], 40.0)
+
+
+@each_case("tables/tools.yaml")
+def test_what_comes_back_or_stays_is_no_growth(series: list[float]) -> None:
+    assert not grows(series, 40.0)

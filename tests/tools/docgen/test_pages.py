@@ -47,7 +47,7 @@ def test_a_note_about_no_metric_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp
     notes.write_text('[toposcope_leadr]\nseries = "1"\n')
     monkeypatch.setattr(metrics, "NOTES", notes)
     with pytest.raises(metrics.ForgottenNoteError, match="no such metric: toposcope_leadr"):
-        metrics.agent()
+        metrics.table("agent")
     notes.write_text("")
     with pytest.raises(metrics.ForgottenNoteError, match="how many series does toposcope_topology_nodes have"):
-        metrics.topologies()
+        metrics.table("topologies")

@@ -11,12 +11,7 @@ import pytest
 import toposcope.agent.baseline
 import toposcope.api.controller_config
 import toposcope.api.matrix_annotation
-import toposcope.controller.assess.assessment
-import toposcope.controller.segments
 import toposcope.simulator.capture
-import toposcope.simulator.profile
-import toposcope.snapshot.documents
-import toposcope.snapshot.packed
 from tools.fuzz.run import fuzz as run
 from tools.fuzz.subjects import SUBJECTS
 from tools.fuzz.subjects.files import _TABS
@@ -65,12 +60,12 @@ class _Unchecked:
     error = zlib.error
 
     class decompressobj:  # noqa: N801 - zlib's name
-        def __init__(self) -> None:
+        def __init__(self, _form: int) -> None:
             self._inner = zlib.decompressobj(-15)
             self.unused_data = b""
 
         def decompress(self, content: bytes, most: int) -> bytes:
-            return self._inner.decompress(content[2:-4], most)
+            return self._inner.decompress(content[10:-8], most)
 
         @property
         def eof(self) -> bool:

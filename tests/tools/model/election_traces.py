@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
 
+from tools.simulate.traces import tla
 from toposcope.controller.election import Election, Timing
 from toposcope.kube.lease import Lease, new_lease
 
@@ -159,17 +160,11 @@ class Run:
 
     def seen(self, action: str, who: str) -> str:
         """The step as a record of TLA+."""
-        leading = [name for name, one in self.contenders.items() if one.election.may_write(self.now)]
+        leading = {name for name, one in self.contenders.items() if one.election.may_write(self.now)}
         assert len(leading) <= 1
-        looking = [name for name, one in self.contenders.items() if one.election.must_look]
-        return (
-            f'[action |-> "{action}", who |-> "{who}", holder |-> "{self.holder()}", '
-            f"leading |-> {_names(leading)}, looking |-> {_names(looking)}]"
-        )
-
-
-def _names(names: list[str]) -> str:
-    return "{" + ", ".join(f'"{name}"' for name in names) + "}"
+        looking = {name for name, one in self.contenders.items() if one.election.must_look}
+        seen = {"holder": self.holder(), "leading": leading, "looking": looking, "over": set()}
+        return tla({"action": action, "who": who, **seen})
 
 
 _RARE: Final = {"Tick": 0.4, "Crash": 0.05, "Delete": 0.05, "Release": 0.2, "Doubt": 0.1}

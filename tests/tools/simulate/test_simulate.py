@@ -1,22 +1,31 @@
 """The simulation finds what it must, says the same of a seed each time, and what it once found stays mended."""
 
+import contextlib
 import logging
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
 import yaml
 
-from tests.support.tables import each_row
+from tests.support.tables import rows
+from tests.tools.model.election_traces import module
+from tools.model.checker import check
 from tools.simulate import steps
 from tools.simulate.__main__ import CORPUS
 from tools.simulate.planted import PLANTED, planted
 from tools.simulate.runs import run
-from tools.simulate.world import ACTORS, World
+from tools.simulate.traces import KINDS, Trace
+from tools.simulate.world import ACTORS, SimulatedMachine, Worker, World
+from toposcope.agent.nvml.supervisor import ProbeError
 
 ROOT = Path(__file__).parents[3]
 _SEED = """
@@ -48,41 +57,78 @@ class Defect(msgspec.Struct, forbid_unknown_fields=True):
     defect: str
     seed: int
     steps: str
-    says: str
+    says: str = ""
+    model: str = ""
+
+    def seeds(self) -> range:
+        """A few, because which one finds it is another after each change of what programs ask for."""
+        return range(self.seed, self.seed + 24)
 
 
-@each_row("planted_defects.yaml", Defect, ids=lambda row: f"seed {row.seed} finds: {row.defect}")
+@pytest.mark.parametrize(
+    "row", [row for row in rows("planted_defects.yaml", Defect) if row.says], ids=lambda row: row.defect
+)
 def test_a_planted_defect_is_found(row: Defect) -> None:
     with planted(row.defect) as invariant:
-        found = run(row.seed, steps.read(row.steps, ACTORS)).violations
-    assert any(violation.invariant == invariant and row.says in violation.what for violation in found), found
+        found = (violation for seed in row.seeds() for violation in run(seed, steps.read(row.steps, ACTORS)).violations)
+        assert any(violation.invariant == invariant and row.says in violation.what for violation in found)
 
 
 def test_every_planted_defect_has_a_seed() -> None:
-    rows = yaml.safe_load((ROOT / "tests/fixtures/planted_defects.yaml").read_text(encoding="utf-8"))
-    assert {row["defect"] for row in rows} == PLANTED.keys()
+    assert {row.defect for row in rows("planted_defects.yaml", Defect)} == PLANTED.keys()
 
 
 @pytest.mark.parametrize(
     "row", yaml.safe_load(CORPUS.read_text(encoding="utf-8")), ids=lambda row: f"seed {row['seed']}: {row['case']}"
 )
-def test_what_a_seed_once_showed_is_mended(row: dict[str, str]) -> None:
-    assert run(int(row["seed"]), steps.read(row["steps"], ACTORS)).violations == []
+def test_what_a_seed_once_showed_is_mended(row: dict[str, Any]) -> None:
+    assert run(row["seed"], steps.read(row["steps"], ACTORS), settles=row.get("settles", inf)).violations == []
+
+
+def _traced(seed: int, rounds: steps.Rounds, *kinds: type[Trace]) -> tuple[list[list[str]], bool]:
+    """The steps of a run, by kind, and whether it broke an invariant."""
+    traces: list[Trace] = []
+
+    @contextlib.contextmanager
+    def watched(world: World) -> Iterator[None]:
+        traces.extend(kind(world, 1500) for kind in kinds)
+        with contextlib.ExitStack() as stack:
+            for one in traces:
+                stack.enter_context(one.recording())
+            yield
+
+    broken = bool(run(seed, rounds, watched=watched).violations)
+    return [one.records for one in traces], broken
+
+
+def test_simulated_programs_do_only_what_the_models_allow() -> None:
+    """Looks and claims of controllers and each of their writes, agents' labels, Topologies that are replaced."""
+    rounds = {seed: steps.draw(random.Random(~seed), ACTORS, 1) for seed in (8, 10, 12, 15, 16, 18, 22, 23, 104, 151)}
+    runs = [_traced(seed, drawn, *KINDS.values())[0] for seed, drawn in rounds.items()]
+    for kind, traces in zip(KINDS.values(), zip(*runs, strict=True), strict=True):
+        records = [record for trace in traces for record in trace]
+        verdict = check(*kind.config, {"Trace.tla": module(records)})
+        assert verdict.broken == "NotAllowed", f"the model does not allow this step: {records[verdict.depth - 1]}"
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in rows("planted_defects.yaml", Defect) if row.model], ids=lambda row: row.defect
+)
+def test_a_model_does_not_allow_a_planted_defect(row: Defect) -> None:
+    with planted(row.defect) as invariant:
+        runs = (_traced(seed, steps.read(row.steps, ACTORS), KINDS[row.model]) for seed in row.seeds())
+        records = next(traces[0] for traces, broken in runs if broken or not invariant)
+    verdict = check(*KINDS[row.model].config, {"Trace.tla": module(records)})
+    assert verdict.broken != "NotAllowed"
 
 
 def test_a_seed_is_the_same_run_in_every_process() -> None:
     """Whatever order sets of strings have in it."""
-    said = {
-        subprocess.run(
-            [sys.executable, "-c", _SEED],
-            env={**os.environ, "PYTHONHASHSEED": number},
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for number in ("1", "2")
-    }
+    said = set()
+    for number in ("1", "2"):
+        environment, command = {**os.environ, "PYTHONHASHSEED": number}, [sys.executable, "-c", _SEED]
+        done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)
+        said.add(done.stdout)
     assert len(said) == 1
     assert said.pop().endswith("False\n")
 
@@ -101,3 +147,10 @@ def test_faults_are_left_out_until_none_can_be() -> None:
         return {"lease-deleted", "late"} <= faults
 
     assert steps.written(steps.shrink(steps.read(text, ACTORS), fails)) == "lease-deleted@2+1;late@3+4:controller-1"
+
+
+def test_nvml_that_crashes_while_it_is_asked_fails_the_probe_and_not_the_simulation() -> None:
+    machine, clock = SimulatedMachine("n1", "t4-1", 1, Path()), Mock(rng=random.Random(1))
+    clock.wait.side_effect = lambda _: machine.set_faults("calls: [{call: nvmlDeviceGetCount, crash: true}]")
+    with pytest.raises(ProbeError):
+        Worker(clock, machine).probe()

@@ -3,11 +3,11 @@
 import os
 import shutil
 from collections.abc import Iterator
-from typing import NoReturn
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tests.support.skipping import lacking
 from tests.ui.browser.shown import Shown, demo_objects, shown
 from toposcope.ui.bundle import Bundle
 
@@ -15,20 +15,14 @@ from toposcope.ui.bundle import Bundle
 _PATIENCE = 15_000
 
 
-def _absent(why: str) -> NoReturn:
-    if os.environ.get("TOPOSCOPE_REQUIRE_BROWSER") == "1":
-        pytest.fail(why, pytrace=False)
-    pytest.skip(why)
-
-
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Start Chromium once; TOPOSCOPE_REQUIRE_BROWSER=1 turns its absence into a failure."""
     if Bundle().page() is None:
-        _absent("the page is not built: make ui")
+        lacking("BROWSER", "the page is not built: make ui")
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
-        _absent("there is no Chromium: apt-get install chromium")
+        lacking("BROWSER", "there is no Chromium: apt-get install chromium")
     expect.set_options(timeout=_PATIENCE)
     with sync_playwright() as playwright:
         # Chromium's own sandbox does not start for root.

@@ -16,12 +16,11 @@ BREAKOUT: Final = (
 )
 _SAME: Final = {
     "Nodes.labels key": "LevelView.key",
-    "Row.labels key": "LevelView.key",
     "Nodes.views": "View.id",
-    "Row.views": "View.id",
     "Node.domains key": "View.id",
     "Lacking.view": "View.id",
     "Check.view": "View.id",
+    "News.id": "Snapshot.id",
     "Change.view": "View.id",
     "Node.name": "Nodes.name",
     "Export.nodes key": "Nodes.name",
@@ -81,9 +80,6 @@ def _arranged(made: Any, path: str) -> Any:
         text = hostile(str, path)
         made.values = [text] if isinstance(made, protocol.Column) else [[text], []]
         made.codes = [0] * _ROWS
-    if isinstance(made, protocol.Delta):
-        made.put[0].facts = dict.fromkeys(_FACTS, next(iter(made.put[0].facts.values())))
-        made.put.append(msgspec.structs.replace(made.put[0], name=f"{made.put[0].name}2", views=[]))
     if isinstance(made, protocol.Nodes):
         made.name = [made.name[0], *(f"{made.name[0]}{number}" for number in range(1, _ROWS))]
         made.views.codes = [0, 0, 1]

@@ -2,22 +2,23 @@
 
 import contextlib
 import copy
+import json
 import os
-import threading
 from collections.abc import Iterator
 from pathlib import Path
+from secrets import token_hex
+from socket import socket
 from typing import Any, Literal
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
 
 from tests.support.saved import Object, cluster_topology, demo_nodes, pod, saved
-from tests.ui.serving import Unfollowed
+from tests.ui.serving import Unfollowed, answering
 from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.bundle import Bundle
 from toposcope.ui.facts import Facts
-from toposcope.ui.guard import LOCAL
 from toposcope.ui.program import address_of, listening
 from toposcope.ui.saved import EXPECTED, SavedSource
-from toposcope.ui.server import Server, application
-from toposcope.ui.stream import Stream
 
 RACK = "cloud.google.com/gce-topology-subblock"
 FAULTY = "h200-3"
@@ -80,58 +81,51 @@ class Shown:
     def __init__(self, path: Path, objects: list[Object], kind: Literal["cluster", "files"] = "cluster") -> None:
         self._path = path
         self._times = 0
-        self._kind: Literal["cluster", "files"] = kind
-        self._save(objects)
+        self._kind = kind
+        self._save(saved(objects))
         self.facts = Facts(str(path), EXPECTED, lambda: None)
         self.source = SavedSource([str(path)], self.facts, Unfollowed())
         self.source.start()
-        self._listener = listening("127.0.0.1", 0)
-        self.address = address_of(self._listener)
-        self._life = 0
-        self._begin()
+        listener = listening("127.0.0.1", 0)
+        self.address = address_of(listener)
+        self._begin(listener)
 
-    def _save(self, objects: list[Object]) -> None:
-        self._times += 1
-        self._path.write_text(saved(objects))
-        os.utime(self._path, (self._times, self._times))
-
-    def _begin(self) -> None:
-        self._life += 1
-        self.broadcaster = Broadcaster(self.facts, self._kind, f"life{self._life}")
-        self.broadcaster.tick()
-        stream = Stream(self.broadcaster)
-        answering = threading.Event()
-        app = application(self.broadcaster, self.source, Bundle(), stream, LOCAL)
-        self._server = Server(app, stream, answering.set)
-        self._thread = threading.Thread(target=self._server.run, args=([self._listener],), daemon=True)
-        self._thread.start()
-        assert answering.wait(20)
-
-    def write(self, objects: list[Object]) -> None:
-        """Another state of the cluster."""
-        self._save(objects)
-        self.source.look_again()
-        self.broadcaster.tick()
-
-    def corrupt(self, text: str) -> None:
-        """Something that cannot be read."""
+    def _save(self, text: str) -> None:
         self._times += 1
         self._path.write_text(text)
         os.utime(self._path, (self._times, self._times))
+
+    def _begin(self, listener: socket) -> None:
+        self.broadcaster = Broadcaster(self.facts, self._kind, token_hex(4))
+        self.broadcaster.tick()
+        self._server = contextlib.ExitStack()
+        self._server.enter_context(answering(listener, self.broadcaster, self.source, Bundle()))
+
+    def write(self, objects: list[Object]) -> None:
+        """Another state of the cluster."""
+        self.corrupt(saved(objects))
+
+    def corrupt(self, text: str) -> None:
+        """Something that cannot be read."""
+        self._save(text)
         self.source.look_again()
         self.broadcaster.tick()
 
+    def ask(self, path: str, body: Any = None) -> dict[str, Any]:
+        """The answer to a GET, or to the POST of a body."""
+        sent = None if body is None else json.dumps(body).encode()
+        asked = Request(f"{self.address}api/{path}", sent, {"Content-Type": "application/json"})  # noqa: S310 - our own
+        with urlopen(asked, timeout=20) as answer:  # noqa: S310 - same
+            found: dict[str, Any] = json.load(answer)
+        return found
+
     def stop(self) -> None:
         """End the server."""
-        self._server.should_exit = True
-        self._thread.join(20)
-        assert not self._thread.is_alive()
+        self._server.close()
 
     def start_again(self) -> None:
         """Another server at the same address, which knows nothing of the one before."""
-        host, port = "127.0.0.1", int(self.address.rstrip("/").rpartition(":")[2])
-        self._listener = listening(host, port)
-        self._begin()
+        self._begin(listening("127.0.0.1", urlsplit(self.address).port or 0))
 
 
 @contextlib.contextmanager

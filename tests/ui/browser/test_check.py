@@ -1,9 +1,6 @@
 """A workload is pasted, and the page says what `toposcope check` would."""
 
-import json
 import re
-import urllib.request
-from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -24,15 +21,6 @@ spec:
 """
 
 
-def _answered(shown: Shown, text: str) -> dict[str, Any]:
-    body = json.dumps({"workload": text}).encode()
-    asked = urllib.request.Request(  # noqa: S310 - our own server
-        f"{shown.address}api/check", body, {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(asked, timeout=20) as answer:  # noqa: S310 - same
-        return json.load(answer)
-
-
 def _ask(page: Page, text: str) -> None:
     page.get_by_role("tab", name="Check").click()
     page.get_by_label("Would it fit?").fill(text)
@@ -40,7 +28,7 @@ def _ask(page: Page, text: str) -> None:
 
 
 def test_where_it_would_fit_is_told_and_marked(page: Page, demo: Shown) -> None:
-    answer = _answered(demo, JOB)["checks"][0]
+    answer = demo.ask("check", {"workload": JOB})["checks"][0]
     assert answer["verdict"] == "fits"
     assert {tuple(fit["path"]) for fit in answer["fits"]} == {
         ("zone-1", "block-2", "rack-3"),
@@ -63,7 +51,7 @@ def test_where_it_would_fit_is_told_and_marked(page: Page, demo: Shown) -> None:
 
 @pytest.mark.parametrize("text", ["kind: [unclosed", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"])
 def test_what_cannot_be_read_is_told_in_the_servers_words(page: Page, demo: Shown, text: str) -> None:
-    answer = _answered(demo, text)
+    answer = demo.ask("check", {"workload": text})
     words = [*answer["problems"], *answer["warnings"]]
     assert words
     page.goto(demo.address)

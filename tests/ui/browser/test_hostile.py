@@ -26,7 +26,7 @@ from toposcope.ui.export import written
 UNSEEN = {
     **dict.fromkeys(("ConditionView.since", "Since.at", "Status.as_of"), "a time: anything else is dropped"),
     **dict.fromkeys(("Finding.rule", "Lacking.level"), "tells entries of a list apart"),
-    **dict.fromkeys(("Snapshot.id", "Snapshot.placeholders", "View.parent", "Delta.gone"), "only compared"),
+    **dict.fromkeys(("Snapshot.id", "Snapshot.placeholders", "View.parent"), "only compared"),
     "Node.marks": "the page has its own word for each that it knows, and `unknown` for others",
 }
 """Texts that the page receives and shows nowhere, each with the reason."""
@@ -68,7 +68,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
 
 
 def _answer(route: Route) -> None:
-    """What the server would: events are one delta and one status."""
+    """What the server would."""
     address = route.request.url.partition("/api/")[2]
     answers = {
         "snapshot": protocol.Snapshot,
@@ -78,15 +78,11 @@ def _answer(route: Route) -> None:
         "check": protocol.CheckAnswer,
     }
     if address.startswith("events"):
-        events = [f"event: {name}\nid: next-{at}\ndata: {_json(kind)}\n\n" for at, (name, kind) in enumerate(_EVENTS)]
-        route.fulfill(body="".join(events), content_type="text/event-stream")
+        route.fulfill(body=f"data: {_json(protocol.News)}\n\n", content_type="text/event-stream")
         return
     kind = next(kind for start, kind in answers.items() if address.startswith(start))
     body = _json(kind, matrix=None) if address == "node/bare" else _json(kind)
     route.fulfill(body=body, content_type="application/json", status=404 if kind is protocol.Problem else 200)
-
-
-_EVENTS = [("delta", protocol.Delta), ("status", protocol.Status)]
 
 
 def _json(kind: type, **changed: Any) -> str:
@@ -135,8 +131,8 @@ def _walk(judged: Judged, address: str, *, live: bool) -> None:
 
 def _texts() -> set[str]:
     """The fields of the protocol that hold text."""
-    kinds = (*(kind for _, kind in _EVENTS), protocol.Snapshot, protocol.Node, protocol.Search, protocol.CheckAnswer)
-    return set(re.findall(r"\[([A-Z]\w+\.\w+(?: key)?)\]", "".join(map(_json, (*kinds, protocol.Problem)))))
+    kinds = protocol.News, protocol.Snapshot, protocol.Node, protocol.Search, protocol.CheckAnswer, protocol.Problem
+    return set(re.findall(r"\[([A-Z]\w+\.\w+(?: key)?)\]", "".join(map(_json, kinds))))
 
 
 def test_every_text_that_a_server_sends_is_shown_as_text(judged: Judged, server: Shown) -> None:

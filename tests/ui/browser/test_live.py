@@ -50,6 +50,44 @@ def test_what_changed_is_marked_for_a_moment(page: Page, live: Shown) -> None:
     page.wait_for_function(f"() => !({marked})()")
 
 
+def test_a_newer_snapshot_leaves_the_viewer_where_he_is(page: Page, live: Shown) -> None:
+    page.set_viewport_size({"width": 800, "height": 400})
+    page.goto(f"{live.address}#in=zone-1/block-2/rack-4&by=free")
+    expect(node(page, "h200-5")).to_be_attached()
+    node(page, "h200-5").focus()
+    page.keyboard.press("ArrowRight")
+    expect(node(page, "h200-6")).to_be_focused()
+    page.get_by_role("tab", name="Changes").focus()
+    page.keyboard.press("Enter")
+    page.evaluate("scrollTo(0, 50)")
+    where = page.evaluate("scrollY"), page.url
+    assert where[0] > 0
+    objects = demo_objects()
+    named(objects, "h200-5")["spec"]["unschedulable"] = True
+    live.write(objects)
+    expect(node(page, "h200-5")).to_have_accessible_name(re.compile("cordoned"))
+    expect(page.get_by_role("tab", name="Changes")).to_be_focused()
+    expect(node(page, "h200-6")).to_have_attribute("tabindex", "0")
+    expect(page.get_by_role("combobox", name="Colour by")).to_have_value("free")
+    assert (page.evaluate("scrollY"), page.url) == where
+
+
+def test_a_tab_that_nobody_sees_fetches_nothing_until_somebody_does(page: Page, live: Shown) -> None:
+    page.goto(f"{live.address}#in=zone-1/block-2/rack-4")
+    expect(node(page, "h200-6")).to_have_accessible_name(re.compile("well"))
+    hide = "hidden => Object.defineProperty(document, 'hidden', {value: hidden, configurable: true})"
+    page.evaluate(hide, True)
+    objects = demo_objects()
+    named(objects, "h200-6")["spec"]["unschedulable"] = True
+    live.write(objects)
+    live.corrupt("{")
+    expect(page.get_by_role("alert")).to_contain_text("Stale")  # so the page has heard of both
+    expect(node(page, "h200-6")).to_have_accessible_name(re.compile("well"))
+    page.evaluate(hide, False)
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(node(page, "h200-6")).to_have_accessible_name(re.compile("cordoned"))
+
+
 def _maps(page: Page, session: CDPSession) -> int:
     """How many maps the page holds (a table has five), when nothing is under way and garbage has been collected."""
     page.evaluate(

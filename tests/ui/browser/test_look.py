@@ -71,7 +71,8 @@ def test_a_node_that_gets_no_pods_does_not_look_well(
 def test_counts_are_those_of_the_topology_and_who_is_left_out_is_counted_apart(page: Page, trouble: Shown) -> None:
     page.goto(trouble.address)
     figures = page.get_by_role("tabpanel").locator("dl").first
-    view = trouble.broadcaster.views[0].summary
+    assert trouble.broadcaster.state
+    view = trouble.broadcaster.state.views[0].summary
     assert (view.nodes, view.gpus, view.left_out) == (12, 72, 2)
     lost = f"left out, with {view.left_out_gpus} GPUs"
     counts = {"GPUs": view.gpus, "nodes": view.nodes, lost: 2, "without an agent": 1, "in trouble": 2}

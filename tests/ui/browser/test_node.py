@@ -1,9 +1,6 @@
 """One node in a real browser: everything that its agent wrote, drawn and as a table."""
 
-import json
 import re
-import urllib.request
-from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -11,15 +8,10 @@ from playwright.sync_api import Page, expect
 from tests.ui.browser.shown import FAULTY, Shown
 
 
-def _answered(shown: Shown, name: str) -> dict[str, Any]:
-    with urllib.request.urlopen(f"{shown.address}api/node/{name}", timeout=20) as answer:  # noqa: S310 - our own server
-        return json.load(answer)
-
-
 @pytest.mark.parametrize("name", [FAULTY, "gb200-01", "l40s-1"])
 def test_the_link_matrix_is_a_table_with_every_word(page: Page, demo: Shown, name: str) -> None:
     page.goto(f"{demo.address}#node={name}")
-    answer = _answered(demo, name)
+    answer = demo.ask(f"node/{name}")
     table = page.get_by_role("table", name=re.compile("How the GPUs and NICs"))
     expect(table).to_be_visible()
     rows = table.get_by_role("row").all()[1:]
@@ -43,7 +35,7 @@ def test_what_is_degraded_is_seen_at_once(page: Page, demo: Shown) -> None:
 
 def test_devices_are_drawn_where_they_are_and_rails_join_them(page: Page, demo: Shown) -> None:
     page.goto(f"{demo.address}#node=h200-1")
-    answer = _answered(demo, "h200-1")
+    answer = demo.ask("node/h200-1")
     picture = page.locator("svg.drawing")
     expect(picture).to_be_visible()
     homes = [home.evaluate("g => g.getBBox()") for home in page.locator("svg .numa > rect").all()]

@@ -13,7 +13,7 @@ import msgspec
 import pynvml
 from hypothesis import strategies as st
 
-from tools.fuzz.subject import Outcome, Subject, documents, held, refusal, spoiled, strings, words
+from tools.fuzz.subject import Outcome, documents, held, refusal, spoiled, strings, subject, words
 from toposcope.agent import baseline
 from toposcope.agent.annotation import LIMIT
 from toposcope.agent.describe import Description, describe
@@ -74,7 +74,11 @@ _NAMES: Final = st.one_of(
 )
 
 
-def _labels(case: Any) -> Outcome:
+@subject(
+    "what is written is a legal value, and two nodes never share one",
+    st.tuples(strings("NVIDIA H200", "rack 7"), _NAMES),
+)
+def labels(case: Any) -> Outcome:
     """Every value made is one that the API server takes; two node names keep two values."""
     text, (first, second) = case
     safe = label_safe(text)
@@ -86,16 +90,15 @@ def _labels(case: Any) -> Outcome:
     return "taken" if safe else "refused"
 
 
-LABELS: Final = Subject(
-    "labels",
-    "what is written is a legal value, and two nodes never share one",
-    st.tuples(strings("NVIDIA H200", "rack 7"), _NAMES),
-    _labels,
-)
-
-
 # Annotations that a hostile or broken node writes: read by its agent, by `toposcope` and by those who look at it.
-def _annotations(case: Any) -> Outcome:
+_ANNOTATIONS: Final = spoiled(documents("annotations.yaml"), "X", "NV18", "SYS", "mlx5_0")
+
+
+@subject(
+    "a node's annotations are read or refused whole, by its agent and by everybody else",
+    st.one_of(_ANNOTATIONS, strings("{}", "[]", "{" * 60)),
+)
+def annotations(case: Any) -> Outcome:
     """Both annotations are read, or refused as a whole."""
     text = case if isinstance(case, str) else _json(case).decode()
     remembered = baseline.decode(text)
@@ -124,14 +127,6 @@ def _whole(document: dict[str, Any], matrix: NodeMatrix) -> None:
     rows = document.get("matrix", [])
     cells = [] if matrix.links is None else [" ".join(row[: i + 1]) for i, row in enumerate(matrix.links.cells)]
     held(cells == [" ".join(row.split()) for row in rows], f"of the matrix {rows} was read {cells}")
-
-
-ANNOTATIONS: Final = Subject(
-    "annotations",
-    "a node's annotations are read or refused whole, by its agent and by everybody else",
-    st.one_of(spoiled(documents("annotations.yaml"), "X", "NV18", "SYS", "mlx5_0"), strings("{}", "[]", "{" * 60)),
-    _annotations,
-)
 
 
 # NVML that answers anything: errors of every code, numbers out of range, bytes that are no text.
@@ -184,12 +179,20 @@ def _fitting(value: Any, truth: Any) -> Any:
     return truth
 
 
-def _nvml(case: Any) -> Outcome:
+_ODDITY: Final = st.tuples(st.one_of(st.just(0), st.sampled_from(_CODES)), st.sampled_from(_ODD), st.integers(0, 6))
+_ODDITIES: Final = st.dictionaries(st.one_of(st.sampled_from(_CALLS), st.sampled_from(_TALKING)), _ODDITY, max_size=6)
+
+
+@subject(
+    "whatever NVML answers, labels are legal and the annotation stays within its size",
+    st.tuples(st.sampled_from(_MACHINES), _ODDITIES, st.one_of(st.none(), st.text(max_size=40))),
+)
+def nvml(case: Any) -> Outcome:
     """A node described: legal labels, an annotation within its size, or a problem in words."""
     machine, oddities, remembered = case
-    nvml = _Odd(load_profile(machine))
-    nvml.oddities = dict(oddities)
-    raw = decode(encode(_probed(nvml, machine)))
+    odd = _Odd(load_profile(machine))
+    odd.oddities = dict(oddities)
+    raw = decode(encode(_probed(odd, machine)))
     description = describe(raw, "node-1", remembered)
     _publishable(description)
     if description.problem:
@@ -198,28 +201,19 @@ def _nvml(case: Any) -> Outcome:
     return "taken"
 
 
-NVML: Final = Subject(
-    "nvml",
-    "whatever NVML answers, labels are legal and the annotation stays within its size",
-    st.tuples(
-        st.sampled_from(_MACHINES),
-        st.dictionaries(
-            st.one_of(st.sampled_from(_CALLS), st.sampled_from(_TALKING)),
-            st.tuples(st.one_of(st.just(0), st.sampled_from(_CODES)), st.sampled_from(_ODD), st.integers(0, 6)),
-            max_size=6,
-        ),
-        st.one_of(st.none(), st.text(max_size=40)),
-    ),
-    _nvml,
-)
-
-
 # A /sys with files gone, empty, cut or full of anything, as half-mounted and foreign kernels show it.
 _MACHINE: Final = "hgx-a100-4"
 _CONTENTS: Final = (*(word.encode("latin-1") for word in words("sysfs")), b"x" * 5000)
 
 
-def _sysfs(case: Any) -> Outcome:
+_CONTENT: Final = st.one_of(st.none(), st.sampled_from(_CONTENTS), st.binary(max_size=20))
+
+
+@subject(
+    "whatever /sys shows, labels are legal or the problem is reported",
+    st.lists(st.tuples(st.integers(0, 5000), _CONTENT), max_size=8),
+)
+def sysfs(case: Any) -> Outcome:
     """A node described, with the tree put back afterwards."""
     root, files = _tree(_MACHINE)
     undo = []
@@ -258,17 +252,6 @@ def _changed(path: str, content: bytes | None) -> Any:
     return lambda: Path(path).write_bytes(before)
 
 
-SYSFS: Final = Subject(
-    "sysfs",
-    "whatever /sys shows, labels are legal or the problem is reported",
-    st.lists(
-        st.tuples(st.integers(0, 5000), st.one_of(st.none(), st.sampled_from(_CONTENTS), st.binary(max_size=20))),
-        max_size=8,
-    ),
-    _sysfs,
-)
-
-
 # What a worker whose memory is damaged may send to the agent.
 class _Message(NamedTuple):
     """What a worker leaves: a signal of any kind, and a length and content in the shared memory."""
@@ -305,7 +288,8 @@ _SMALL: Final = tuple(
 _SAMPLES: Final = (*_SMALL, _crowded(_SMALL[0]))
 
 
-def _messages(case: Any) -> Outcome:
+@subject("a worker that sends garbage costs one probe, never the agent", _cases())
+def messages(case: Any) -> Outcome:
     """An answer or ChannelError; a probe or ValueError; and what is a probe by its types is described."""
     agent, worker = Channel.pair()
     try:
@@ -327,8 +311,3 @@ def _messages(case: Any) -> Outcome:
         return refusal(f"the probe's answer is malformed: {error}")
     _publishable(describe(raw, "node-1"))
     return "taken"
-
-
-MESSAGES: Final = Subject(
-    "messages", "a worker that sends garbage costs one probe, never the agent", _cases(), _messages
-)

@@ -11,7 +11,7 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from tools.fuzz.subject import Outcome, Subject, documents, held, refusal, spoiled, strings, words
+from tools.fuzz.subject import Outcome, documents, held, refusal, spoiled, strings, subject, words
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.config import Cluster
@@ -139,12 +139,16 @@ class _Kept:
             refusal(error)
 
 
-def attempt(case: Any) -> Outcome:
+@subject(
+    "whatever a server answers is data or an error in words; nothing is believed by halves",
+    st.lists(st.one_of(_answer(), _answer(), _plain()), min_size=1, max_size=4),
+)
+def answers(case: Any) -> Outcome:
     """One call and one following: data or a KubeError in words, and no wait without end."""
     outcome: Outcome = "taken"
     request = Request("GET", "/api/v1/nodes/n1", {})
-    answers = [answer.content if isinstance(answer, _Plain) else answer for answer in case]
-    client = _Client(list(answers))
+    sent = [answer.content if isinstance(answer, _Plain) else answer for answer in case]
+    client = _Client(list(sent))
     try:
         answer = msgspec.json.decode(client.read(request))
         if isinstance(case[0], _Plain):
@@ -157,14 +161,14 @@ def attempt(case: Any) -> Outcome:
         held(not isinstance(case[0], _Plain) or case[0].whole is None, f"a good answer is spoiled: {error}")
     finally:
         client.close()
-    asked = _Client(list(answers))
+    asked = _Client(list(sent))
     try:
         asked.call(request)
     except KubeError as error:
         outcome = refusal(error)
     finally:
         asked.close()
-    followed = _Client(list(answers))
+    followed = _Client(list(sent))
     logging.disable(logging.CRITICAL)
     try:
         Reflector(followed, "/api/v1/nodes", NodeDecoder({"gpu.topology/gpus"}), _Kept(), _Stop(4)).run()
@@ -172,11 +176,3 @@ def attempt(case: Any) -> Outcome:
         logging.disable(logging.NOTSET)
         followed.close()
     return outcome
-
-
-ANSWERS: Final = Subject(
-    "answers",
-    "whatever a server answers is data or an error in words; nothing is believed by halves",
-    st.lists(st.one_of(_answer(), _answer(), _plain()), min_size=1, max_size=4),
-    attempt,
-)

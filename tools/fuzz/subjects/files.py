@@ -17,7 +17,7 @@ import yaml
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from tools.fuzz.subject import Outcome, Subject, documents, encoded, held, refusal, sample, spoiled, text_of, words
+from tools.fuzz.subject import Outcome, documents, encoded, held, refusal, sample, spoiled, subject, text_of, words
 from tools.fuzz.subjects.workloads import cluster
 from toposcope.api.controller_config import API_VERSION, KIND, UnreadableError, read_config
 from toposcope.api.label_keys import MATRIX, STATE
@@ -45,7 +45,8 @@ _GPU: Final = re.compile("GPU[0-9]+")
 _CELL: Final = re.compile("X|NV[0-9]+|PIX|PXB|PHB|NODE|SYS")
 
 
-def _captures(case: Any) -> Outcome:
+@subject("a pasted matrix becomes a machine or a sentence", text_of(_SAMPLES, words("captures")), guided=True)
+def captures(case: Any) -> Outcome:
     """A machine, or a sentence about the cell that is wrong."""
     try:
         machine = machine_from_capture(case)
@@ -73,22 +74,20 @@ def _disagreeing(text: str) -> str:
     return " and ".join(next(pairs, ()))
 
 
-CAPTURES: Final = Subject(
-    "captures",
-    "a pasted matrix becomes a machine or a sentence",
-    text_of(_SAMPLES, words("captures")),
-    _captures,
-    guided=True,
-)
-
-
 # The controller's configuration file.
-_GOOD: Final = sample("config.yaml")
 _ENTRIES, _UNTOUCHED = documents("config-entries.yaml")
 """Entries to be spoiled, and good ones beside them, of names that no bad one has."""
 
 
-def _configs(case: Any) -> Outcome:
+_SPOILED: Final = {part: st.lists(spoiled(entries), max_size=2) for part, entries in _ENTRIES.items()}
+
+
+@subject(
+    "a bad entry is named with file and line, and the rest stays in force",
+    st.one_of(encoded(text_of([sample("config.yaml")], words("configs"))), st.fixed_dictionaries(_SPOILED)),
+    guided=True,
+)
+def configs(case: Any) -> Outcome:
     """The catalogue always holds what is built in and what is well; each problem names the file."""
     content = case if isinstance(case, bytes) else _with_untouched(case)
     try:
@@ -121,24 +120,19 @@ def _in_force(catalogue: Catalogue) -> None:
     held("example.org/cabinett" in catalogue.advice, "a good near miss is lost beside a bad one")
 
 
-CONFIGS: Final = Subject(
-    "configs",
-    "a bad entry is named with file and line, and the rest stays in force",
-    st.one_of(
-        encoded(text_of([_GOOD], words("configs"))),
-        st.fixed_dictionaries({part: st.lists(spoiled(entries), max_size=2) for part, entries in _ENTRIES.items()}),
-    ),
-    _configs,
-    guided=True,
-)
-
-
 # Machine profiles and recordings: written by hand, or sent by users.
 _FOLDER: Final = Path(load_profile.__code__.co_filename).parent / "profiles"
 _TEXTS: Final = tuple((_FOLDER / f"{name}.yaml").read_text(encoding="utf-8") for name in profile_names())
 
 
-def _profiles(case: Any) -> Outcome:
+_GOOD: Final = [yaml.safe_load(text) for text in _TEXTS]
+
+
+@subject(
+    "a profile or recording becomes a machine or a sentence",
+    st.one_of(encoded(text_of(_TEXTS, words("profiles"))), spoiled(_GOOD, *words("profiles"))),
+)
+def profiles(case: Any) -> Outcome:
     """A machine, or a sentence; a recording as well."""
     content = case if isinstance(case, bytes) else yaml.safe_dump(case, allow_unicode=True).encode("utf-8", "replace")
     try:
@@ -159,23 +153,16 @@ def _profiles(case: Any) -> Outcome:
     return "taken"
 
 
-PROFILES: Final = Subject(
-    "profiles",
-    "a profile or recording becomes a machine or a sentence",
-    st.one_of(
-        encoded(text_of(_TEXTS, words("profiles"))),
-        spoiled([yaml.safe_load(text) for text in _TEXTS], *words("profiles")),
-    ),
-    _profiles,
-)
-
-
 # Saved clusters: files of any bytes in place of what kubectl printed.
-_JSON: Final = sample("cluster.json")
-_YAML: Final = sample("cluster.yaml")
+_CLUSTERS: Final = (sample("cluster.json"), sample("cluster.yaml"))
 
 
-def _saved(case: Any) -> Outcome:
+@subject(
+    "a file is a cluster, or every problem in it with file, document and line",
+    st.one_of(encoded(text_of(_CLUSTERS, (*words("saved"), "9" * 5000))), st.binary(max_size=200)),
+    guided=True,
+)
+def saved(case: Any) -> Outcome:
     """A snapshot with a tree that can be drawn, or every problem with its place."""
     try:
         snapshot = load_files(["-"], io.BytesIO(case))
@@ -189,17 +176,10 @@ def _saved(case: Any) -> Outcome:
     return "taken"
 
 
-SAVED: Final = Subject(
-    "saved",
-    "a file is a cluster, or every problem in it with file, document and line",
-    st.one_of(encoded(text_of([_JSON, _YAML], (*words("saved"), "9" * 5000))), st.binary(max_size=200)),
-    _saved,
-    guided=True,
-)
-
-
 # Snapshots that `toposcope save` wrote, damaged on their way, or written by somebody else.
 _HEAD: Final = len(MAGIC) + 2
+_GZIP: Final = 31
+"""zlib's word for gzip's form."""
 _NODES: Final = 8
 
 
@@ -210,10 +190,8 @@ def _saved_cluster() -> Snapshot:
     for number, item in enumerate(document["items"][:_NODES]):
         item["metadata"]["labels"][STATE] = "ok" if number else "degraded"
         item["metadata"]["annotations"] = {MATRIX: f'{{"version":1,"gpus":[],"reasons":["{number}"]}}'}
-    document["items"][-1]["spec"] = {
-        "nodeName": "n0",
-        "containers": [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": "3"}}}],
-    }
+    containers = [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": "3"}}}]
+    document["items"][-1]["spec"] = {"nodeName": "n0", "containers": containers}
     snapshot = load_files(["-"], io.BytesIO(msgspec.json.encode(document)), keep_matrix=every)
     moment = datetime(2026, 1, 1, 12, tzinfo=UTC)
     return dataclasses.replace(snapshot, taken_at=moment, warnings=("pods of other namespaces could not be seen",))
@@ -231,7 +209,7 @@ def _parts() -> Mapping[str, Any]:
     """What each part of the file holds."""
     parts = msgspec.msgpack.decode(_whole()[_HEAD:])
     names = ("cluster", "matrices", "pods")
-    return {name: msgspec.msgpack.decode(zlib.decompress(part)) for name, part in zip(names, parts, strict=True)}
+    return {name: msgspec.msgpack.decode(zlib.decompress(part, _GZIP)) for name, part in zip(names, parts, strict=True)}
 
 
 def _facts(snapshot: Snapshot) -> dict[str, Any]:
@@ -250,7 +228,18 @@ def _facts(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _packed(case: Any) -> Outcome:
+@st.composite
+def _forgeries(draw: DrawFn) -> tuple[str, Any]:
+    name = draw(st.sampled_from(sorted(_parts())))
+    return name, draw(spoiled([_parts()[name]], "n0", "nvidia.com/gpu", "rack"))
+
+
+_CHANGES: Final = st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 255)), max_size=4)
+_DAMAGE: Final = st.tuples(st.one_of(st.just(0), st.just(0), st.integers(0, 5000)), _CHANGES)
+
+
+@subject("a damaged snapshot is reported and never read by halves", st.one_of(_DAMAGE, _forgeries()))
+def packed(case: Any) -> Outcome:
     """The whole cluster, or a sentence; never part of one as if it were all."""
     path = Path(tempfile.gettempdir()) / "cluster.snapshot"
     path.write_bytes(_forged(*case) if isinstance(case[0], str) else _damaged(*case))
@@ -263,8 +252,8 @@ def _packed(case: Any) -> Outcome:
         return "refused"
     if not isinstance(case[0], str):
         held(len(facts["nodes"]) == _NODES, f"{len(facts['nodes'])} of {_NODES} nodes are read without a word")
-        for name, saved in _facts(_saved_cluster()).items():
-            held(facts[name] == saved, f"{name} were saved as {saved}, and are read as {facts[name]} without a word")
+        for name, fact in _facts(_saved_cluster()).items():
+            held(facts[name] == fact, f"{name} were saved as {fact}, and are read as {facts[name]} without a word")
     try:
         tree(snapshot, select_scope(snapshot))
     except TopologyNotFoundError as error:  # a forged file with several
@@ -288,26 +277,6 @@ def _forged(name: str, content: Any) -> bytes:
 
 def _zipped(content: Any) -> bytes:
     try:
-        return zlib.compress(msgspec.msgpack.encode(content))
+        return zlib.compress(msgspec.msgpack.encode(content), wbits=_GZIP)
     except (UnicodeEncodeError, OverflowError):  # a lone surrogate, a number that no msgpack holds
-        return zlib.compress(repr(content).encode("utf-8", "replace"))
-
-
-@st.composite
-def _forgeries(draw: DrawFn) -> tuple[str, Any]:
-    name = draw(st.sampled_from(sorted(_parts())))
-    return name, draw(spoiled([_parts()[name]], "n0", "nvidia.com/gpu", "rack"))
-
-
-PACKED: Final = Subject(
-    "packed",
-    "a damaged snapshot is reported and never read by halves",
-    st.one_of(
-        st.tuples(
-            st.one_of(st.just(0), st.just(0), st.integers(0, 5000)),
-            st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 255)), max_size=4),
-        ),
-        _forgeries(),
-    ),
-    _packed,
-)
+        return zlib.compress(repr(content).encode("utf-8", "replace"), wbits=_GZIP)

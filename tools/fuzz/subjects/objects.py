@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from hypothesis import strategies as st
 
-from tools.fuzz.subject import Outcome, Subject, documents, held, refusal, scalars, spoiled, words
+from tools.fuzz.subject import Outcome, documents, held, refusal, scalars, spoiled, subject, words
 from toposcope.api import label_keys
 from toposcope.api.cluster_topology import KIND, MANAGED_BY, TOPOSCOPE, Topology, read
 from toposcope.api.effective_levels import Absences
@@ -66,10 +66,21 @@ def _crowd(kinds: list[int]) -> list[Any]:
     return nodes
 
 
-def _nodes(case: Any) -> Outcome:
+_SPOILED: Final = st.one_of(spoiled([_node(n) for n in range(6)], *_LIKELY), scalars())
+_KINDS: Final = st.integers(0, 2 ** len(_LEVEL_KEYS) - 1)
+
+
+@subject(
+    "any nodes give a status of at most 16 KiB and levels that every scheduler takes",
+    st.one_of(
+        st.lists(_SPOILED, min_size=1, max_size=6).map(lambda spoilt: [*map(_node, range(10, 14)), *spoilt]),
+        st.lists(_KINDS, min_size=8, max_size=24).map(_crowd),
+    ),
+)
+def nodes(case: Any) -> Outcome:
     """What is no Node is refused; all others end in a status within its size and in levels that schedulers take."""
     decode, view = NodeDecoder(_TRACKED), Decoder(lambda _name, _bad: True)
-    nodes: list[NodeFacts] = []
+    taken: list[NodeFacts] = []
     outcome: Outcome = "taken"
     for document in case:
         try:
@@ -77,14 +88,14 @@ def _nodes(case: Any) -> Outcome:
         except (UnicodeEncodeError, OverflowError):
             continue  # no JSON, so no server sends it
         try:
-            nodes.append(decode(raw)[2])
+            taken.append(decode(raw)[2])
         except ValueError as error:
             outcome = refusal(error)
         try:
             view.node(partial(_decoded, raw))
         except ValueError as error:
             outcome = refusal(error)
-    _judged({node.name: node for node in nodes}, read(_SPEC))
+    _judged({node.name: node for node in taken}, read(_SPEC))
     return outcome
 
 
@@ -111,19 +122,6 @@ def _judged(nodes: dict[str, NodeFacts], topology: Topology) -> None:
         held(not level_problems(assessment.publishable), f"schedulers refuse the levels {assessment.publishable}")
 
 
-NODES: Final = Subject(
-    "nodes",
-    "any nodes give a status of at most 16 KiB and levels that every scheduler takes",
-    st.one_of(
-        st.lists(st.one_of(spoiled([_node(n) for n in range(6)], *_LIKELY), scalars()), min_size=1, max_size=6).map(
-            lambda spoilt: [*map(_node, range(10, 14)), *spoilt]
-        ),
-        st.lists(st.integers(0, 2 ** len(_LEVEL_KEYS) - 1), min_size=8, max_size=24).map(_crowd),
-    ),
-    _nodes,
-)
-
-
 # ClusterTopologies as no admission ever let them through, read by the controller and from files.
 _NODES: Final = tuple(
     node_facts(f"n{i}", f"u{i}", ("example.com/rack", _GPUS, "pool"), (f"r{i % 2}", "8", "a"), True, True, 8)
@@ -131,7 +129,11 @@ _NODES: Final = tuple(
 )
 
 
-def _specs(case: Any) -> Outcome:
+@subject(
+    "a ClusterTopology that the CRD would have refused is reported in words and crashes nothing",
+    spoiled(documents("clustertopology.yaml"), "rack", "host", "zone", _GPUS, "In", "Exists", "Auto", "Never", "1h30m"),
+)
+def specs(case: Any) -> Outcome:
     """Read with its problems in words, assessed without a crash."""
     try:
         msgspec.json.encode(case)
@@ -157,14 +159,6 @@ def _is_object(case: Any) -> bool:
         return False
     texts = all(isinstance(metadata.get(field), str) for field in ("name", "uid"))
     return texts and isinstance(metadata.get("generation", 0), int)
-
-
-SPECS: Final = Subject(
-    "specs",
-    "a ClusterTopology that the CRD would have refused is reported in words and crashes nothing",
-    spoiled(documents("clustertopology.yaml"), "rack", "host", "zone", _GPUS, "In", "Exists", "Auto", "Never", "1h30m"),
-    _specs,
-)
 
 
 # One node whose agent's token was stolen: anything that it may write, which is its own keys under `gpu.topology/`.
@@ -249,19 +243,41 @@ class _Cluster:
         return {name: tuple(n.name for n in nodes if child.selects(n)) for name, child in children.items()}
 
 
-def _hostile(case: Any) -> Outcome:
+_VALUES: Final = st.one_of(
+    st.sampled_from(words("label values")),
+    st.from_regex(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", fullmatch=True),
+)
+"""What the API server takes as a label value."""
+_KEYS: Final = st.one_of(
+    st.sampled_from(_OWN),
+    st.from_regex(r"[a-z]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True).map(label_keys.PREFIX.__add__),
+)
+_LEVELS: Final = [{"domain": "rack", "key": RACK_KEY}, {"domain": "nvlink-domain", "key": label_keys.NVLINK_DOMAIN}]
+_LOST: Final = (_GPUS, label_keys.STATE, label_keys.NVLINK_DOMAIN, label_keys.CHASSIS)
+_CHANGES: Final = st.fixed_dictionaries(
+    {"without": st.frozensets(st.sampled_from(_LOST)), "with": st.dictionaries(_KEYS, _VALUES, max_size=6)}
+)
+_SPECS: Final = st.sampled_from([{}, {"segments": "Auto"}, {"segments": "Auto"}, {"levels": _LEVELS}])
+_HOSTILE: Final = st.sampled_from([0, 4, 15])
+
+
+@subject(
+    "a stolen agent's token changes nothing of what schedulers see of other nodes",
+    st.tuples(_SPECS, st.booleans(), _HOSTILE, st.booleans(), st.lists(_CHANGES, min_size=1, max_size=4)),
+)
+def hostile(case: Any) -> Outcome:
     """What is published, what is required and what is known of other nodes stays as it was."""
-    spec, two_kinds, hostile, from_the_start, changes = case
+    spec, two_kinds, stolen, from_the_start, changes = case
     decode = NodeDecoder(_TRACKED)
-    honest = [_facts(decode, n, _labels(n, two_kinds=two_kinds)) for n in range(16) if n != hostile]
-    was = _labels(hostile, two_kinds=two_kinds)
-    alone, cluster = _alone(msgspec.json.encode(spec), hostile, two_kinds=two_kinds), _Cluster(spec)
-    before = None if from_the_start else cluster.look([_facts(decode, hostile, was), *honest])
+    honest = [_facts(decode, n, _labels(n, two_kinds=two_kinds)) for n in range(16) if n != stolen]
+    was = _labels(stolen, two_kinds=two_kinds)
+    alone, cluster = _alone(msgspec.json.encode(spec), stolen, two_kinds=two_kinds), _Cluster(spec)
+    before = None if from_the_start else cluster.look([_facts(decode, stolen, was), *honest])
     if before:
         _same_segments(alone, cluster, honest)
     for change in changes:
         labels = {key: value for key, value in was.items() if key not in change["without"]} | change["with"]
-        after = cluster.look([_facts(decode, hostile, labels), *honest])
+        after = cluster.look([_facts(decode, stolen, labels), *honest])
         if before:
             _same_levels(before, after)
             _same_segments(alone, cluster, honest)
@@ -316,35 +332,3 @@ def _together(cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
         held(len(mine) <= 1, f"{node.name} is in the segments {', '.join(mine)}")
         kinds.setdefault(node.keys, set()).add(mine)
     held(all(len(kind) == 1 for kind in kinds.values()), f"nodes that are alike are in different segments: {there}")
-
-
-_VALUES: Final = st.one_of(
-    st.sampled_from(words("label values")),
-    st.from_regex(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", fullmatch=True),
-)
-"""What the API server takes as a label value."""
-_KEYS: Final = st.one_of(
-    st.sampled_from(_OWN),
-    st.from_regex(r"[a-z]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True).map(label_keys.PREFIX.__add__),
-)
-_LEVELS: Final = [{"domain": "rack", "key": RACK_KEY}, {"domain": "nvlink-domain", "key": label_keys.NVLINK_DOMAIN}]
-_LOST: Final = (_GPUS, label_keys.STATE, label_keys.NVLINK_DOMAIN, label_keys.CHASSIS)
-
-HOSTILE: Final = Subject(
-    "hostile",
-    "a stolen agent's token changes nothing of what schedulers see of other nodes",
-    st.tuples(
-        st.sampled_from([{}, {"segments": "Auto"}, {"segments": "Auto"}, {"levels": _LEVELS}]),
-        st.booleans(),
-        st.sampled_from([0, 4, 15]),
-        st.booleans(),
-        st.lists(
-            st.fixed_dictionaries(
-                {"without": st.frozensets(st.sampled_from(_LOST)), "with": st.dictionaries(_KEYS, _VALUES, max_size=6)}
-            ),
-            min_size=1,
-            max_size=4,
-        ),
-    ),
-    _hostile,
-)

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from tools.fuzz.subject import Outcome, Subject, held, refusal
+from tools.fuzz.subject import Outcome, held, refusal, subject
 from toposcope.switches.hearing import Hearing
 from toposcope.switches.lldp import LldpError, decode
 from toposcope.topology.neighbours import LIMIT, neighbours_text, parse_neighbours
@@ -32,7 +32,11 @@ def _tlv(kind: int, value: bytes, off: int = 0) -> bytes:
     return (kind << 9 | max(0, min(511, len(value) + off))).to_bytes(2, "big") + value
 
 
-def _frames(case: Any) -> Outcome:
+_PROMISE: Final = "whatever a neighbour sends, it costs one frame and becomes a legal annotation or nothing"
+
+
+@subject(_PROMISE, _FRAMES, guided=True)
+def lldp(case: Any) -> Outcome:
     """Each frame is taken or refused; what a port then has for a neighbour survives its own writing."""
     hearing, taken, why = Hearing(), False, ""
     for frame in case:
@@ -49,12 +53,3 @@ def _frames(case: Any) -> Outcome:
         all(found[nic] == neighbour for nic, neighbour in read.items()) and read, "it does not survive its own writing"
     )
     return "taken" if taken else refusal(why)
-
-
-LLDP: Final = Subject(
-    "lldp",
-    "whatever a neighbour sends, it costs one frame and becomes a legal annotation or nothing",
-    _FRAMES,
-    _frames,
-    guided=True,
-)

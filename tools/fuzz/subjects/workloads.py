@@ -8,7 +8,7 @@ import msgspec
 import yaml
 from hypothesis import strategies as st
 
-from tools.fuzz.subject import Outcome, Subject, refusal, sample, spoiled, words
+from tools.fuzz.subject import Outcome, refusal, sample, spoiled, subject, words
 from toposcope.api.label_keys import GPUS, HOSTNAME
 from toposcope.placement.check import Checker
 from toposcope.placement.sentences import answer
@@ -30,12 +30,9 @@ def cluster() -> bytes:
     status = {"allocatable": {"nvidia.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]}
     nodes = [{"apiVersion": "v1", "kind": "Node", "metadata": about, "status": status} for about in metadata]
     domains = {"block": BLOCK_KEY, "rack": RACK_KEY, "host": HOSTNAME}
-    topology = {
-        "apiVersion": "gpu.topology/v1alpha1",
-        "kind": "ClusterTopology",
-        "metadata": {"name": "gpu"},
-        "spec": {"levels": [{"domain": domain, "key": key} for domain, key in domains.items()]},
-    }
+    spec = {"levels": [{"domain": domain, "key": key} for domain, key in domains.items()]}
+    head = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": "gpu"}}
+    topology = {**head, "spec": spec}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {}}
     return msgspec.json.encode({"kind": "List", "items": [*nodes, topology, pod]})
 
@@ -43,7 +40,15 @@ def cluster() -> bytes:
 _CHECKER: Final = Checker(load_files(["-"], io.BytesIO(cluster())))
 
 
-def attempt(case: Any) -> Outcome:
+_DOCUMENTS: Final = spoiled(SAMPLES, *WORDS)
+_PARTS: Final = st.sampled_from(["apiVersion", "kind", "metadata", "spec", "items"])
+
+
+@subject(
+    "a manifest gets findings in words and a verdict, never a traceback",
+    st.one_of(_DOCUMENTS, st.dictionaries(_PARTS, _DOCUMENTS)),
+)
+def workloads(case: Any) -> Outcome:
     """Findings in words and a verdict in words, whatever the document holds."""
     if not isinstance(case, dict):
         return "refused"  # the reader of files says so
@@ -56,14 +61,3 @@ def attempt(case: Any) -> Outcome:
         if checked.verdict:
             answer(checked.verdict)
     return outcome
-
-
-WORKLOADS: Final = Subject(
-    "workloads",
-    "a manifest gets findings in words and a verdict, never a traceback",
-    st.one_of(
-        spoiled(SAMPLES, *WORDS),
-        st.dictionaries(st.sampled_from(["apiVersion", "kind", "metadata", "spec", "items"]), spoiled(SAMPLES, *WORDS)),
-    ),
-    attempt,
-)

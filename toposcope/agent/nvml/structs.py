@@ -42,11 +42,8 @@ def bus_id(pci: Any) -> str:
 def read_fields(nvml: Nvml, handle: Any, wanted: list[Any]) -> dict[tuple[int, int], int]:
     """The field values by (field, scope), without entries whose own status is an error."""
     answer = nvml.value("nvmlDeviceGetFieldValues", handle, wanted)
-    return {
-        (field, scope): value
-        for field, scope, _, _, _, status, value in _FIELD.iter_unpack(bytes(answer or b""))
-        if status == _SUCCESS
-    }
+    answers = _FIELD.iter_unpack(bytes(answer or b""))
+    return {(field, scope): value for field, scope, _, _, _, status, value in answers if status == _SUCCESS}
 
 
 def read_fabric(nvml: Nvml, handle: Any) -> RawFabric | NvmlReturn:

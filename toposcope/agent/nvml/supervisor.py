@@ -87,12 +87,13 @@ class ProbeProcess:
         until = time.monotonic() + seconds
         if self._worker and not self._listening:
             with contextlib.suppress(ChannelError):  # it ended: what follows notices
-                self._worker.channel.send(LISTEN, f"{seconds:.3f}")
+                self._worker.channel.send(LISTEN, f"{until:.3f}")
             self._listening = True
         while (left := until - time.monotonic()) > 0:
             sources: list[socket.socket | Channel] = [wake, self._worker.channel] if self._worker else [wake]
             ready, _, _ = select.select(sources, [], [], min(left, _LOOK_SECONDS))
             if wake in ready:
+                self._listening = False  # the next probe may be due sooner now
                 return ""
             happened = self._worker_event() if ready else self._device_change()
             if happened:

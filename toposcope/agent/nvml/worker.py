@@ -57,18 +57,15 @@ def work(agent: Channel, open_nvml: Callable[[], Any], sysfs: str) -> None:
             if raw.down:
                 return
             agent.announce("wait for events")
-            kind, words = agent.receive()
-            if kind == LISTEN:
-                if _listen(agent, events, float(words)):
+            while (signal := agent.receive())[0] == LISTEN:
+                if _listen(agent, events, float(signal[1])):
                     turn = 0
-                agent.receive()
     except ChannelError:
         return
 
 
-def _listen(agent: Channel, events: EventWatch, seconds: float) -> bool:
-    """Report the first of NVML's events, if one comes within so many seconds and before a request; whether one did."""
-    until = time.monotonic() + seconds
+def _listen(agent: Channel, events: EventWatch, until: float) -> bool:
+    """Report the first of NVML's events, if one comes by then and before another signal; whether one did."""
     while (left := until - time.monotonic()) > 0 and not agent.wait(0):
         if not events.arm():
             return False

@@ -108,7 +108,7 @@ class Demo:
     def _submit(self) -> None:
         """Submit a workload to each scheduler. Only to keep: the required levels of a PodCliqueSet stay published."""
         with closing(ApiClient(load(str(self._kubeconfig)), "toposcope-demo")) as client:
-            client.call(Request("POST", _CRDS, {}, msgspec.json.encode(manifests.grove_podcliqueset_crd())))
+            client.call(Request("POST", _CRDS, {}, msgspec.json.encode(manifests.crd("grove_podcliqueset"))))
             for document in manifests.pending():
                 path = _PENDING[document["kind"]]
                 client.call(Request("POST", path, {}, msgspec.json.encode(document)))
@@ -177,7 +177,7 @@ class Demo:
         spec = {"required": ["rack"], "gracePeriod": f"{_GRACE}s", "publish": {"kai": "Never"}}
         body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": _NAME}, "spec": spec}
         home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME_NAMESPACE}}  # the Lease is there
-        crds = (manifests.cluster_topology_crd(), manifests.grove_binding_crd(), manifests.kai_topology_crd())
+        crds = (manifests.cluster_topology_crd(), manifests.crd("grove_binding"), manifests.crd("kai_topology"))
         with closing(ApiClient(load(str(unfinished))._replace(namespace="default"))) as client:
             for path, document in (*((_CRDS, crd) for crd in crds), ("/api/v1/namespaces", home), (PATH, body)):
                 client.call(Request("POST", path, {}, msgspec.json.encode(document)))
@@ -207,19 +207,7 @@ class Demo:
                     shown = levels
 
     def _agent(self, node: SimulatedNode) -> int:
-        options = AgentOptions(
-            node_name=node.name,
-            kubeconfig=str(self._kubeconfig),
-            once=False,
-            interval=2.0,
-            spread=0.0,
-            accept_degraded=False,
-            cleanup=False,
-            nvidia_labels=False,
-            pair_metrics=False,
-            metrics_port=None,
-            log_format="text",
-        )
+        options = AgentOptions(node.name, str(self._kubeconfig), interval=2.0, spread=0.0)
         with simulated(node.machine, None) as probe:
             return run_agent(options, probe)
 
@@ -318,12 +306,8 @@ class Demo:
         condition = self._condition(LEVELS_AVAILABLE)
         self.say(f"after {time.monotonic() - began:.1f} s ({why}):", style="dim")
         colour = "green" if status == "True" else "bold red"
-        line = Text.assemble(
-            ("condition  ", "dim"),
-            f"{LEVELS_AVAILABLE}=",
-            (status, colour),
-            f" ({condition['reason']}) {condition['message']}",
-        )
+        why = f" ({condition['reason']}) {condition['message']}"
+        line = Text.assemble(("condition  ", "dim"), f"{LEVELS_AVAILABLE}=", (status, colour), why)
         self._console.print(line, soft_wrap=not self._console.is_terminal)
         binding = self._get(BINDINGS.target(_NAME).path)
         path = " > ".join(level["domain"] for level in binding["spec"]["levels"])

@@ -8,19 +8,7 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from toposcope.agent.nvml.gateway import NOT_SUPPORTED
-from toposcope.simulator.recording import (
-    Answer,
-    Call,
-    Device,
-    Fields,
-    FieldValue,
-    Filled,
-    Handle,
-    Memory,
-    Raised,
-    Silence,
-    Value,
-)
+from toposcope.simulator import recording
 from toposcope.simulator.recording import argument as argument_of
 
 _DEVICES: Final[dict[str, Callable[..., str]]] = {
@@ -52,68 +40,67 @@ class RecordingNvml:
 
     def _call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         named = [argument_of(value) for value in arguments]
-        self._write(Call(name, named, Silence()))
-        real = [value.real if isinstance(value, Handle) else value for value in arguments]
+        self._write(recording.Call(name, named, recording.Silence()))
+        real = [value.real if isinstance(value, recording.Handle) else value for value in arguments]
         start = self._clock()
         try:
             result = function(*real)
         except (self._module.NVMLError, self._module.NVMLLibraryMismatchError, UnicodeDecodeError) as error:
-            self._write(Call(name, named, self._raised(error), self._since(start)))
+            self._write(recording.Call(name, named, self._raised(error), self._since(start)))
             raise
         took = self._since(start)
         if name in _DEVICES:
-            result = Handle(_DEVICES[name](*named), result)
-        self._write(Call(name, named, _answer(name, arguments, result), took))
+            result = recording.Handle(_DEVICES[name](*named), result)
+        self._write(recording.Call(name, named, _answer(name, arguments, result), took))
         return result
 
     def _since(self, start: int) -> float:
         return (self._clock() - start) / 1000
 
-    def _raised(self, error: Any) -> Raised:
+    def _raised(self, error: Any) -> recording.Raised:
         if isinstance(error, self._module.NVMLError):
-            return Raised("NVMLError", int(error.value), str(error))
+            return recording.Raised("NVMLError", int(error.value), str(error))
         # The bytes that are no text may be a serial number: only the reason is kept.
         text = error.reason if isinstance(error, UnicodeDecodeError) else str(error)
-        return Raised(type(error).__name__, 0, text)
+        return recording.Raised(type(error).__name__, 0, text)
 
-    def _write(self, call: Call) -> None:
+    def _write(self, call: recording.Call) -> None:
         self._note(msgspec.json.encode(call) + b"\n")
 
 
-def _answer(name: str, arguments: tuple[Any, ...], result: Any) -> Answer:
-    if isinstance(result, Handle):
-        return Device(result.name)
+def _answer(name: str, arguments: tuple[Any, ...], result: Any) -> recording.Answer:
+    if isinstance(result, recording.Handle):
+        return recording.Device(result.name)
     struct = next((value._obj for value in arguments if hasattr(value, "_obj")), None)  # noqa: SLF001 - byref's target
     if struct is not None:
-        return Filled(_memory(struct), result)
+        return recording.Filled(_memory(struct), result)
     if isinstance(result, ctypes.Structure):
         return _memory(result)
     if isinstance(result, ctypes.Array):
-        return Fields(
-            [
-                FieldValue(entry.fieldId, entry.scopeId, entry.value.ullVal, entry.valueType, entry.nvmlReturn)
-                for entry in result
-            ]
-        )
+        values = [
+            recording.FieldValue(entry.fieldId, entry.scopeId, entry.value.ullVal, entry.valueType, entry.nvmlReturn)
+            for entry in result
+        ]
+        return recording.Fields(values)
     if result is None or isinstance(result, int | str | list):
-        return Value(result)
+        return recording.Value(result)
     raise TypeError(
         f"{name} answered a {type(result).__name__}: teach toposcope/cli/recording/nvml.py to write it down"
     )
 
 
-def _memory(struct: Any) -> Memory:
-    return Memory(type(struct).__name__, bytes(struct).hex())
+def _memory(struct: Any) -> recording.Memory:
+    return recording.Memory(type(struct).__name__, bytes(struct).hex())
 
 
-def calls_in(journal: bytes) -> list[Call]:
+def calls_in(journal: bytes) -> list[recording.Call]:
     """The calls that were noted; one without an answer is followed by none."""
-    calls: list[Call] = []
+    calls: list[recording.Call] = []
     for line in journal.splitlines(keepends=True):
         if not line.endswith(b"\n"):
             break  # its writer died in the middle of it
-        call = msgspec.json.decode(line, type=Call)
-        if calls and isinstance(calls[-1].answer, Silence):
+        call = msgspec.json.decode(line, type=recording.Call)
+        if calls and isinstance(calls[-1].answer, recording.Silence):
             calls.pop()
         calls.append(call)
     return calls

@@ -24,17 +24,9 @@ from toposcope.controller.assess.diagnostics import Diagnostic, diagnostics
 from toposcope.controller.assess.health import Health, fabric_condition, health
 from toposcope.controller.assess.rails import Rails, rails, rails_condition
 from toposcope.controller.assess.selection import selected
-from toposcope.controller.segments import UNCLAIMED, Segments, observe
+from toposcope.controller.segments import UNCLAIMED, Segments, observe, reported_segments
+from toposcope.topology import hierarchy
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
-from toposcope.topology.hierarchy import (
-    Coverage,
-    CrossedLevels,
-    ambiguous_paths,
-    cover,
-    crossings,
-    lacking_any,
-    some_names,
-)
 from toposcope.topology.label_values import MOST_COUNT, count_of
 from toposcope.topology.levels import Level
 from toposcope.topology.node import NodeFacts, Traits
@@ -50,7 +42,7 @@ class Assessment:
     """What the nodes say about one topology."""
 
     effective: EffectiveLevels
-    coverage: tuple[Coverage, ...]
+    coverage: tuple[hierarchy.Coverage, ...]
     conditions: tuple[Condition, ...]
     missed: tuple[str, ...]
     """Preferred levels that are gone."""
@@ -97,7 +89,7 @@ def assess(
         last = reported(topology)
         return Assessment(
             effective=last,
-            coverage=cover(last.levels, ()),
+            coverage=hierarchy.cover(last.levels, ()),
             conditions=(
                 waiting,
                 Condition(LEVELS_COVERED, "Unknown", "NoNodes", waiting.message),
@@ -108,14 +100,14 @@ def assess(
             ),
             missed=tuple(sorted(availability.reported_missed(topology.status))),
             selected=chosen,
-            segments=observe(topology, chosen, last.levels, absences, now, catalogue),
+            segments=reported_segments(topology),
         )
     effective = effective_levels(topology, chosen, absences, now, catalogue, bound)
-    coverage = cover(effective.levels, chosen)
+    coverage = hierarchy.cover(effective.levels, chosen)
     segments = observe(topology, chosen, effective.levels, absences, now, catalogue)
     wanted = {*_required(topology, effective, segments), *required}
     kept = {level.domain for level in effective.retained}
-    crossed = crossings(effective.levels, chosen)
+    crossed = hierarchy.crossings(effective.levels, chosen)
     mixed = {one.key: by_value[one.key] for one in crossed if one.key in by_value}
     verdict = availability.judge(topology, wanted, coverage, absences, now, preferred, kept)
     report = health(effective.levels, chosen)
@@ -135,7 +127,7 @@ def assess(
             verdict.condition,
             covered_condition(topology, chosen, coverage, catalogue, segment_keys if topology.divided else ()),
             reporting,
-            _consistent(crossed, ambiguous_paths(effective.levels, chosen), by_value),
+            _consistent(crossed, hierarchy.ambiguous_paths(effective.levels, chosen), by_value),
             fabric_condition(report),
             rails_condition(cabled),
         ),
@@ -152,7 +144,7 @@ def assess(
 
 
 def _left_out(levels: Sequence[Level], nodes: Table) -> tuple[int, int]:
-    lacking = lacking_any(levels, nodes)
+    lacking = hierarchy.lacking_any(levels, nodes)
     weights = [*compress(nodes.weights, lacking)]
     gpus = sum(map(mul, weights, (group.hardware.gpus for group in compress(nodes.groups, lacking))))
     return sum(weights), gpus
@@ -173,10 +165,12 @@ def _agents_reporting(nodes: Table) -> Condition:
     if implausible:
         what = f"a {GPUS} label that is not a number from 0 to {MOST_COUNT}"
         advice = "the device plugin's count is used; check who wrote it"
-        parts.append(("ImplausibleLabels", f"{_have(implausible)} {what}: {some_names(implausible)}; {advice}"))
+        parts.append(
+            ("ImplausibleLabels", f"{_have(implausible)} {what}: {hierarchy.some_names(implausible)}; {advice}")
+        )
     silent = [] if all(GPUS in keys for keys in nodes.key_sets) else sorted(nodes.names(map(_is_silent, nodes.groups)))
     if silent:
-        text = f"{_have(silent)} GPUs but no {GPUS} label: {some_names(silent)}; {IS_IT_RUNNING}"
+        text = f"{_have(silent)} GPUs but no {GPUS} label: {hierarchy.some_names(silent)}; {IS_IT_RUNNING}"
         parts.append(("NodesWithoutLabels", text))
     if parts:
         return Condition(AGENTS_REPORTING, "False", parts[0][0], "; ".join(text for _, text in parts))
@@ -200,7 +194,9 @@ def _is_silent(node: Traits) -> bool:
     return node.label(GPUS) is None and bool(gpus)
 
 
-def _consistent(crossed: Sequence[CrossedLevels], merged: Sequence[str], by_value: Mapping[str, str]) -> Condition:
+def _consistent(
+    crossed: Sequence[hierarchy.CrossedLevels], merged: Sequence[str], by_value: Mapping[str, str]
+) -> Condition:
     """Reused names are ordinary to schedulers that go by the whole path, and a hazard where one goes by the value."""
     who = {one.key: by_value.get(one.key, "") for one in crossed}
     sentences = [one.sentence + (_MIXED.format(who[one.key]) if who[one.key] else "") for one in crossed]

@@ -85,16 +85,8 @@ def judge(
     waiting = [domain for domain in wanted if is_gone(domain) or not by_domain[domain].usable]
     if waiting and (before is None or before.get("status") == "Unknown"):
         return Verdict(_waiting(topology, waiting, [*filter(is_gone, waiting)]), (), missed)
-    return Verdict(
-        Condition(
-            LEVELS_AVAILABLE,
-            "True",
-            "AllTopologyLevelsAvailable",
-            "All required topology levels are available in the cluster topology",
-        ),
-        (),
-        missed,
-    )
+    words = "All required topology levels are available in the cluster topology"
+    return Verdict(Condition(LEVELS_AVAILABLE, "True", "AllTopologyLevelsAvailable", words), (), missed)
 
 
 def _waiting(topology: Topology, waiting: Sequence[str], unseen: Sequence[str]) -> Condition:

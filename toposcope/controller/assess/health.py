@@ -2,8 +2,9 @@
 
 Two findings about the fabric. A domain is *split* if what the hardware says is one domain is not: one cluster UUID with
 several cliques, or one chassis whose nodes are in different fabrics (a tray that fell out of its clique is a domain of
-its own). A domain is *small* if it has fewer GPUs than most of its siblings. NVLink partitions can be intended and
-racks bought half full, so both are reported and nothing is concluded from them.
+its own). A domain is *small* if it has fewer GPUs than most of its siblings. Racks are bought half full, so nothing is
+concluded from either. NVLink domains of several nodes each, all of them sound, are *partitions*: whoever runs the
+fabric manager made them, or the chassis has several by design. They are told and are no finding.
 """
 
 from collections import Counter
@@ -35,6 +36,8 @@ class Split:
     name: str
     domains: int
     nodes: int
+    within: frozenset[str] = frozenset()
+    """The names of these domains, where they are partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class FabricFacts:
 
     splits: tuple[Split, ...] = ()
     small: tuple[Small, ...] = ()
+    partitions: tuple[Split, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,18 +166,29 @@ def fabric_facts(levels: Sequence[Level], nodes: Table) -> FabricFacts:
         return FabricFacts()
     above = [level.key for level in takewhile(lambda level: level.key != NVLINK_DOMAIN, levels)]
     nested = _around(sizes, above, nodes) if len(above) < len(levels) else ()
-    splits = (*_split_fabrics(sizes, nodes.machines), *_split_chassis(nodes.machines))
-    return FabricFacts(splits=splits, small=tuple(_small(sizes, nested)))
+    found = (*_split_fabrics(sizes, nodes.machines), *_split_chassis(nodes.machines))
+    partitions = tuple(split for split in found if split.within)
+    intended = frozenset[str]().union(*(partition.within for partition in partitions))
+    small = tuple(one for one in _small(sizes, nested) if one.name not in intended)
+    return FabricFacts(tuple(split for split in found if not split.within), small, partitions)
+
+
+def _partitions(within: Counter[str | None], machines: Machines) -> frozenset[str]:
+    """The domains, if each has several nodes and nothing is wrong with any of these; else none of them."""
+    if min(within.values()) == 1 or None in within:
+        return frozenset()
+    sick = any(hardware.domain in within and hardware.state != State.OK for hardware, _ in machines)
+    return frozenset() if sick else frozenset(filter(None, within))
 
 
 def _split_fabrics(domains: Collection[str], machines: Machines) -> Iterator[Split]:
     several = _repeated(list(map(fabric_of, domains)))
-    nodes_by_domain: dict[str, Counter[str]] = {uuid: Counter() for uuid in sorted(several)}
+    nodes_by_domain: dict[str, Counter[str | None]] = {uuid: Counter() for uuid in sorted(several)}
     for hardware, count in machines if several else ():
         if hardware.domain is not None and (uuid := fabric_of(hardware.domain)) in several:
             nodes_by_domain[uuid][hardware.domain] += count
     for uuid, within in nodes_by_domain.items():
-        yield Split("fabric", uuid, len(within), within.total())
+        yield Split("fabric", uuid, len(within), within.total(), _partitions(within, machines))
 
 
 def _split_chassis(machines: Machines) -> Iterator[Split]:
@@ -192,7 +207,8 @@ def _split_chassis(machines: Machines) -> Iterator[Split]:
         fabrics = {fabric_of(domain) for domain in within if domain is not None}
         alone = within[None]
         if len(fabrics) > 1 or (fabrics and alone):
-            yield Split("chassis", name, len(within.keys() - {None}) + alone, within.total())
+            count = len(within.keys() - {None}) + alone
+            yield Split("chassis", name, count, within.total(), _partitions(within, machines))
 
 
 def _repeated(names: Collection[str]) -> set[str]:
@@ -256,9 +272,11 @@ def fabric_condition(report: Health) -> Condition:
         who = "1 node does" if unknown == 1 else f"{unknown} nodes do"
         text = f"the hardware of {who} not answer; list: kubectl get nodes -l {STATE}={State.UNKNOWN}"
         parts.append(("NodesUnknown", text))
-    if not parts:
-        return Condition(FABRIC_HEALTHY, "True", "AllHealthy", "No node is degraded and no NVLink domain is broken")
-    return Condition(FABRIC_HEALTHY, "False", parts[0][0], "; ".join(text for _, text in parts))
+    texts = [text for _, text in parts] or ["No node is degraded and no NVLink domain is broken"]
+    if report.fabric.partitions:
+        texts.append(f"partitions, which are no fault: {_named(report.fabric.partitions)}")
+    status, reason = ("False", parts[0][0]) if parts else ("True", "AllHealthy")
+    return Condition(FABRIC_HEALTHY, status, reason, "; ".join(texts))
 
 
 def _degraded(count: int, names: Sequence[str]) -> str:
@@ -267,12 +285,13 @@ def _degraded(count: int, names: Sequence[str]) -> str:
 
 
 def _splits(splits: Sequence[Split]) -> str:
-    named = [f"{split.by} {split.name} ({split.nodes} nodes in {split.domains} domains)" for split in splits]
     what = "1 NVLink domain is split" if len(splits) == 1 else f"{len(splits)} NVLink domains are split"
-    return (
-        f"{what}: {listing(named, MOST_FINDINGS)}; unless a partition is intended, check the fabric state of the "
-        "nodes that left"
-    )
+    return f"{what}: {_named(splits)}; unless a partition is intended, check the fabric state of the nodes that left"
+
+
+def _named(splits: Sequence[Split]) -> str:
+    named = [f"{split.by} {split.name} ({split.nodes} nodes in {split.domains} domains)" for split in splits]
+    return listing(named, MOST_FINDINGS)
 
 
 def _smalls(small: Sequence[Small]) -> str:

@@ -40,11 +40,6 @@ class SharedName(NamedTuple):
     name: str
     ids: tuple[str, ...]
 
-    @property
-    def key(self) -> str:
-        """What makes it the same finding."""
-        return self.name
-
 
 @dataclass(frozen=True, slots=True)
 class Rails:
@@ -83,21 +78,16 @@ def rails(topology: Topology, nodes: Table, absences: Absences, now: float) -> R
     )
     named = {one.key for one in reported(topology.status)}
     before = {one["name"] for one in (topology.status.get("rails") or {}).get("sharedNames") or ()}
-    return Rails(
-        sum(weights.values()),
-        tuple(_lasting(topology, absences, now, _RAIL, {one.key: one for one in found}, named)),
-        tuple(_lasting(topology, absences, now, _NAME, shared, before)),
-    )
+    miscabled = tuple(_lasting(topology, absences, now, _RAIL, {one.key: one for one in found}, named))
+    return Rails(sum(weights.values()), miscabled, tuple(_lasting(topology, absences, now, _NAME, shared, before)))
 
 
 def _shared(names: Mapping[str, str]) -> dict[str, SharedName]:
-    """The names, by the switch's id, that several switches have, in their order."""
-    counts = Counter(names.values())
-    ids: dict[str, list[str]] = {name: [] for name, count in sorted(counts.items()) if count > 1 and name}
-    for switch, name in sorted(names.items()) if ids else ():
-        if name in ids:
-            ids[name].append(switch)
-    return {name: SharedName(name, tuple(same)) for name, same in ids.items()}
+    """The names, given by the switch's id, that several switches have, in their order."""
+    ids: dict[str, list[str]] = {}
+    for switch, name in sorted(names.items()):
+        ids.setdefault(name, []).append(switch)
+    return {name: SharedName(name, tuple(same)) for name, same in sorted(ids.items()) if name and len(same) > 1}
 
 
 def _lasting(
@@ -120,9 +110,9 @@ def expected_switches(kinds: Mapping[Ids, int]) -> dict[Ids, dict[int, str]]:
     """
     # Mostly no switch is in two sets: then there is nothing to compare.
     repeated = {switch for switch, times in Counter(chain.from_iterable(map(set, kinds))).items() if times > 1} - {None}
-    compared = [ids for ids in kinds if not repeated.isdisjoint(ids)] if repeated else []
+    compared = [ids for ids in kinds if not repeated.isdisjoint(ids)]
     cabled: dict[tuple[int, int, str], list[Ids]] = {}
-    for ids in sorted(compared, key=lambda ids: (-kinds[ids], [switch or "" for switch in ids])):
+    for ids in sorted(compared, key=lambda ids: (-kinds[ids], repr(ids))):
         for place in _places(ids):
             cabled.setdefault(place, []).append(ids)
     wrong = {}
@@ -131,7 +121,6 @@ def expected_switches(kinds: Mapping[Ids, int]) -> dict[Ids, dict[int, str]]:
         disputed = {
             rail
             for other in alike
-            if other != ids
             for rail, (ours, theirs) in enumerate(zip(ids, other, strict=True))
             if ours and theirs and ours != theirs
         }
@@ -151,7 +140,7 @@ def _expected(ids: Ids, rail: int, alike: Mapping[Ids, int], kinds: Mapping[Ids,
     votes: Counter[str | None] = Counter()
     for same, others in groupby(sorted(near, key=itemgetter(0), reverse=True), itemgetter(0)):
         if 2 * same < len(ids):  # not most of the other rails
-            break
+            return None
         for _, other in others:
             votes[other[rail]] += kinds[other]  # also its own: of two halves none is wrong
         if votes.total() > _PEERS:

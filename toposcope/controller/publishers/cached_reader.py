@@ -63,11 +63,11 @@ class CachedReader:
                 del self._followed[kind]
                 old.end()
                 changed()
-            path = f"/apis/{kind.group}/{version}/{kind.plural}"
+            path = kind.path(version or "")
             if version is not None and (old is None or old.path != path):
                 log.info("following %s", path)
                 cache = _Documents(changed, self._gone)
-                new = Informer(self._factory, path, f"{kind.plural}.{kind.group}", _decode, cache, cache)
+                new = Informer(self._factory, path, kind.name, _decode, cache, cache)
                 self._followed[kind] = new
                 new.start()
                 if old is not None:
@@ -145,7 +145,7 @@ class CachedReader:
             if not followed.synced or followed.error is not None:
                 return False, None
             return True, {"items": followed.cache.items()} if followed.path == path else followed.cache.get(name)
-        kinds = (f"/apis/{kind.group}/{version}/{kind.plural}" for kind in FOLLOWED for version in kind.versions)
+        kinds = (kind.path(version) for kind in FOLLOWED for version in kind.versions)
         return not {collection, path}.isdisjoint(kinds), None
 
     def _known_resources(self, group: str, version: str) -> tuple[bool, Mapping[str, Any] | None]:

@@ -56,6 +56,8 @@ def _text(document: Mapping[str, Any] | None) -> list[str]:
 
 DRY_RUN: Final = "DryRun"
 """The value in `spec.publish`, and the reason in the outcome."""
+_A_FEW: Final = 2
+"""Objects that stand for one resource: Grove's binding and KAI's Topology."""
 _NOT_FOUND: Final = 404
 _FRESH: Final = 60.0
 """Seconds for which the server's answer to the same dry run is kept."""
@@ -173,7 +175,8 @@ def _report(trial: _Trial, outcome: Published) -> Published:
         diffs.append(unified(before, after, path.removeprefix("/apis/")))
     # For a new object, the handle says everything but the spec.
     inner = unified(_spec(before), _spec(after), "") or diffs[-1]
-    message = f"would {verbs[-1]}:\n{shortened(inner)}"
+    several = f" {len(verbs)} objects, the last of them" if len({step.path for step in trial.steps}) > _A_FEW else ""
+    message = f"would {verbs[-1]}{several}:\n{shortened(inner)}"
     return replace(outcome, reason=DRY_RUN, message=message, again_in=None, diff="".join(diffs))
 
 

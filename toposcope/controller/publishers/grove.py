@@ -12,17 +12,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
+from toposcope.controller.publishers import objects
 from toposcope.controller.publishers.immutable_topology import Patience
-from toposcope.controller.publishers.objects import (
-    Clock,
-    create_by_apply,
-    is_terminating,
-    remove,
-    retract,
-    served_resources,
-    terminating,
-    try_create,
-)
 from toposcope.integrations.framework.published import MANAGER, Published, Target, finalizers, is_ours
 from toposcope.integrations.grove import kai_reference
 from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES, OPERATORS_TOPOLOGY
@@ -47,7 +38,7 @@ class GrovePublisher:
     name = BINDINGS.option
     group = BINDINGS.group
 
-    def __init__(self, client: Caller, monotonic: Clock = time.monotonic) -> None:
+    def __init__(self, client: Caller, monotonic: objects.Clock = time.monotonic) -> None:
         self._client = client
         self._patience = Patience(monotonic)
 
@@ -77,24 +68,24 @@ class GrovePublisher:
         if target is None:
             return None
         try:
-            return retract(self._client, target, topology, finalizers)
+            return objects.retract(self._client, target, topology, finalizers)
         except ApiError as error:
             return target.failed(error)
 
     def _resources(self) -> frozenset[str]:
-        return served_resources(self._client, BINDINGS.api_version)
+        return objects.served_resources(self._client, BINDINGS.api_version())
 
     def _publish(self, target: Target, topology: Topology, levels: Sequence[Level]) -> Published:
         binding = find(self._client, target.path)
         if binding is not None and not is_ours(binding, topology):
             return target.conflict()
-        if binding is not None and is_terminating(binding):
-            return terminating(target, binding, (), _SOON)
+        if binding is not None and objects.is_terminating(binding):
+            return objects.terminating(target, binding, (), _SOON)
         named, kai = False, None
         if not kai_reference.is_named_by_others(binding):
             kai = find(self._client, KAI_TOPOLOGIES.target(target.name).path)
             served = kai is not None or (
-                KAI_TOPOLOGIES.plural in served_resources(self._client, KAI_TOPOLOGIES.api_version)
+                KAI_TOPOLOGIES.plural in objects.served_resources(self._client, KAI_TOPOLOGIES.api_version())
             )
             named = kai_reference.should_name(topology, binding, kai, served=served)
             if not (named or served):
@@ -127,7 +118,7 @@ class GrovePublisher:
         if waiting:
             return waiting
         if binding is None:
-            create_by_apply(self._client, target, body)
+            objects.create_by_apply(self._client, target, body)
         else:
             self._client.call(apply(target.path, body, MANAGER, force=True))
         return target.in_sync()
@@ -144,9 +135,9 @@ class GrovePublisher:
         if is_ours(kai, topology):
             # It is not to be published any more, and goes once it is sure that Grove accepts the binding without it.
             if body is not None and not finalizers(kai):
-                try_create(self._client, target, body)
+                objects.try_create(self._client, target, body)
             ours = KAI_TOPOLOGIES.target(target.name)
-            waiting = remove(self._client, ours, kai, "so that Grove can make its own", finalizers(kai))
+            waiting = objects.remove(self._client, ours, kai, "so that Grove can make its own", finalizers(kai))
             return waiting and target.not_in_sync("Waiting", f"{waiting.handle} {waiting.message}", waiting.again_in)
         if kai_reference.made_by_grove(kai, target.name):
             text = "the KAI Topology of an earlier binding of this name is not gone yet"

@@ -86,11 +86,8 @@ def remove(
             return target.not_in_sync(
                 "Waiting", f"waits to be deleted {why}; still held by {listing(holders, _MAX_LISTED)}"
             )
-        options = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "preconditions": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]},
-        }
+        preconditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
         try:
             client.call(Request("DELETE", target.path, {}, msgspec.json.encode(options)))
         except ApiError as error:

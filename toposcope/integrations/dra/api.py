@@ -3,14 +3,19 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from toposcope.integrations.dra.compute_domains import COMPUTE_DOMAIN
 from toposcope.integrations.framework.document import Field, kind_of
-from toposcope.integrations.framework.features import Kind
+from toposcope.kube.discovery import Kind
 
 GROUP: Final = "resource.k8s.io"
 _VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 SLICE: Final = Kind(GROUP, "ResourceSlice", "resourceslices", _VERSIONS, namespaced=False)
 CLAIM: Final = Kind(GROUP, "ResourceClaim", "resourceclaims", _VERSIONS)
-READ: Final = (SLICE, CLAIM)
+TEMPLATE: Final = Kind(GROUP, "ResourceClaimTemplate", "resourceclaimtemplates", _VERSIONS)
+CLASS: Final = Kind(GROUP, "DeviceClass", "deviceclasses", _VERSIONS, namespaced=False)
+ASKED: Final = (CLASS, TEMPLATE)
+"""What says which devices a claim gets."""
+READ: Final = (SLICE, CLAIM, COMPUTE_DOMAIN)
 _METADATA: Final = ("name", "namespace")
 
 
@@ -25,6 +30,8 @@ def kept(document: Mapping[str, Any]) -> Mapping[str, Any]:
             **spec,
             "devices": [_flat(device.value, "basic") for device in (root / "spec" / "devices").items()],
         }
+    elif kind_of(document) == COMPUTE_DOMAIN.key:
+        small["status"] = {"nodes": (root / "status" / "nodes").value}
     else:
         small["status"] = {"allocation": (root / "status" / "allocation").value}
     return small

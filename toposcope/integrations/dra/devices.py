@@ -8,7 +8,15 @@ from typing import Any, Final
 
 from toposcope.integrations.dra.api import CLAIM, SLICE
 from toposcope.integrations.framework.document import Field, kind_of
+from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.kube.pod_resources import is_gpu
+
+
+class Version(str):
+    """An attribute that is a version: CEL compares it with no string."""
+
+    __slots__ = ()
+
 
 Attribute = str | int | bool | list[Any]
 DeviceId = tuple[str, str, str]
@@ -25,6 +33,8 @@ class Device:
     pool: str
     name: str
     attributes: Mapping[str, Attribute]
+    taints: tuple[Taint, ...] = ()
+    """Those that keep claims away which do not tolerate them."""
 
     @property
     def id(self) -> DeviceId:
@@ -47,12 +57,19 @@ class NodeDevices:
     """The devices of one node."""
 
     devices: tuple[Device, ...] = ()
+    vague: bool = False
+    """Whether more decides than which devices are in use: shared counters, shares, conditions, a pool without some
+    of its slices."""
 
     @property
     def gpus(self) -> tuple[Device, ...]:
         """The whole GPUs; one that two devices stand for, one of them for virtual machines, counts once."""
         by_uuid = {device.attribute("uuid") or device.name: device for device in self.devices if device.is_gpu}
         return tuple(by_uuid.values())
+
+    def gpus_of(self, driver: str) -> tuple[Device, ...]:
+        """Every device of a driver that stands for a whole GPU."""
+        return tuple(device for device in self.devices if device.driver == driver and device.is_gpu)
 
 
 @dataclass(frozen=True)
@@ -62,6 +79,8 @@ class Inventory:
     nodes: Mapping[str, NodeDevices] = field(default_factory=dict)
     taken: frozenset[DeviceId] = frozenset()
     """Allocated devices."""
+    elsewhere: bool = False
+    """Whether there are devices that no one node has."""
 
     @cached_property
     def gpus(self) -> Mapping[str, Counter[str]]:
@@ -88,6 +107,7 @@ def _by_driver(nodes: Iterable[tuple[str, Iterable[Device]]]) -> dict[str, Count
     return {node: count for node, count in counts.items() if count}
 
 
+_VAGUE: Final = ("consumesCounters", "allowMultipleAllocations", "bindingConditions")
 _SAME: Final = ("uuid", "parentUUID", "resource.kubernetes.io/pciBusID")
 """Attributes by which a MIG device or one for virtual machines names its GPU."""
 
@@ -105,16 +125,32 @@ def inventory(documents: Iterable[Mapping[str, Any]]) -> Inventory:
             generations = pools.setdefault((named[0], named[1], (pool / "name").text() or ""), {})
             generations.setdefault((pool / "generation").number(0), []).append(root)
     nodes: dict[str, list[Device]] = {}
+    vague: set[str] = set()
     for (node, driver, pool_name), generations in pools.items():
-        for root in generations[max(generations)] if node else ():
+        newest = generations[max(generations)] if node else []
+        vague |= {node for root in newest if (root / "spec" / "pool" / "resourceSliceCount").number(1) != len(newest)}
+        for root in newest:
             for device in (root / "spec" / "devices").items():
                 named_values = [
                     (name, list(kinds.properties())) for name, kinds in (device / "attributes").properties()
                 ]
-                attributes = {name: kinds[0][1].value for name, kinds in named_values if kinds}
-                one = Device(driver, pool_name, (device / "name").text() or "", attributes)
+                attributes = {name: _value(*kinds[0]) for name, kinds in named_values if kinds}
+                one = Device(driver, pool_name, (device / "name").text() or "", attributes, _taints(device))
+                vague |= {node for name in _VAGUE if device / name}
                 nodes.setdefault(node, []).append(one)
-    return Inventory({node: NodeDevices(tuple(devices)) for node, devices in nodes.items()}, frozenset(taken))
+    there = {node: NodeDevices(tuple(devices), node in vague) for node, devices in nodes.items()}
+    return Inventory(there, frozenset(taken), any(not node for node, _, _ in pools))
+
+
+def _taints(device: Field) -> tuple[Taint, ...]:
+    named = (
+        [(taint / name).text() or "" for name in ("key", "value", "effect")] for taint in (device / "taints").items()
+    )
+    return tuple(Taint(*words) for words in named if words[2] in ("NoSchedule", "NoExecute"))
+
+
+def _value(kind: str, value: Field) -> Any:
+    return Version(value.value) if kind == "version" else value.value
 
 
 def allocated(claim: Field) -> Iterator[DeviceId]:

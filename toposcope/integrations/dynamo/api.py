@@ -66,10 +66,10 @@ _OVERRIDDEN: Final = {"providerOverride": {"value": CONSTRAINED}}
 _COMPONENT: Final = {"topologyConstraint": {"packDomain": str}}
 _TRANSFER: Final = {"clusterTopologyName": str, "labelKey": str, "domain": str, "enforcement": str}
 DEPLOYMENTS: Final = WatchedKind(
-    "DynamoGraphDeployment",
     "nvidia.com",
-    ("v1beta1", "v1alpha1"),
+    "DynamoGraphDeployment",
     "dynamographdeployments",
+    ("v1beta1", "v1alpha1"),
     {
         **ANNOTATIONS,
         "spec": {
@@ -81,4 +81,5 @@ DEPLOYMENTS: Final = WatchedKind(
         },
     },
     requests,
+    short=("dgd",),
 )

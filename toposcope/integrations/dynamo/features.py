@@ -1,48 +1,37 @@
 """Dynamo: it passes a deployment's constraints on to Grove in a PodCliqueSet; and its messages."""
 
 from collections.abc import Iterator
-from typing import Final
 
-from toposcope.integrations.framework.features import (
-    Kind,
-    SchedulerMessage,
-    Step,
-    WorkloadObjects,
-    condition,
-    passed,
-    unknown,
-)
-from toposcope.integrations.grove.features import CLIQUE_SET, CONDITION
+from toposcope.integrations.dynamo.api import DEPLOYMENTS
+from toposcope.integrations.framework import features
+from toposcope.integrations.grove.api import POD_CLIQUE_SETS
+from toposcope.integrations.grove.features import CONDITION
 from toposcope.topology.text import shell
 
-DEPLOYMENT_GRAPH: Final = Kind(
-    "nvidia.com", "DynamoGraphDeployment", "dynamographdeployments", ("v1beta1", "v1alpha1"), ("dgd",)
-)
 
-
-def check(workload: WorkloadObjects) -> Iterator[Step]:
+def check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
     """Whether the PodCliqueSet of a constrained deployment exists."""
-    graph = next(workload.members(DEPLOYMENT_GRAPH), None)
+    graph = next(workload.members(DEPLOYMENTS), None)
     if graph is None or not any(demand.topology for demand in workload.workloads):
         return
     ref, _ = graph
-    if any(workload.members(CLIQUE_SET)):
-        yield passed("Dynamo has created the PodCliqueSet")
-    elif why := workload.store.why_unknown(CLIQUE_SET):
-        yield unknown(why)
+    if any(workload.members(POD_CLIQUE_SETS)):
+        yield features.passed("Dynamo has created the PodCliqueSet")
+    elif why := workload.store.why_unknown(POD_CLIQUE_SETS):
+        yield features.unknown(why)
     else:
         command = shell("kubectl describe dgd {} -n {}", ref.name, ref.namespace)
-        yield unknown("Dynamo has not created its PodCliqueSet yet", commands=(command,))
+        yield features.unknown("Dynamo has not created its PodCliqueSet yet", commands=(command,))
 
 
-def messages(workload: WorkloadObjects) -> Iterator[SchedulerMessage]:
+def messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
     """Its condition where it is not True, or where it is True only because Dynamo treats Grove's Unknown as True."""
-    reported = [condition(document, CONDITION) for _, document in workload.members(CLIQUE_SET)]
+    reported = [features.condition(document, CONDITION) for _, document in workload.members(POD_CLIQUE_SETS)]
     unsure = next((grove for grove in reported if grove and grove.status == "Unknown"), None)
-    for ref, document in workload.members(DEPLOYMENT_GRAPH):
-        own = condition(document, "TopologyLevelsAvailable")
+    for ref, document in workload.members(DEPLOYMENTS):
+        own = features.condition(document, "TopologyLevelsAvailable")
         if own and own.status != "True":
-            yield SchedulerMessage(ref.handle, str(own))
+            yield features.SchedulerMessage(ref.handle, str(own))
         elif own and unsure:
             words = f"unreliable: Grove reports Unknown ({unsure.reason}), which Dynamo treats as True"
-            yield SchedulerMessage(ref.handle, str(own), words)
+            yield features.SchedulerMessage(ref.handle, str(own), words)

@@ -100,11 +100,8 @@ def _check_schema(policy: Field, *, newest: bool) -> bool:
 def _check_fields(policy: Field, *, newest: bool) -> None:
     """The CEL rules of the CRD."""
     if newest and bool(policy / "clusterTopologyName") == bool(policy / "labelKey"):
-        policy.error(
-            "dynamo/transfer-source",
-            "exactly one of labelKey or clusterTopologyName is required",
-            "name a node label in labelKey, or a topology in clusterTopologyName, not both",
-        )
+        fix = "name a node label in labelKey, or a topology in clusterTopologyName, not both"
+        policy.error("dynamo/transfer-source", "exactly one of labelKey or clusterTopologyName is required", fix)
     preferred = (policy / "enforcement").text() == "preferred"
     weight = policy / "preferredWeight"
     if preferred and not weight:

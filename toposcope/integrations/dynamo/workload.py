@@ -35,7 +35,7 @@ from toposcope.integrations.framework.pods import amounts_of, pods_of, requests_
 from toposcope.integrations.framework.system import LEVELS_FIRST, ClusterFacts, Reading, System, is_change
 from toposcope.integrations.framework.unknown_fields import check_fields, schema
 from toposcope.integrations.grove.constraint import Constraint, Note
-from toposcope.integrations.grove.pod_gangs import notes_of, pod_gangs
+from toposcope.integrations.grove.workload import notes_of, pod_gangs
 from toposcope.topology.levels import Level
 
 _LEVEL_RULES: Final = frozenset({"dynamo/override", "dynamo/override-level", "dynamo/field"})
@@ -190,10 +190,8 @@ def _top(root: Field, parts: Sequence[_Component], cluster: ClusterFacts, note: 
     if not constraint:
         if constrained:
             text = "is required when any component topology constraint is set"
-            fix = (
-                f"name the topology: spec.topologyConstraint.{_name_field(root)}",
-                did_you_mean("", cluster.topologies),
-            )
+            words = f"name the topology: spec.topologyConstraint.{_name_field(root)}"
+            fix = (words, did_you_mean("", cluster.topologies))
             note(constraint, "dynamo/topology-constraint", text, "; ".join(filter(None, fix)))
         return _Top(constraint)
     _check_name(constraint, name, cluster, note, look=look)
@@ -224,11 +222,8 @@ def _level(pack: Field, topology: TopologyLevels | None, note: Note) -> Level | 
         return None
     domain = domain or ""
     if not _DOMAIN.fullmatch(domain):
-        pack.error(
-            "dynamo/domain-pattern",
-            f"{pack.path} in body should match '^[a-z0-9]([a-z0-9-]*[a-z0-9])?$'",
-            _fix(domain, topology) or "write lower-case letters, digits and '-', as the topology names its levels",
-        )
+        fix = _fix(domain, topology) or "write lower-case letters, digits and '-', as the topology names its levels"
+        pack.error("dynamo/domain-pattern", f"{pack.path} in body should match '^[a-z0-9]([a-z0-9-]*[a-z0-9])?$'", fix)
         return None
     return _existing_level(pack, domain, topology, note)
 
@@ -266,12 +261,9 @@ def _component_level(component: _Component, top: _Top, root: Field, note: Note) 
         return None
     level = _level(pack, top.topology, note)
     if level and top.level and top.topology and top.topology.rank(level) < top.topology.rank(top.level):
-        note(
-            pack,
-            "dynamo/hierarchy",
-            f'must be equal to or narrower than the deployment-level domain "{top.level.domain}"',
-            f"use {top.level.domain!r} or something narrower here, or something broader on the deployment",
-        )
+        text = f'must be equal to or narrower than the deployment-level domain "{top.level.domain}"'
+        fix = f"use {top.level.domain!r} or something narrower here, or something broader on the deployment"
+        note(pack, "dynamo/hierarchy", text, fix)
         return None
     return level
 
@@ -343,11 +335,8 @@ def _warn_not_enforced(pathway: Pathway, top: _Top, parts: Sequence[_Component])
     if top.field or any(component.constraint for component in parts):
         annotation = pathway.field.path.rpartition("[")[2].rstrip("]")
         setting = f"{annotation}: {str(pathway.field.value).lower()!r}"
-        pathway.field.warn(
-            "dynamo/grove-pathway",
-            f"with {setting} topology constraints are neither checked nor kept",
-            "remove the annotation, or the constraints",
-        )
+        text = f"with {setting} topology constraints are neither checked nor kept"
+        pathway.field.warn("dynamo/grove-pathway", text, "remove the annotation, or the constraints")
 
 
 def _check_unchanged(root: Field, parts: Sequence[_Component], before: Field) -> None:

@@ -13,40 +13,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
+from toposcope.api.conditions import Condition
 from toposcope.api.yaml_text import load
 from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import Field
+from toposcope.kube.discovery import Kind
 from toposcope.topology.text import Command, shell
 
 Object = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """One kind of object. `versions` are those that are understood, the preferred one first."""
-
-    group: str
-    """Empty for the core group."""
-    kind: str
-    plural: str
-    versions: tuple[str, ...]
-    short: tuple[str, ...] = ()
-    namespaced: bool = True
-
-    @property
-    def name(self) -> str:
-        """`podcliquesets.grove.io`: kubectl takes this for this kind and no other."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """Group and kind."""
-        return self.group, self.kind
-
-    def is_called(self, word: str) -> bool:
-        """Whether kubectl takes `word` for this kind: kind, plural or short name, with or without the group."""
-        name, _, group = word.lower().partition(".")
-        return name in {self.kind.lower(), self.plural, *self.short} and group in {"", self.group}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +44,8 @@ class Ref:
         return Command(template.replace("{}", shell("{}/{}", self.kind.lower(), self.name) + where))
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """One condition of an object's status; what is missing or malformed is empty."""
-
-    type: str
-    status: str
-    reason: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.type}={self.status} ({self.reason}): {self.message}"
-
-
 def conditions(document: Object, field: str = "conditions") -> tuple[Condition, ...]:
-    """The conditions in `status.<field>`."""
+    """The conditions in `status.<field>`; what is missing or malformed in one is empty."""
     return tuple(
         Condition(*((entry / name).text() or "" for name in ("type", "status", "reason", "message")))
         for entry in (Field(document) / "status" / field).items()
@@ -216,6 +177,9 @@ class WorkloadObjects(Protocol):
 
     def resource(self, workload: Workload) -> Resource | None:
         """The topology resource that the workload's system reads; None where it is missing or cannot be read."""
+
+    def all_published(self, kind: Kind) -> Iterator[Resource]:
+        """The topology resources of one kind."""
 
     def published(self, name: str, *kinds: Kind) -> Resource | None:
         """The topology resource of this name and one of these kinds."""

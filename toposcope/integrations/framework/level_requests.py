@@ -15,6 +15,7 @@ from typing import Any, Final, TypedDict
 import msgspec
 
 from toposcope.integrations.framework.document import Field
+from toposcope.kube.discovery import Kind
 from toposcope.kube.reflector import Raw
 
 MAX_LEVEL_REQUESTS: Final = 64
@@ -98,14 +99,9 @@ def requests_at(
 
 
 @dataclass(frozen=True, eq=False)
-class WatchedKind:
+class WatchedKind(Kind):
     """One kind whose objects ask for levels."""
 
-    kind: str
-    group: str
-    versions: tuple[str, ...]
-    """Preferred first."""
-    plural: str
     fields: Mapping[str, Any]
     """What is decoded: a type for each property, or a mapping of the same form, or a list of one of either.
 
@@ -119,16 +115,6 @@ class WatchedKind:
     """Kinds of owners that are watched themselves: objects that they create repeat their requests."""
     only_with: frozenset[str] = frozenset()
     """Watched only while a kind of one of these groups is: others give these objects no meaning."""
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """API group and kind."""
-        return self.group, self.kind
-
-    @property
-    def name(self) -> str:
-        """`jobsets.jobset.x-k8s.io`, as a CRD is called."""
-        return f"{self.plural}.{self.group}"
 
     @cached_property
     def decoder(self) -> "msgspec.json.Decoder[Any]":
@@ -163,7 +149,7 @@ def read_object(kind: WatchedKind, version: str, raw: Raw) -> ObjectRequests:
             root = Field(_ANY_OBJECT.decode(raw))
     metadata: Mapping[str, Any] = (root / "metadata").value or {}
     namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
-    workload = WorkloadRef(f"{kind.group}/{version}", kind.kind, namespace, name, metadata.get("uid") or "")
+    workload = WorkloadRef(kind.api_version(version), kind.kind, namespace, name, metadata.get("uid") or "")
     owner = _owner(metadata, namespace)
     requests: dict[LevelRequest, None] = {}
     if not name:

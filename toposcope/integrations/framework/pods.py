@@ -126,13 +126,14 @@ def _leader_worker_set(root: Field) -> Structure:
 
 def _kubeflow(root: Field) -> Structure:
     """`pytorchReplicaSpecs`, `mpiReplicaSpecs` and so on: an object of roles."""
-    roles = [
-        role
-        for name, specs in (root / "spec").properties()
-        if name.endswith("ReplicaSpecs")
-        for role in specs.properties()
-    ]
+    fields = (root / "spec").properties()
+    roles = [role for name, specs in fields if name.endswith("ReplicaSpecs") for role in specs.properties()]
     return Structure(tuple(_set(name, (role / "replicas").number(1), role / "template") for name, role in roles))
+
+
+def _volcano(root: Field) -> Structure:
+    tasks = [(task, (task / "name").text() or task.path) for task in (root / "spec" / "tasks").items()]
+    return Structure(tuple(_set(name, (task / "replicas").number(1), task / "template") for task, name in tasks))
 
 
 def _ray(*path: str) -> Callable[[Field], Structure]:
@@ -162,6 +163,7 @@ _READERS: Final[dict[tuple[str, str], Callable[[Field], Structure]]] = {
         ("kubeflow.org", f"{framework}Job"): _kubeflow
         for framework in ("PyTorch", "TF", "MPI", "XGBoost", "JAX", "Paddle")
     },
+    ("batch.volcano.sh", "Job"): _volcano,
     ("ray.io", "RayCluster"): _ray("spec"),
     ("ray.io", "RayJob"): _ray("spec", "rayClusterSpec"),
     ("ray.io", "RayService"): _ray("spec", "rayClusterConfig"),

@@ -1,11 +1,12 @@
 """What all published resources have in common: where they are, who owns them, and how publishing went."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import API_VERSION, KIND, MANAGED_BY, TOPOSCOPE, Topology
+from toposcope.kube.discovery import Kind
 from toposcope.kube.errors import ApiError, RefusedError
 
 MANAGER: Final = "toposcope-controller"
@@ -113,40 +114,22 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedKind:
-    """A kind that is published, or that is read to see what others publish; `versions` preferred first."""
+class PublishedKind(Kind):
+    """A kind that is published, or that is read to see what others publish."""
 
     option: str
     """Its field in `spec.publish`."""
-    group: str
-    versions: tuple[str, ...]
-    kind: str
-    plural: str
-
-    @property
-    def name(self) -> str:
-        """`topologies.kai.scheduler`, as a CRD is called."""
-        return f"{self.plural}.{self.group}"
-
-    @property
-    def api_version(self) -> str:
-        """Group and preferred version."""
-        return f"{self.group}/{self.versions[0]}"
+    namespaced: bool = field(default=False, kw_only=True)
 
     def target(self, name: str, version: str = "") -> Target:
         """The object of this name in a version; default: the preferred one."""
-        return Target(self.option, f"{self.group}/{version or self.versions[0]}", self.kind, self.plural, name)
+        return Target(self.option, self.api_version(version), self.kind, self.plural, name)
 
 
 def owned_metadata(topology: Topology) -> dict[str, Any]:
     """The metadata of a resource published from `topology`: deleted with it, and labelled as ours."""
-    return {
-        "name": topology.name,
-        "labels": {MANAGED_BY: TOPOSCOPE},
-        "ownerReferences": [
-            {"apiVersion": API_VERSION, "kind": KIND, "name": topology.name, "uid": topology.uid, "controller": True}
-        ],
-    }
+    owner = {"apiVersion": API_VERSION, "kind": KIND, "name": topology.name, "uid": topology.uid, "controller": True}
+    return {"name": topology.name, "labels": {MANAGED_BY: TOPOSCOPE}, "ownerReferences": [owner]}
 
 
 def is_ours(document: Mapping[str, Any], topology: Topology) -> bool:

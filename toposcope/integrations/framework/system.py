@@ -28,6 +28,8 @@ class GangMark:
     kind: str
     keys: tuple[str, ...]
     annotation: bool = False
+    single: str = "-"
+    """How a value begins that a scheduler makes up for pods that name no gang; no label begins like the default."""
 
 
 Held = Mapping[tuple[str, str], Mapping[tuple[str, ...], Mapping[str, int]]]

@@ -46,11 +46,9 @@ def check_levels(levels: Field, cluster: ClusterFacts, system: str, duplicate: s
         if len(key) > _MAX_KEY or not _KEY.fullmatch(key):
             (level / "nodeLabel").error(rule, *NOT_A_KEY)
         elif cluster.lacks_label(key):
-            (level / "nodeLabel").warn(
-                f"{system}/topology-label",
-                "no node carries this label, so the topology has no nodes",
-                did_you_mean_key(key, cluster.topologies.values()),
-            )
+            text = "no node carries this label, so the topology has no nodes"
+            fix = did_you_mean_key(key, cluster.topologies.values())
+            (level / "nodeLabel").warn(f"{system}/topology-label", text, fix)
     if len(set(keys)) < len(keys):
         levels.error(rule, duplicate, "name each label once")
     if HOSTNAME in keys[:-1]:

@@ -132,11 +132,8 @@ def _check_group(root: Field, group: Field, names: list[str]) -> None:
     for field in members.items():
         clique = field.text() or ""
         if clique not in names:
-            field.error(
-                "grove/clique-found",
-                "unidentified PodClique names found",
-                did_you_mean(clique, names) or "define it in cliques",
-            )
+            text = "unidentified PodClique names found"
+            field.error("grove/clique-found", text, did_you_mean(clique, names) or "define it in cliques")
         _check_length(root, field, ("PodCliqueScalingGroup", (group / "name").text() or ""), ("PodClique", clique))
     replicas = _positive(group / "replicas", 1)
     least = _positive(group / "minAvailable", 1)

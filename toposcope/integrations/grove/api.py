@@ -12,8 +12,8 @@ from toposcope.integrations.framework.level_requests import ANNOTATIONS, LevelRe
 from toposcope.integrations.framework.published import PublishedKind
 from toposcope.integrations.kai import api as kai
 
-BINDINGS: Final = PublishedKind("grove", "grove.io", ("v1alpha1",), "ClusterTopologyBinding", "clustertopologybindings")
-OLDER_TOPOLOGIES: Final = PublishedKind("grove", "grove.io", ("v1alpha1",), "ClusterTopology", "clustertopologies")
+BINDINGS: Final = PublishedKind("grove.io", "ClusterTopologyBinding", "clustertopologybindings", ("v1alpha1",), "grove")
+OLDER_TOPOLOGIES: Final = PublishedKind("grove.io", "ClusterTopology", "clustertopologies", ("v1alpha1",), "grove")
 """What preceded the binding, in two shapes: that of alpha.4 to alpha.8 is written by Grove's operator."""
 GANG_OF: Final = "grove.io/podgang"
 """Label of a pod: its PodGang."""
@@ -54,10 +54,10 @@ CONSTRAINED: Final = {"topologyConstraint": {"topologyName": str, "packDomain": 
 """What is read of an object with a constraint."""
 _CONSTRAINED: Final = {**CONSTRAINED, "name": str}
 POD_CLIQUE_SETS: Final = WatchedKind(
-    "PodCliqueSet",
     "grove.io",
-    ("v1alpha1",),
+    "PodCliqueSet",
     "podcliquesets",
+    ("v1alpha1",),
     {
         **ANNOTATIONS,
         "spec": {
@@ -69,4 +69,5 @@ POD_CLIQUE_SETS: Final = WatchedKind(
         },
     },
     requests,
+    short=("pcs",),
 )

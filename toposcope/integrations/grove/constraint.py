@@ -64,20 +64,14 @@ def constraint_of(owner: str, name: str, field: Field) -> Constraint:
     return Constraint(f"{owner} '{name}'" if name else owner, name, field, *texts)
 
 
+@dataclass(frozen=True)
 class Constraints:
     """All places of a PodCliqueSet that can have one; `members` are the cliques of each scaling group."""
 
-    def __init__(
-        self,
-        top: Constraint,
-        groups: Sequence[Constraint],
-        members: Sequence[Sequence[str]],
-        cliques: Sequence[Constraint],
-    ) -> None:
-        self.top = top
-        self.groups = groups
-        self.members = members
-        self.cliques = cliques
+    top: Constraint
+    groups: Sequence[Constraint]
+    members: Sequence[Sequence[str]]
+    cliques: Sequence[Constraint]
 
     @classmethod
     def of(cls, template: Field) -> "Constraints":

@@ -7,33 +7,21 @@ reads no node, so its condition is quoted and not taken as the truth about level
 from collections.abc import Iterator
 from typing import Any, Final
 
+from toposcope.api.conditions import Condition
+from toposcope.integrations.framework import features
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.features import (
-    Condition,
-    Kind,
-    Object,
-    Ref,
-    Resource,
-    SchedulerMessage,
-    Step,
-    WorkloadObjects,
-    condition,
-    failed,
-    passed,
-    unknown,
-)
+from toposcope.integrations.grove.api import OLDER_TOPOLOGIES, POD_CLIQUE_SETS
 from toposcope.integrations.grove.schedulers import KUBE_SCHEDULER, USE_KAI, WHERE
 from toposcope.integrations.kai.api import KAI_SCHEDULER
-from toposcope.integrations.kai.features import TOPOLOGY as KAI_TOPOLOGY
+from toposcope.integrations.kai.api import TOPOLOGIES as KAI_TOPOLOGIES
 from toposcope.integrations.kai.features import check_topology
+from toposcope.kube.discovery import Kind
 from toposcope.topology.text import Command, shell
 
-CLIQUE_SET: Final = Kind("grove.io", "PodCliqueSet", "podcliquesets", ("v1alpha1",), ("pcs",))
-SCALING_GROUP: Final = Kind("grove.io", "PodCliqueScalingGroup", "podcliquescalinggroups", ("v1alpha1",), ("pcsg",))
-CLIQUE: Final = Kind("grove.io", "PodClique", "podcliques", ("v1alpha1",), ("pclq",))
-GANG: Final = Kind("scheduler.grove.io", "PodGang", "podgangs", ("v1alpha1",))
-BINDING: Final = Kind("grove.io", "ClusterTopologyBinding", "clustertopologybindings", ("v1alpha1",), namespaced=False)
-OLD_BINDING: Final = Kind("grove.io", "ClusterTopology", "clustertopologies", ("v1alpha1",), namespaced=False)
+_VERSIONS: Final = ("v1alpha1",)
+SCALING_GROUP: Final = Kind("grove.io", "PodCliqueScalingGroup", "podcliquescalinggroups", _VERSIONS, short=("pcsg",))
+CLIQUE: Final = Kind("grove.io", "PodClique", "podcliques", _VERSIONS, short=("pclq",))
+GANG: Final = Kind("scheduler.grove.io", "PodGang", "podgangs", _VERSIONS)
 
 CONDITION: Final = "TopologyLevelsUnavailable"
 _DRIFT: Final = "SchedulerTopologyDrift"
@@ -53,29 +41,29 @@ _STAY: Final = "pods that run already stay where they are"
 _OPERATOR: Final = shell("kubectl get pods -A -l app.kubernetes.io/name=grove-operator")
 
 
-def check(workload: WorkloadObjects) -> Iterator[Step]:
+def check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
     """What Grove reports on the PodCliqueSet and what it created from it."""
     if not workload.asks_for_levels:
         return
-    for ref, document in workload.members(CLIQUE_SET):
-        reported = condition(document, CONDITION)
+    for ref, document in workload.members(POD_CLIQUE_SETS):
+        reported = features.condition(document, CONDITION)
         yield _check_condition(ref, reported)
         yield from _check_scheduler(workload)
         if reported is None or reported.reason != _DISABLED:
             yield from _check_gangs(workload)
 
 
-def _check_condition(ref: Ref, reported: Condition | None) -> Step:
+def _check_condition(ref: features.Ref, reported: Condition | None) -> features.Step:
     describe = shell("kubectl describe pcs {} -n {}", ref.name, ref.namespace)
     if reported is None:
-        return unknown(
+        return features.unknown(
             f"Grove has not reported on the topology constraints of {ref.handle}: it has no condition {CONDITION}",
             "either its operator has not reconciled it yet, or it is older than 0.1.0-alpha.9 and topology-aware "
             "scheduling is disabled",
             commands=(describe,),
         )
     if reported.reason == _DISABLED:
-        return failed(
+        return features.failed(
             f"Grove's topology-aware scheduling is disabled ({_DISABLED}): {reported.message}",
             "its pods are placed without the constraint; enable it in the configuration of Grove's operator "
             "(Helm value config.topologyAwareScheduling.enabled: true), which then adds it to its PodGangs",
@@ -83,40 +71,34 @@ def _check_condition(ref: Ref, reported: Condition | None) -> Step:
             commands=(describe, shell("helm list -A --filter grove")),
         )
     if reported.reason in _MISSING:
-        return unknown(
-            f"Grove reports {reported}",
-            "the cluster now says otherwise; Grove may not have reconciled since",
-            commands=(describe,),
-        )
-    return passed("Grove's topology-aware scheduling is enabled")
+        detail = "the cluster now says otherwise; Grove may not have reconciled since"
+        return features.unknown(f"Grove reports {reported}", detail, commands=(describe,))
+    return features.passed("Grove's topology-aware scheduling is enabled")
 
 
-def _check_gangs(workload: WorkloadObjects) -> Iterator[Step]:
+def _check_gangs(workload: features.WorkloadObjects) -> Iterator[features.Step]:
     """A PodGang lacks the constraint while topology or level are missing, and gets it once both are there.
 
     Since v0.1.0-alpha.9 Grove looks at a set again whenever its binding changes, within seconds; earlier versions only
     when the set itself changes, or the operator starts.
     """
     resources = [workload.resource(demand) for demand in workload.workloads]
-    older = any(resource and resource.handle.startswith(OLD_BINDING.kind.lower() + ".") for resource in resources)
+    older = any(resource and resource.handle.startswith(OLDER_TOPOLOGIES.kind.lower() + ".") for resource in resources)
     for ref, document in workload.members(GANG):
         named = (Field(document) / "metadata" / "annotations" / _TOPOLOGY_NAME).text()
         if not named and not _packs(document):
-            yield failed(
-                f"{ref.handle} lacks the topology constraint, so its pods are placed anywhere",
-                _LATE if older else _SOON,
-                _STAY,
-                commands=(shell("kubectl get {} {} -n {} -o yaml", GANG.name, ref.name, ref.namespace), _OPERATOR),
-            )
+            text = f"{ref.handle} lacks the topology constraint, so its pods are placed anywhere"
+            look = shell("kubectl get {} {} -n {} -o yaml", GANG.name, ref.name, ref.namespace)
+            yield features.failed(text, _LATE if older else _SOON, _STAY, commands=(look, _OPERATOR))
 
 
-def _check_scheduler(workload: WorkloadObjects) -> Iterator[Step]:
+def _check_scheduler(workload: features.WorkloadObjects) -> Iterator[features.Step]:
     """Of Grove's schedulers only KAI keeps pods together."""
     others = sorted(workload.schedulers - {KAI_SCHEDULER})
     if others:
         who = " and ".join(name or KUBE_SCHEDULER for name in others)
         text = f"its pods go to {who}, which keeps no topology constraint of Grove's"
-        yield failed(text, USE_KAI, _RECREATE, commands=(shell(WHERE),))
+        yield features.failed(text, USE_KAI, _RECREATE, commands=(shell(WHERE),))
 
 
 def _packs(value: Any) -> bool:
@@ -126,7 +108,7 @@ def _packs(value: Any) -> bool:
     return isinstance(value, list) and any(map(_packs, value))
 
 
-def check_kai(workload: WorkloadObjects) -> Iterator[Step]:
+def check_kai(workload: features.WorkloadObjects) -> Iterator[features.Step]:
     """Whether KAI has a Topology for each binding that the workload uses."""
     for demand in workload.workloads:
         binding = workload.resource(demand) if demand.system in ("Dynamo", "Grove") else None
@@ -136,14 +118,14 @@ def check_kai(workload: WorkloadObjects) -> Iterator[Step]:
             yield check_topology(workload, named or binding.name, _creator(binding, named), (describe,))
 
 
-def _creator(binding: Resource, named: str) -> str:
+def _creator(binding: features.Resource, named: str) -> str:
     if not named:
         return "Grove creates it from the binding while its operator runs and KAI v0.12 or later is installed"
     who = "Toposcope does, unless spec.publish.kai is Never" if named == binding.name else "its author has to"
     return f"{binding.handle} names it in spec.schedulerTopologyBindings, so Grove does not create it: {who}"
 
 
-def named_kai_topology(binding: Object) -> str:
+def named_kai_topology(binding: features.Object) -> str:
     """The KAI Topology that a binding names, so that Grove creates none; empty when it names none."""
     for entry in (Field(binding) / "spec" / "schedulerTopologyBindings").items():
         if (entry / "schedulerName").text() == "kai-scheduler":
@@ -151,9 +133,9 @@ def named_kai_topology(binding: Object) -> str:
     return ""
 
 
-def check_drift(binding: Resource, describe: Command) -> Step | None:
+def check_drift(binding: features.Resource, describe: Command) -> features.Step | None:
     """Grove's own comparison of a binding with the backends' topologies; None: no drift. `describe` is a command."""
-    reported = condition(binding.document, _DRIFT)
+    reported = features.condition(binding.document, _DRIFT)
     if reported is None or reported.status == "False":
         return None
     details = [
@@ -163,13 +145,13 @@ def check_drift(binding: Resource, describe: Command) -> Step | None:
     ]
     message = f"Grove reports on {binding.handle}: {reported}"
     if reported.status == "True":
-        return failed(message, *details, commands=(describe, shell("kubectl get {}", KAI_TOPOLOGY.name)))
-    return unknown(message, *details, commands=(describe,))
+        return features.failed(message, *details, commands=(describe, shell("kubectl get {}", KAI_TOPOLOGIES.name)))
+    return features.unknown(message, *details, commands=(describe,))
 
 
-def messages(workload: WorkloadObjects) -> Iterator[SchedulerMessage]:
+def messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
     """What Grove reports about the levels of its PodCliqueSets, unless all is well."""
-    for ref, document in workload.members(CLIQUE_SET):
-        found = condition(document, CONDITION)
+    for ref, document in workload.members(POD_CLIQUE_SETS):
+        found = features.condition(document, CONDITION)
         if found and found.status != "False":
-            yield SchedulerMessage(ref.handle, str(found))
+            yield features.SchedulerMessage(ref.handle, str(found))

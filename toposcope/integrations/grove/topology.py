@@ -11,15 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from toposcope.integrations.framework.levels import (
-    DomainLevels,
-    ExportError,
-    TopologyLevels,
-    decoded,
-    domain_topology,
-    exportable,
-    topology_object,
-)
+from toposcope.integrations.framework import levels as formats
 from toposcope.integrations.framework.published import PublishedKind, Target
 from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES, OPERATORS_TOPOLOGY
 from toposcope.integrations.kai.api import KAI_SCHEDULER
@@ -47,44 +39,44 @@ def entries(levels: Sequence[Level]) -> list[dict[str, str]]:
     return [{"domain": level.domain, "key": level.key} for level in levels]
 
 
-def write(topology: TopologyLevels) -> dict[str, Any]:
+def write(topology: formats.TopologyLevels) -> dict[str, Any]:
     """The binding. Raises ExportError."""
-    return _object(BINDINGS, topology.name, exportable(topology))
+    return _object(BINDINGS, topology.name, formats.exportable(topology))
 
 
-def write_older(topology: TopologyLevels) -> dict[str, Any]:
+def write_older(topology: formats.TopologyLevels) -> dict[str, Any]:
     """The older resource; Grove's operator overwrites it from its Helm values. Raises ExportError."""
     return _object(OLDER_TOPOLOGIES, OPERATORS_TOPOLOGY, _older(topology))
 
 
-def write_values(topology: TopologyLevels) -> dict[str, Any]:
+def write_values(topology: formats.TopologyLevels) -> dict[str, Any]:
     """Helm values for v0.1.0-alpha.9 and later; the levels go into a binding. Raises ExportError."""
-    exportable(topology)
+    formats.exportable(topology)
     return {"config": {"topologyAwareScheduling": {"enabled": True}, **_SCHEDULER}}
 
 
-def write_older_values(topology: TopologyLevels) -> dict[str, Any]:
+def write_older_values(topology: formats.TopologyLevels) -> dict[str, Any]:
     """Helm values for v0.1.0-alpha.4 to alpha.8. Raises ExportError."""
     levels = entries(_older(topology).levels)
     return {"config": {"topologyAwareScheduling": {"enabled": True, "levels": levels}, **_SCHEDULER}}
 
 
-def read(document: Any) -> TopologyLevels:
+def read(document: Any) -> formats.TopologyLevels:
     """Either kind. Raises UnreadableDocumentError."""
-    return domain_topology(document, f"{BINDINGS.kind} or {OLDER_TOPOLOGIES.kind} of Grove's")
+    return formats.domain_topology(document, f"{BINDINGS.kind} or {OLDER_TOPOLOGIES.kind} of Grove's")
 
 
 class _Config(msgspec.Struct, frozen=True, rename="camel"):
-    topology_aware_scheduling: DomainLevels
+    topology_aware_scheduling: formats.DomainLevels
 
 
 class _Values(msgspec.Struct, frozen=True):
     config: _Config
 
 
-def read_values(document: Any) -> TopologyLevels:
+def read_values(document: Any) -> formats.TopologyLevels:
     """The levels in older Helm values. Raises UnreadableDocumentError, also for newer values, which hold none."""
-    values = decoded(document, _Values, "values file of Grove's chart with levels (v0.1.0-alpha.4 to alpha.8)")
+    values = formats.decoded(document, _Values, "values file of Grove's chart with levels (v0.1.0-alpha.4 to alpha.8)")
     return values.config.topology_aware_scheduling.named(OPERATORS_TOPOLOGY)
 
 
@@ -108,18 +100,18 @@ def _path(levels: Sequence[Level]) -> str:
     return " > ".join(level.domain for level in levels)
 
 
-def _older(topology: TopologyLevels) -> TopologyLevels:
+def _older(topology: formats.TopologyLevels) -> formats.TopologyLevels:
     """The topology, if Grove v0.1.0-alpha.4 to alpha.8 would accept it. Raises ExportError."""
     problems = [
         f"level {level.domain!r}: Grove before v0.1.0-alpha.9 knows {', '.join(OLDER_DOMAINS)} only; "
         "upgrade Grove, or leave the level out with --without"
-        for level in exportable(topology).levels
+        for level in formats.exportable(topology).levels
         if level.domain not in OLDER_DOMAINS
     ]
     if problems:
-        raise ExportError(*problems)
+        raise formats.ExportError(*problems)
     return topology
 
 
-def _object(kind: PublishedKind, name: str, topology: TopologyLevels) -> dict[str, Any]:
-    return topology_object(kind.api_version, kind.kind, name, entries(topology.levels))
+def _object(kind: PublishedKind, name: str, topology: formats.TopologyLevels) -> dict[str, Any]:
+    return formats.topology_object(kind.api_version(), kind.kind, name, entries(topology.levels))

@@ -35,10 +35,10 @@ def requests(root: Field) -> Iterator[LevelRequest]:
 
 _JOB: Final = {**ANNOTATIONS, "spec": {"template": ANNOTATIONS}}
 JOBSETS: Final = WatchedKind(
-    "JobSet",
     "jobset.x-k8s.io",
-    ("v1", "v1alpha2"),
+    "JobSet",
     "jobsets",
+    ("v1", "v1alpha2"),
     {**ANNOTATIONS, "spec": {"replicatedJobs": [{"template": _JOB}]}},
     requests,
     finished=frozenset({"Completed", "Failed"}),

@@ -86,11 +86,8 @@ class _Tree:
     def _selected(self, pod_set: PodSet, strategy: Field) -> list[Group]:
         """Each Job on the nodes that carry its name; their taint is tolerated."""
         if self._cluster.lacks_label(NAMESPACED_JOB):
-            strategy.error(
-                "jobset/nodes-labelled",
-                f"no node carries the label {NAMESPACED_JOB}",
-                "label the nodes of each Job with it before the JobSet starts (its value: namespace_jobset-job-index)",
-            )
+            fix = "label the nodes of each Job with it before the JobSet starts (its value: namespace_jobset-job-index)"
+            strategy.error("jobset/nodes-labelled", f"no node carries the label {NAMESPACED_JOB}", fix)
         if pod_set.jobs > MAX_JOBS:
             self.placeable = False
             text = f"{pod_set.name} has more than {MAX_JOBS} Jobs with nodes of their own: room is not checked"

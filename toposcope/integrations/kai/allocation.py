@@ -69,6 +69,27 @@ class _Sums:
 
 
 @dataclass(slots=True)
+class _Table:
+    """What every domain offers to groups that are alike; up to date as pods are placed."""
+
+    depths: range
+    largest: Sequence[int]
+    """The most that one of its pods takes, by column."""
+    fixed: int
+    """How many pods any node takes, if they request nothing."""
+    sums: dict[Path, _Sums] = field(default_factory=dict)
+
+    def add(self, path: Path, free: Sequence[int], sign: int) -> None:
+        """Count a node in (1) or out (-1)."""
+        pods = (self.fixed or _times(free, self.largest)) * sign
+        for depth in self.depths:
+            offer = self.sums.setdefault(path[:depth], _Sums([0] * len(free)))
+            offer.pods += pods
+            for i, amount in enumerate(free):
+                offer.free[i] += amount * sign
+
+
+@dataclass(slots=True)
 class _Offers:
     """What the domains within `common`, the narrowest one with all nodes in it, offer to one copy of a group.
 
@@ -128,6 +149,8 @@ class Allocator:
     _free: list[list[int]] = field(default_factory=list)
     _members: dict[Path, list[int]] = field(default_factory=dict)
     _usable: dict[Pods, list[bool]] = field(default_factory=dict)
+    _tables: dict[Path, dict[tuple[object, ...], _Table]] = field(default_factory=dict)
+    """By the domain whose nodes are in it."""
 
     def place(self, groups: Iterable[Group]) -> Unplaced | None:
         """Place all copies of the groups, each of which is a PodGroup. Raises TooLargeError."""
@@ -171,7 +194,7 @@ class Allocator:
         asked = (resource for pods in kinds for resource, amount in pods.requests if amount)
         self._resources = list(dict.fromkeys((PODS, *asked)))
         self._free = [[leaf.free.get(resource, 0) for resource in self._resources] for leaf in self.leaves]
-        self._members = {(): []}
+        self._members, self._tables = {(): []}, {}
         for number, leaf in enumerate(self.leaves):
             if leaf.path is not None:
                 for depth in range(len(leaf.path) + 1):
@@ -232,9 +255,15 @@ class Allocator:
         return count - left
 
     def _take(self, number: int, amounts: Sequence[int], count: int) -> None:
-        free = self._free[number]
+        free, path = self._free[number], self.leaves[number].path
+        domains = [] if path is None else [path[:depth] for depth in range(len(path) + 1)]
+        tables = [table for domain in domains for table in self._tables.get(domain, {}).values()]
+        for table in tables:
+            table.add(path or (), free, -1)
         for i, amount in enumerate(amounts):
             free[i] -= amount * count
+        for table in tables:
+            table.add(path or (), free, 1)
 
     def _take_back(self, before: int) -> None:
         while len(self.assignments) > before:
@@ -296,18 +325,15 @@ class Allocator:
         kinds = [self._amounts(pods) for nested, _ in group.everything() for pods in nested.pods if pods.count]
         largest = [max(column) for column in zip(*kinds, strict=True)]
         requests_nothing = not any(amount for i, amount in enumerate(largest) if self._resources[i] != PODS)
-        sums: dict[Path, _Sums] = {}
+        fixed = _count(group) if requests_nothing else 0
         members = self._members.get(common, ())
         self._look(len(members))
-        for number in members:
-            free, path = self._free[number], self.leaves[number].path or ()
-            pods = _count(group) if requests_nothing else _times(free, largest)
-            for depth in range(len(common), narrowest + 1):
-                offer = sums.setdefault(path[:depth], _Sums([0] * len(free)))
-                offer.pods += pods
-                for i, amount in enumerate(free):
-                    offer.free[i] += amount
-        return sums
+        tables, key = self._tables.setdefault(common, {}), (narrowest, *largest, fixed)
+        if key not in tables:
+            tables[key] = table = _Table(range(len(common), narrowest + 1), largest, fixed)
+            for number in members:
+                table.add(self.leaves[number].path or (), self._free[number], 1)
+        return tables[key].sums
 
     def _look(self, count: int) -> None:
         self.looks -= count

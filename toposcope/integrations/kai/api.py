@@ -12,7 +12,7 @@ from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.level_requests import LevelRequest, WatchedKind, requests_at
 from toposcope.integrations.framework.published import PublishedKind
 
-TOPOLOGIES: Final = PublishedKind("kai", "kai.scheduler", ("v1alpha1",), "Topology", "topologies")
+TOPOLOGIES: Final = PublishedKind("kai.scheduler", "Topology", "topologies", ("v1alpha1",), "kai")
 KAI_SCHEDULER: Final = "kai-scheduler"
 """What pods write into `schedulerName`, and Grove's bindings name."""
 
@@ -75,12 +75,13 @@ def annotated(workload: Field, templates: Iterable[Field] = ()) -> Iterator[Leve
 
 
 POD_GROUPS: Final = WatchedKind(
-    "PodGroup",
     "scheduling.run.ai",
-    ("v2alpha2",),
+    "PodGroup",
     "podgroups",
+    ("v2alpha2",),
     {"spec": {**_CONSTRAINED, "subGroups": [_CONSTRAINED]}},
     requests,
     # Grove's PodCliqueSet is watched itself.
     derived_from=frozenset({"PodGang"}),
+    short=("pg",),
 )

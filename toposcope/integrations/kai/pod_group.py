@@ -44,11 +44,9 @@ def _check_schema(root: Field, cluster: ClusterFacts) -> None:
         topology = cluster.only_topology
         level = topology.level((policy / "scope").text() or "") if topology else None
         name, key = (topology.name, level.key) if topology and level else ("NAME", "LABEL KEY")
-        policy.error(
-            "kai/field",
-            "no version of KAI has this field: the API server refuses or drops it, and the pods are placed anywhere",
-            f"write spec.topologyConstraint with topology: {name} and requiredTopologyLevel: {key}",
-        )
+        text = "no version of KAI has this field: the API server refuses or drops it, and the pods are placed anywhere"
+        fix = f"write spec.topologyConstraint with topology: {name} and requiredTopologyLevel: {key}"
+        policy.error("kai/field", text, fix)
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
@@ -170,11 +168,8 @@ class _Tree:
         if minimum and subgroups:
             subgroups.error(rule, f"{of}minMember and minSubGroup are mutually exclusive", "keep one of them")
         if children and minimum:
-            member.error(
-                rule,
-                f"{of}minMember cannot be set on a mid-level SubGroup (has child SubGroups); use minSubGroup instead",
-                "remove minMember here and set it on the children",
-            )
+            text = f"{of}minMember cannot be set on a mid-level SubGroup (has child SubGroups); use minSubGroup instead"
+            member.error(rule, text, "remove minMember here and set it on the children")
         if not children and not member and not subgroups:
             subgroup.error(rule, f"subgroup {name}: minMember is required", "say how many pods it needs at least")
         if not children and subgroups:

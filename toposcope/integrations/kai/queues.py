@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from toposcope.integrations.framework.document import Field, Finding, name_of
-from toposcope.integrations.framework.features import Kind
 from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.framework.pods import amounts_of
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.kai.api import NODE_POOL, PREFIX, QUEUE
+from toposcope.kube.discovery import Kind
 
 KIND: Final = Kind("scheduling.run.ai", "Queue", "queues", ("v2",), namespaced=False)
 DEFAULT: Final = "default-queue"

@@ -9,16 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
+from toposcope.integrations.framework import levels as formats
 from toposcope.integrations.framework.document import Field, kind_of
-from toposcope.integrations.framework.levels import (
-    ExportError,
-    NamedObject,
-    TopologyLevels,
-    decoded,
-    exportable,
-    named_levels,
-    topology_object,
-)
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.framework.topologies import RECREATE, check_levels, label_keys
 from toposcope.integrations.kai.api import TOPOLOGIES
@@ -35,19 +27,19 @@ class _Spec(msgspec.Struct, frozen=True):
 
 
 class _Topology(msgspec.Struct, frozen=True):
-    metadata: NamedObject
+    metadata: formats.NamedObject
     spec: _Spec
 
 
-def write(topology: TopologyLevels) -> dict[str, Any]:
+def write(topology: formats.TopologyLevels) -> dict[str, Any]:
     """The Topology without aliases, as every version accepts it. Raises ExportError."""
-    entries = [{"nodeLabel": level.key} for level in exportable(topology).levels]
-    return topology_object(TOPOLOGIES.api_version, TOPOLOGIES.kind, topology.name, entries)
+    entries = [{"nodeLabel": level.key} for level in formats.exportable(topology).levels]
+    return formats.topology_object(TOPOLOGIES.api_version(), TOPOLOGIES.kind, topology.name, entries)
 
 
-def write_aliases(topology: TopologyLevels) -> dict[str, Any]:
+def write_aliases(topology: formats.TopologyLevels) -> dict[str, Any]:
     """The Topology with the domains as aliases (v0.17 and later). Raises ExportError."""
-    levels = exportable(topology).levels
+    levels = formats.exportable(topology).levels
     problems = [
         f"level {level.domain!r}: KAI takes no alias that is a label key of the same topology; "
         "rename the domain, or write it without aliases"
@@ -55,17 +47,17 @@ def write_aliases(topology: TopologyLevels) -> dict[str, Any]:
         if level.domain in topology.keys
     ]
     if problems:
-        raise ExportError(*problems)
+        raise formats.ExportError(*problems)
     entries = [{"nodeLabel": level.key, "alias": level.domain} for level in levels]
-    return topology_object(TOPOLOGIES.api_version, TOPOLOGIES.kind, topology.name, entries)
+    return formats.topology_object(TOPOLOGIES.api_version(), TOPOLOGIES.kind, topology.name, entries)
 
 
-def read(document: Any, catalogue: Catalogue = BUILT_IN) -> TopologyLevels:
+def read(document: Any, catalogue: Catalogue = BUILT_IN) -> formats.TopologyLevels:
     """KAI's or Kueue's Topology; the domains are its aliases, else the catalogue's. Raises UnreadableDocumentError."""
-    topology = decoded(document, _Topology, "Topology of KAI's or Kueue's")
+    topology = formats.decoded(document, _Topology, "Topology of KAI's or Kueue's")
     levels = topology.spec.levels
     keys, aliases = [level.node_label for level in levels], [level.alias for level in levels]
-    return TopologyLevels(topology.metadata.name, named_levels(keys, aliases, catalogue))
+    return formats.TopologyLevels(topology.metadata.name, formats.named_levels(keys, aliases, catalogue))
 
 
 def aliases_of(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -14,34 +14,9 @@ from toposcope.integrations.framework.constraints import Group, Pods, Workload
 from toposcope.integrations.framework.document import Field, handle_of, kind_of, name_of
 from toposcope.integrations.framework.pods import JOBSET, LEADER_WORKER_SET, PodSet, Structure, chunks, structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
+from toposcope.integrations.kai import api, gang_size
 from toposcope.integrations.kai.allocation import in_name_order
-from toposcope.integrations.kai.api import (
-    BATCH_MIN_MEMBER,
-    GROUP_OF,
-    KAI_SCHEDULER,
-    PLACEMENTS,
-    PREFERRED,
-    REQUIRED,
-    SEGMENT_PREFERRED,
-    SEGMENT_REQUIRED,
-    SEGMENT_SIZE,
-    SEGMENTS,
-    SKIP_GROUPER,
-    TOPOLOGY,
-    UNREAD,
-)
 from toposcope.integrations.kai.constraints import Constraint, Constraints, WrittenConstraint
-from toposcope.integrations.kai.gang_size import (
-    JOB,
-    ONE_BY_ONE,
-    PYTORCH,
-    check_startup_order,
-    keeps_its_group,
-    kubeflow_minimum,
-    minimum_of,
-    starts_with,
-    warn_of_no_gang,
-)
 from toposcope.integrations.kai.queues import is_preemptible, queue_of
 from toposcope.integrations.lws.workload import LEADER_EXCLUDED, sub_group_policy, sub_groups
 
@@ -56,13 +31,13 @@ def _claims(document: Mapping[str, Any]) -> bool:
     """Every workload with one of the annotations on itself or on a template in it, unless the grouper skips it."""
     root = Field(document)
     structure = structure_of(root)
-    if structure is None or keeps_its_group(root, structure):
+    if structure is None or gang_size.keeps_its_group(root, structure):
         return False
     jobs = [pod_set.job / "metadata" / "annotations" for pod_set in structure.sets if pod_set.job]
     pods = [pod_set.annotations for pod_set in structure.sets if pod_set.template.path]
     places = (root / "metadata" / "annotations", *jobs, *pods)
-    return any(place / key for place in places for key in (TOPOLOGY, *PLACEMENTS, *SEGMENTS)) or any(
-        annotations / GROUP_OF for annotations in pods
+    return any(place / key for place in places for key in (api.TOPOLOGY, *api.PLACEMENTS, *api.SEGMENTS)) or any(
+        annotations / api.GROUP_OF for annotations in pods
     )
 
 
@@ -70,9 +45,9 @@ def is_for_kai(document: Mapping[str, Any]) -> bool:
     """Whether KAI makes a PodGroup of it and schedules it, though it may ask for no topology. Never raises."""
     root = Field(document)
     structure = structure_of(root)
-    if structure is None or keeps_its_group(root, structure):
+    if structure is None or gang_size.keeps_its_group(root, structure):
         return False
-    return any((pod_set.template / "spec" / "schedulerName").text() == KAI_SCHEDULER for pod_set in structure.sets)
+    return any((pod_set.template / "spec" / "schedulerName").text() == api.KAI_SCHEDULER for pod_set in structure.sets)
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
@@ -111,14 +86,10 @@ class _Tree:
         self._constraints = constraints
         self._own = root / "metadata" / "annotations"
         self._kind = kind_of(root.value)
-        self._gang = True
+        self.gang = True
+        """Whether the pods of a copy start together. A pod alone does."""
         self.notes: list[str] = []
         """What the admin should know about how it is read."""
-
-    @property
-    def gang(self) -> bool:
-        """Whether the pods of a copy start together. A pod alone does."""
-        return self._gang
 
     def group(self) -> Group:
         """The whole workload; each copy of it is a PodGroup of its own. Groups are in the order of KAI's names."""
@@ -129,7 +100,7 @@ class _Tree:
         name = name_of(self._root, self._kind[1])
         if self._kind == _DEPLOYMENT:
             return self._separate(above)
-        if self._kind in ONE_BY_ONE:
+        if self._kind in gang_size.ONE_BY_ONE:
             return Group(name, self._one_by_one(above), (), above.required, above.preferred)
         pods: tuple[Pods, ...] = ()
         below: tuple[Group, ...] = ()
@@ -137,43 +108,41 @@ class _Tree:
             below = self._leader_worker_set(above)
         elif self._kind == JOBSET:
             below = self._jobs(above)
-        elif self._kind == PYTORCH:
+        elif self._kind == gang_size.PYTORCH:
             below = self._pytorch(above)
         elif self._kind[0] == _RAY:
             below = tuple(self._ray(pod_set, above) for pod_set in sorted(structure.sets, key=_ray_name))
         else:
             total = sum(pod_set.count for pod_set in structure.sets)
-            minimum = kubeflow_minimum(self._root, self._kind, total) if self._kind[0] == _KUBEFLOW else total
+            minimum = gang_size.kubeflow_minimum(self._root, self._kind, total) if self._kind[0] == _KUBEFLOW else total
             pods = self._some(structure.whole, minimum)
         return Group(name, pods, below, above.required, above.preferred, structure.copies)
 
     def _separate(self, above: Constraint) -> Group:
         pod_set = self._structure.sets[0]
         if above.required or above.preferred:
-            (self._own / (REQUIRED if above.required else PREFERRED)).warn(
-                "kai/each-pod-alone",
-                f"KAI makes a PodGroup of each pod of a {self._kind[1]}, so this keeps no two of them together",
-                "use a Job or LeaderWorkerSet for pods that belong together",
-            )
+            text = f"KAI makes a PodGroup of each pod of a {self._kind[1]}, so this keeps no two of them together"
+            fix = "use a Job or LeaderWorkerSet for pods that belong together"
+            (self._own / (api.REQUIRED if above.required else api.PREFERRED)).warn("kai/each-pod-alone", text, fix)
         return Group("pod", (pod_set.some(1),), (), above.required, above.preferred, pod_set.count)
 
     def _one_by_one(self, above: Constraint) -> tuple[Pods, ...]:
         """The pods that start together; all of them where none do."""
         whole = tuple(pods for pods in self._structure.whole if pods.count)
         total = sum(pods.count for pods in whole)
-        minimum = minimum_of(self._own, total) if self._kind == JOB else 0
-        self._gang = total <= 1 or minimum > 0
-        constraint = self._own / (REQUIRED if above.required else PREFERRED)
-        wrong = self._kind == JOB and self._own / BATCH_MIN_MEMBER
-        if not (self._gang or wrong) and (above.required or above.preferred):
-            warn_of_no_gang(self._root, self._kind, constraint, total)
+        minimum = gang_size.minimum_of(self._own, total) if self._kind == gang_size.JOB else 0
+        self.gang = total <= 1 or minimum > 0
+        constraint = self._own / (api.REQUIRED if above.required else api.PREFERRED)
+        wrong = self._kind == gang_size.JOB and self._own / api.BATCH_MIN_MEMBER
+        if not (self.gang or wrong) and (above.required or above.preferred):
+            gang_size.warn_of_no_gang(self._root, self._kind, constraint, total)
         return self._some(whole, minimum or total)
 
     def _some(self, whole: Sequence[Pods], minimum: int) -> tuple[Pods, ...]:
         """The first pods, as many as start together."""
         total = sum(pods.count for pods in whole)
         if minimum < total:
-            self.notes.append(starts_with(minimum, total))
+            self.notes.append(gang_size.starts_with(minimum, total))
         some = []
         for pods in whole:
             some.append(replace(pods, count=min(pods.count, minimum)))
@@ -182,9 +151,11 @@ class _Tree:
 
     def _jobs(self, above: Constraint) -> tuple[Group, ...]:
         """A JobSet's Jobs: each is a sub-group, and those of one kind are a sub-group around them."""
-        check_startup_order(self._root, [pod_set.name for pod_set in self._structure.sets], self._own / REQUIRED)
+        gang_size.check_startup_order(
+            self._root, [pod_set.name for pod_set in self._structure.sets], self._own / api.REQUIRED
+        )
         sets = sorted(self._structure.sets, key=lambda pod_set: pod_set.name)
-        kinds = minimum_of(self._own, len(sets), "replicated Jobs")
+        kinds = gang_size.minimum_of(self._own, len(sets), "replicated Jobs")
         if 0 < kinds < len(sets):
             names = ", ".join(pod_set.name for pod_set in sets[:kinds])
             self.notes.append(
@@ -197,14 +168,14 @@ class _Tree:
         written = _written(f"sub-group {pod_set.name}", annotations)
         own = self._constraints.read(written, above, dropped_without_level=True)
         parallelism = (pod_set.job or pod_set.template) / "spec" / "parallelism"
-        minimum = minimum_of(annotations, pod_set.pods.count)
+        minimum = gang_size.minimum_of(annotations, pod_set.pods.count)
         if not minimum and parallelism.number(0) > pod_set.pods.count:
             count = pod_set.pods.count
             text = f"KAI waits for {parallelism.value} pods of each Job, of which no more than {count} ever run"
-            fix = f"lower it to {count}, or set {BATCH_MIN_MEMBER} on the Job template"
+            fix = f"lower it to {count}, or set {api.BATCH_MIN_MEMBER} on the Job template"
             parallelism.error("kai/min-member", text, fix)
         if 0 < minimum < pod_set.pods.count:
-            self.notes.append(f"{pod_set.name}: {starts_with(minimum, pod_set.pods.count)}")
+            self.notes.append(f"{pod_set.name}: {gang_size.starts_with(minimum, pod_set.pods.count)}")
         minimum = minimum or pod_set.pods.count
         return Group(f"job of {pod_set.name}", (pod_set.some(minimum),), (), own.required, own.preferred, pod_set.jobs)
 
@@ -212,9 +183,9 @@ class _Tree:
         """A PyTorchJob's masters, all of which start at once, and workers, or the segments that are needed at first."""
         sets = {pod_set.name: pod_set for pod_set in self._structure.sets}
         total = sum(pod_set.count for pod_set in sets.values())
-        minimum = kubeflow_minimum(self._root, self._kind, total)
+        minimum = gang_size.kubeflow_minimum(self._root, self._kind, total)
         if minimum < total:
-            self.notes.append(starts_with(minimum, total))
+            self.notes.append(gang_size.starts_with(minimum, total))
         masters = sets["Master"].count if "Master" in sets else 0
         groups = [Group("Master", (sets["Master"].pods,))] if masters else []
         if "Worker" in sets:
@@ -222,7 +193,7 @@ class _Tree:
         return tuple(groups)
 
     def _workers(self, workers: PodSet, minimum: int, above: Constraint) -> Group:
-        size = self._segment_size(workers.annotations / SEGMENT_SIZE, workers.count)
+        size = self._segment_size(workers.annotations / api.SEGMENT_SIZE, workers.count)
         segment = self._segment(workers.annotations, size)
         if not (size and segment):
             return Group(workers.name, (workers.some(minimum),))
@@ -231,20 +202,21 @@ class _Tree:
 
     def _ray(self, pod_set: PodSet, above: Constraint) -> Group:
         annotations = pod_set.annotations
-        placement = next((annotations / key for key in PLACEMENTS if (annotations / key).text()), None)
-        if placement and not (annotations / TOPOLOGY).text():
+        placement = next((annotations / key for key in api.PLACEMENTS if (annotations / key).text()), None)
+        if placement and not (annotations / api.TOPOLOGY).text():
             group = "headGroupSpec" if pod_set.name == "head" else f"workerGroupSpecs.{pod_set.name}"
             placement.error(
                 "kai/topology-name",
-                f"topology annotation ({TOPOLOGY}) is required for {group} when topology placement annotations are set",
-                f"set {TOPOLOGY} beside it",
+                f"topology annotation ({api.TOPOLOGY}) is required for {group} "
+                "when topology placement annotations are set",
+                f"set {api.TOPOLOGY} beside it",
             )
             return Group(pod_set.name, (pod_set.pods,))
         written = _written(f"sub-group {pod_set.name}", annotations)
         own = self._constraints.read(written, above, dropped_without_level=True)
         minimum = self._ray_minimum(pod_set)
         if minimum < pod_set.count:
-            self.notes.append(f"{pod_set.name}: {starts_with(minimum, pod_set.count)}")
+            self.notes.append(f"{pod_set.name}: {gang_size.starts_with(minimum, pod_set.count)}")
         return Group(pod_set.name, (pod_set.some(minimum),), (), own.required, own.preferred)
 
     def _ray_minimum(self, pod_set: PodSet) -> int:
@@ -270,7 +242,7 @@ class _Tree:
         leader, rest = structure.sets[0], structure.sets[-1]
         workers = rest.some(sum(pod_set.count for pod_set in structure.sets) - 1)
         if (self._root / "spec" / "startupPolicy").text() == "LeaderReady" and above.required and workers.count:
-            (self._own / REQUIRED).warn(
+            (self._own / api.REQUIRED).warn(
                 "kai/leader-first",
                 "KAI 0.17 places the leader before its workers exist, and these later wherever there is room: this "
                 "does not keep them with it",
@@ -282,17 +254,15 @@ class _Tree:
         total = sum(pod_set.count for pod_set in structure.sets)
         size = (policy / "subGroupSize").number(0)
         if not size:
-            size = self._segment_size(self._own / SEGMENT_SIZE or annotations / SEGMENT_SIZE, total)
+            size = self._segment_size(self._own / api.SEGMENT_SIZE or annotations / api.SEGMENT_SIZE, total)
         segment = self._segment(annotations, size)
         if not (size and segment):
             return whole
         leader_excluded = (policy / "subGroupPolicyType").text() == LEADER_EXCLUDED
         if leader_excluded and (total - 1) % size:
-            (annotations / SEGMENT_SIZE or policy).error(
-                "kai/segment-size",
-                f"LeaderExcluded needs size - 1 ({total - 1}) to be a multiple of the segment size {size}",
-                "change the size, or use subGroupPolicyType LeaderWorker",
-            )
+            text = f"LeaderExcluded needs size - 1 ({total - 1}) to be a multiple of the segment size {size}"
+            fix = "change the size, or use subGroupPolicyType LeaderWorker"
+            (annotations / api.SEGMENT_SIZE or policy).error("kai/segment-size", text, fix)
             return whole
         own = self._constraints.read(segment, above)
         alike = sub_groups(structure, size, leader_excluded=leader_excluded)
@@ -320,58 +290,53 @@ class _Tree:
 
     def _segment(self, annotations: Field, size: int) -> WrittenConstraint | None:
         """The constraint of each segment; its topology is the template's, else the workload's."""
-        topology = annotations / TOPOLOGY if (annotations / TOPOLOGY).text() else self._own / TOPOLOGY
-        required, preferred = annotations / SEGMENT_REQUIRED, annotations / SEGMENT_PREFERRED
+        topology = annotations / api.TOPOLOGY if (annotations / api.TOPOLOGY).text() else self._own / api.TOPOLOGY
+        required, preferred = annotations / api.SEGMENT_REQUIRED, annotations / api.SEGMENT_PREFERRED
         levels = [level for level in (required, preferred) if level.text()]
-        written_size = annotations / SEGMENT_SIZE or self._own / SEGMENT_SIZE
+        written_size = annotations / api.SEGMENT_SIZE or self._own / api.SEGMENT_SIZE
         if size and not levels and written_size:
-            fix = f"set {SEGMENT_REQUIRED} or {SEGMENT_PREFERRED} on the pod template"
+            fix = f"set {api.SEGMENT_REQUIRED} or {api.SEGMENT_PREFERRED} on the pod template"
             written_size.warn("kai/segment-level", "segments without a level are placed anywhere", fix)
-        if levels and not size and not (annotations / SEGMENT_SIZE):
+        if levels and not size and not (annotations / api.SEGMENT_SIZE):
             text = "has no effect without a segment size"
-            levels[0].warn("kai/segment-size-missing", text, f"set {SEGMENT_SIZE} beside it")
+            levels[0].warn("kai/segment-size-missing", text, f"set {api.SEGMENT_SIZE} beside it")
         return WrittenConstraint("sub-group segment", topology, required, preferred) if levels else None
 
     def _check_places(self) -> None:
         """Note annotations where KAI does not look for them."""
-        segmented = {"Worker"} if self._kind == PYTORCH else set()
+        segmented = {"Worker"} if self._kind == gang_size.PYTORCH else set()
         if self._kind == LEADER_WORKER_SET:
             segmented = {self._structure.sets[-1].name}
         for pod_set in self._structure.sets:
             if not pod_set.template.path:
                 continue  # a Pod is its own workload
-            if group := (pod_set.annotations / GROUP_OF).text():
-                (pod_set.annotations / GROUP_OF).warn(
+            if group := (pod_set.annotations / api.GROUP_OF).text():
+                (pod_set.annotations / api.GROUP_OF).warn(
                     "kai/pod-group-name",
                     f"KAI puts the pods of a {self._kind[1]} into a PodGroup of its own making, and none into {group}",
-                    f'set {SKIP_GROUPER}: "true" on the {self._kind[1]}, or remove this',
+                    f'set {api.SKIP_GROUPER}: "true" on the {self._kind[1]}, or remove this',
                 )
-            for key in (TOPOLOGY, *PLACEMENTS):
-                is_read = key == TOPOLOGY and pod_set.name in segmented
+            for key in (api.TOPOLOGY, *api.PLACEMENTS):
+                is_read = key == api.TOPOLOGY and pod_set.name in segmented
                 if self._kind[0] != _RAY and not is_read and pod_set.annotations / key:
                     where = "the Job template" if pod_set.job else f"the {self._kind[1]} itself"
-                    (pod_set.annotations / key).warn(
-                        "kai/wrong-place",
-                        f"KAI does not read this on a pod template of a {self._kind[1]}",
-                        f"move it to the annotations of {where}",
-                    )
+                    text = f"KAI does not read this on a pod template of a {self._kind[1]}"
+                    (pod_set.annotations / key).warn("kai/wrong-place", text, f"move it to the annotations of {where}")
             if pod_set.name not in segmented:
                 self._check_no_segments(pod_set.annotations)
         if not segmented:
             self._check_no_segments(self._own)
 
     def _check_no_segments(self, annotations: Field) -> None:
-        for key in SEGMENTS:
+        for key in api.SEGMENTS:
             if annotations / key:
-                (annotations / key).warn(
-                    "kai/segments-ignored",
-                    "KAI makes segments of PyTorchJob workers and of LeaderWorkerSets only; this has no effect here",
-                    "write a PodGroup with sub-groups, or set it on the worker template of one of these",
-                )
+                text = "KAI makes segments of PyTorchJob workers and of LeaderWorkerSets only; this has no effect here"
+                fix = "write a PodGroup with sub-groups, or set it on the worker template of one of these"
+                (annotations / key).warn("kai/segments-ignored", text, fix)
 
     def _check_pods(self) -> None:
         for pod_set in self._structure.sets:
-            for key, fix in UNREAD.items():
+            for key, fix in api.UNREAD.items():
                 if pod_set.annotations / key:
                     (pod_set.annotations / key).warn("kai/unread", "no version of KAI reads this annotation", fix)
             scheduler = pod_set.template / "spec" / "schedulerName"
@@ -379,12 +344,12 @@ class _Tree:
                 scheduler.warn(
                     "kai/scheduler-name",
                     "KAI does not schedule these pods, so its annotations have no effect",
-                    f"set schedulerName: {KAI_SCHEDULER} (or the name that KAI was installed with)",
+                    f"set schedulerName: {api.KAI_SCHEDULER} (or the name that KAI was installed with)",
                 )
 
 
 def _written(owner: str, annotations: Field) -> WrittenConstraint:
-    return WrittenConstraint(owner, annotations / TOPOLOGY, annotations / REQUIRED, annotations / PREFERRED)
+    return WrittenConstraint(owner, annotations / api.TOPOLOGY, annotations / api.REQUIRED, annotations / api.PREFERRED)
 
 
 def _segment(own: Constraint, pods: tuple[Pods, ...], times: int) -> Group:

@@ -54,8 +54,8 @@ _TEMPLATES: dict[str, object] = {"podGroupTemplates": [CONSTRAINED]}
 for _ in range(_DEPTH - 1):
     _TEMPLATES = {"podGroupTemplates": [CONSTRAINED], "compositePodGroupTemplates": [{**CONSTRAINED, **_TEMPLATES}]}
 
-POD_GROUPS: Final = WatchedKind("PodGroup", GROUP, VERSIONS, "podgroups", {"spec": CONSTRAINED}, _of_group)
+POD_GROUPS: Final = WatchedKind(GROUP, "PodGroup", "podgroups", VERSIONS, {"spec": CONSTRAINED}, _of_group)
 COMPOSITES: Final = WatchedKind(
-    "CompositePodGroup", GROUP, ("v1alpha3",), "compositepodgroups", {"spec": CONSTRAINED}, _of_group
+    GROUP, "CompositePodGroup", "compositepodgroups", ("v1alpha3",), {"spec": CONSTRAINED}, _of_group
 )
-WORKLOADS: Final = WatchedKind("Workload", GROUP, VERSIONS, "workloads", {"spec": _TEMPLATES}, _of_workload)
+WORKLOADS: Final = WatchedKind(GROUP, "Workload", "workloads", VERSIONS, {"spec": _TEMPLATES}, _of_workload)

@@ -6,43 +6,36 @@ Source: Kubernetes 1.36, schedule_one_podgroup.go and the plugins TopologyPlacem
 from collections.abc import Iterator
 from typing import Final
 
-from toposcope.integrations.framework.features import (
-    SchedulerMessage,
-    Step,
-    WorkloadObjects,
-    condition,
-    conditions,
-    failed,
-    passed,
-    unknown,
-)
-from toposcope.integrations.kubernetes.gangs import GATES, NAME, POD_GROUP
+from toposcope.integrations.framework import features
+from toposcope.integrations.kubernetes.api import POD_GROUPS
+from toposcope.integrations.kubernetes.gangs import GATES, NAME
 from toposcope.topology.text import shell
 
-_SCHEDULED: Final = "PodGroupScheduled"
+_SCHEDULED: Final = ("PodGroupInitiallyScheduled", "PodGroupScheduled")
+"""What says whether it found nodes: from Kubernetes 1.37 on, and before."""
 
 
-def check(workload: WorkloadObjects) -> Iterator[Step]:
+def check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
     """Whether kube-scheduler has looked at the PodGroups: with a feature gate off it places their pods one by one."""
     if not any(demand.system == NAME for demand in workload.workloads):
         return
-    groups = list(workload.members(POD_GROUP))
+    groups = list(workload.members(POD_GROUPS))
     if not groups:
-        why = workload.store.why_unknown(POD_GROUP)
-        text = f"no PodGroup of {POD_GROUP.group} belongs to it"
-        yield unknown(f"cannot read its PodGroup: {why}") if why else failed(text, GATES)
+        why = workload.store.why_unknown(POD_GROUPS)
+        text = f"no PodGroup of {POD_GROUPS.group} belongs to it"
+        yield features.unknown(f"cannot read its PodGroup: {why}") if why else features.failed(text, GATES)
     for ref, document in groups:
-        if condition(document, _SCHEDULED) is None:
-            text = f"kube-scheduler has not looked at {ref.handle}: it has no condition {_SCHEDULED}"
-            describe = shell("kubectl describe {} {} -n {}", POD_GROUP.name, ref.name, ref.namespace)
-            yield failed(text, f"its pods may not be there yet; else {GATES}", commands=(describe,))
+        if not any(features.condition(document, kind) for kind in _SCHEDULED):
+            text = f"kube-scheduler has not looked at {ref.handle}: it has no condition {_SCHEDULED[-1]}"
+            describe = shell("kubectl describe {} {} -n {}", POD_GROUPS.name, ref.name, ref.namespace)
+            yield features.failed(text, f"its pods may not be there yet; else {GATES}", commands=(describe,))
         else:
-            yield passed(f"kube-scheduler schedules {ref.handle} as a group")
+            yield features.passed(f"kube-scheduler schedules {ref.handle} as a group")
 
 
-def messages(workload: WorkloadObjects) -> Iterator[SchedulerMessage]:
+def messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
     """Why its PodGroups are not scheduled."""
-    for ref, document in workload.members(POD_GROUP):
-        for reported in conditions(document):
-            if reported.type == _SCHEDULED and reported.status == "False" and reported.message:
-                yield SchedulerMessage(ref.handle, reported.message)
+    for ref, document in workload.members(POD_GROUPS):
+        for reported in features.conditions(document):
+            if reported.type in _SCHEDULED and reported.status == "False" and reported.message:
+                yield features.SchedulerMessage(ref.handle, reported.message)

@@ -14,17 +14,14 @@ from typing import Any, Final
 from toposcope.integrations.framework.constraints import Group, PodGroupName, Pods, Workload
 from toposcope.integrations.framework.document import Field, handle_of, kind_of, name_of, namespace_of
 from toposcope.integrations.framework.exclusive import exclusive_level
-from toposcope.integrations.framework.features import Kind
 from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.framework.node_affinity import NodeFilter
 from toposcope.integrations.framework.pods import Structure, structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
-from toposcope.integrations.kubernetes.api import GROUP, VERSIONS, keys_of, templates_of
+from toposcope.integrations.kubernetes.api import COMPOSITES, POD_GROUPS, WORKLOADS, keys_of, templates_of
+from toposcope.integrations.kubernetes.hierarchy import Tree, around, parent_of
 from toposcope.topology.levels import Level
 
-POD_GROUP: Final = Kind(GROUP, "PodGroup", "podgroups", VERSIONS)
-COMPOSITE: Final = Kind(GROUP, "CompositePodGroup", "compositepodgroups", ("v1alpha3",))
-WORKLOAD: Final = Kind(GROUP, "Workload", "workloads", VERSIONS)
 NAME: Final = "kube-scheduler"
 NO_PLACEMENT: Final = "no feasible placements found"
 GATES: Final = (
@@ -69,7 +66,7 @@ def _named(root: Field) -> dict[PodGroupName, tuple[Pods, ...]]:
 def _claims(document: Mapping[str, Any]) -> bool:
     """The kinds of scheduling.k8s.io, Jobs with `spec.scheduling`, and whatever has pods that name a PodGroup."""
     kind = kind_of(document)
-    if kind in (POD_GROUP.key, COMPOSITE.key, WORKLOAD.key):
+    if kind in (POD_GROUPS.key, COMPOSITES.key, WORKLOADS.key):
         return True
     root = Field(document)
     if kind == _JOB and root / "spec" / "scheduling":
@@ -80,20 +77,17 @@ def _claims(document: Mapping[str, Any]) -> bool:
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     del before  # PodGroups are immutable, and pods keep theirs
     kind = kind_of(root.value)
-    if kind == WORKLOAD.key:
+    if kind == WORKLOADS.key:
         for template in templates_of(root):
             _level(template, cluster)
         return Reading(subject=f"a Workload of {NAME}")
-    if POD_GROUP.name in cluster.unserved:
-        text = f"the cluster does not serve {POD_GROUP.name}, and the API server drops what asks for it without a word"
+    if POD_GROUPS.name in cluster.unserved:
+        text = f"the cluster does not serve {POD_GROUPS.name}, and the API server drops what asks for it without a word"
         root.error("kube-scheduler/served", text, GATES)
-    if kind == COMPOSITE.key:
-        level = _level(root / "spec", cluster)
-        note = "room for a group of groups is not checked; check its PodGroups"
-        return Reading(_workload(root, Group(name_of(root, "group"), required=level), (), note))
-    if kind == POD_GROUP.key:
-        name = name_of(root, "PodGroup")
-        return Reading(_gang(root, name, root / "spec", cluster.gangs.get((namespace_of(root), name), ()), cluster))
+    if kind == COMPOSITES.key:
+        return Reading(_tree(root, root, cluster))
+    if kind == POD_GROUPS.key:
+        return Reading(_tree(root, root, cluster) if parent_of(root) else _of_group(root, root, cluster))
     structure = structure_of(root) or Structure(())
     if kind == _JOB and root / "spec" / "scheduling":
         scheduling = root / "spec" / "scheduling"
@@ -107,11 +101,13 @@ SYSTEM: Final = System(NAME, _claims, _read)
 
 def _of_named(root: Field, name: PodGroupName, own: Sequence[Pods], cluster: ClusterFacts) -> Workload:
     """The pods of a PodGroup that a document names."""
-    known = cluster.objects.get(POD_GROUP.key)
+    known = cluster.objects.get(POD_GROUPS.key)
     found = next((one for one in known or () if (namespace_of(Field(one)), name_of(Field(one))) == name), None)
     if found is not None:
-        pods = cluster.gangs.get(name, own)
-        return _gang(root, name[1], Field(found) / "spec", pods, cluster)
+        named = Field(found)
+        if name not in cluster.gangs:
+            cluster = replace(cluster, gangs={**cluster.gangs, name: tuple(own)})
+        return _tree(root, named, cluster) if parent_of(named) else _of_group(root, named, cluster)
     group = Group(name[1], tuple(own))
     if known is None:
         return _workload(root, group, (), f"PodGroup {name[1]} is not known: room is not checked; give its file, too")
@@ -119,6 +115,35 @@ def _of_named(root: Field, name: PodGroupName, own: Sequence[Pods], cluster: Clu
     names = [name_of(Field(one)) for one in known if namespace_of(Field(one)) == name[0]]
     root.error("kube-scheduler/pod-group", text, did_you_mean(name[1], names) or f"create the PodGroup {name[1]} first")
     return _workload(root, group, (), "room is not checked before there is its PodGroup")
+
+
+def _of_group(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
+    """One PodGroup, for the document that it, or its pods, are in."""
+    name = name_of(group, "PodGroup")
+    return _gang(root, name, group / "spec", cluster.gangs.get((namespace_of(group), name), ()), cluster)
+
+
+def _tree(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
+    """The whole tree of a PodGroup or CompositePodGroup, which starts as one."""
+    namespace = namespace_of(root)
+    composites, pod_groups = (
+        {name_of(one): one for one in map(Field, cluster.objects.get(kind.key, ())) if namespace_of(one) == namespace}
+        for kind in (COMPOSITES, POD_GROUPS)
+    )
+    (composites if kind_of(group.value) == COMPOSITES.key else pod_groups)[name_of(group)] = group
+    top, missing = around(group, composites)
+    if missing:
+        field = group / "spec" / "parentCompositePodGroupName"
+        if COMPOSITES.key in cluster.objects:
+            text = f"there is no tree with CompositePodGroup {missing}, and nothing is bound without"
+            field.error("kube-scheduler/parent", text, did_you_mean(missing, composites) or "create it first")
+        workload = _of_group(root, group, cluster)
+        return replace(workload, notes=(*workload.notes, f"what CompositePodGroup {missing} asks for is left aside"))
+    tree = Tree(composites, pod_groups, lambda spec: _level(spec, cluster), lambda one: _of_group(root, one, cluster))
+    groups, levels = (tree.group(top),), tree.levels
+    unknown = [why if ": room is" in why else f"{why}: room is not checked" for why in tree.unknown]
+    notes, doubt = (*tree.notes, *unknown), tree.doubt
+    return Workload(NAME, handle_of(root), groups, None, levels, not unknown, notes, doubt=doubt)
 
 
 def _level(group: Field, cluster: ClusterFacts) -> Level | None:
@@ -158,11 +183,8 @@ def _gang(
         (gang / "minCount").warn("kube-scheduler/min-count", text, fix)
     counted = _counted(members, total, least, level)
     group = Group(name, counted.pods, required=level)
-    note = counted.note
-    if parent := (spec / "parentCompositePodGroupName").text():
-        note = "; ".join(filter(None, (note, f"what CompositePodGroup {parent} asks for is left aside")))
-    workload = _workload(root, group, counted.pods, note)
-    certain = (replace(group, pods=(_largest(counted.pods),)),) if counted.doubt == _ONE_BY_ONE else ()
+    workload = _workload(root, group, counted.pods, counted.note)
+    certain = (replace(group, pods=(largest(counted.pods),)),) if counted.doubt == _ONE_BY_ONE else ()
     return replace(workload, certain=certain, doubt=counted.doubt)
 
 
@@ -184,7 +206,7 @@ def _counted(members: Sequence[Pods], total: int, least: int | None, level: Leve
     return _Counted(each, doubt=_BASIC if least is None and level else _ONE_BY_ONE)
 
 
-def _largest(kinds: Sequence[Pods]) -> Pods:
+def largest(kinds: Sequence[Pods]) -> Pods:
     """As many pods, each of which takes what the largest takes of everything, and goes where each of them may go.
 
     Where all of these fit, pods taken one by one always do: as long as one is left, some node has room for it.

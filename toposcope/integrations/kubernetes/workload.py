@@ -38,14 +38,14 @@ def _of_job(root: Field) -> Iterator[LevelRequest]:
 
 _FINISHED: Final = frozenset({"Complete", "Failed"})
 JOBS: Final = WatchedKind(
-    "Job", "batch", ("v1",), "jobs", _JOB, _of_job, finished=_FINISHED, only_with=_ONLY_WITH | {GROUP}
+    "batch", "Job", "jobs", ("v1",), _JOB, _of_job, finished=_FINISHED, only_with=_ONLY_WITH | {GROUP}
 )
-DEPLOYMENTS: Final = WatchedKind("Deployment", "apps", ("v1",), "deployments", _FIELDS, requests, only_with=_ONLY_WITH)
+DEPLOYMENTS: Final = WatchedKind("apps", "Deployment", "deployments", ("v1",), _FIELDS, requests, only_with=_ONLY_WITH)
 STATEFUL_SETS: Final = WatchedKind(
-    "StatefulSet",
     "apps",
-    ("v1",),
+    "StatefulSet",
     "statefulsets",
+    ("v1",),
     _FIELDS,
     requests,
     derived_from=frozenset({"Pod"}),  # the workers of a LeaderWorkerSet's group

@@ -16,9 +16,9 @@ from toposcope.integrations.framework.published import PublishedKind
 GROUP: Final = "kueue.x-k8s.io"
 VERSION: Final = "Kueue 0.19"
 """Whose rules and schemas these are."""
-TOPOLOGIES: Final = PublishedKind("kueue", GROUP, ("v1beta2", "v1beta1", "v1alpha1"), "Topology", "topologies")
+TOPOLOGIES: Final = PublishedKind(GROUP, "Topology", "topologies", ("v1beta2", "v1beta1", "v1alpha1"), "kueue")
 """Newest first: since v0.15; v0.14; up to v0.13. Other kinds have versions without a Topology."""
-FLAVORS: Final = PublishedKind("kueue", GROUP, ("v1beta2", "v1beta1"), "ResourceFlavor", "resourceflavors")
+FLAVORS: Final = PublishedKind(GROUP, "ResourceFlavor", "resourceflavors", ("v1beta2", "v1beta1"), "kueue")
 """Only read: one that names a Topology holds it."""
 
 PREFIX: Final = "kueue.x-k8s.io/"
@@ -89,10 +89,10 @@ _REQUEST: Final = {
     FIELDS[SLICE_LAYERS]: [{"topology": str}],
 }
 WORKLOADS: Final = WatchedKind(
-    "Workload",
     GROUP,
-    ("v1", "v1beta2", "v1beta1"),
+    "Workload",
     "workloads",
+    ("v1", "v1beta2", "v1beta1"),
     {"spec": {"podSets": [{"topologyRequest": _REQUEST}]}},
     requests,
     finished=frozenset({"Finished"}),

@@ -3,39 +3,24 @@
 from collections.abc import Iterator
 from typing import Final
 
+from toposcope.integrations.framework import features
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.features import (
-    Kind,
-    Object,
-    SchedulerMessage,
-    Step,
-    WorkloadObjects,
-    condition,
-    conditions,
-    failed,
-    passed,
-    unknown,
-)
-from toposcope.integrations.kueue import queues
-from toposcope.integrations.kueue.api import GROUP, QUEUE_NAME, TOPOLOGIES
+from toposcope.integrations.kueue.api import FLAVORS, QUEUE_NAME
+from toposcope.integrations.kueue.queues import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from toposcope.kube.discovery import Kind
 from toposcope.topology.text import Command, shell
 
-WORKLOAD: Final = queues.WORKLOAD
-LOCAL_QUEUE: Final = queues.LOCAL_QUEUE
-CLUSTER_QUEUE: Final = queues.CLUSTER_QUEUE
-FLAVOR: Final = queues.FLAVOR
-TOPOLOGY: Final = Kind(GROUP, "Topology", "topologies", TOPOLOGIES.versions, namespaced=False)
 _WAITING: Final = {("QuotaReserved", "False"), ("Admitted", "False"), ("Evicted", "True"), ("Preempted", "True")}
 """Type and status of the conditions that say why a Workload does not run."""
 
 
-def check(workload: WorkloadObjects) -> Iterator[Step]:
+def check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
     """From the workload's queue name to the flavors of its ClusterQueue."""
     if not any(demand.system == "Kueue" for demand in workload.workloads):
         return
     name, namespace = _queue_name(workload), workload.namespace
     if name is None:
-        yield unknown("the workload names no queue, so the flavors that Kueue would use are unknown")
+        yield features.unknown("the workload names no queue, so the flavors that Kueue would use are unknown")
         return
     queue = workload.store.find(LOCAL_QUEUE, name, namespace)
     if queue is None:
@@ -46,54 +31,54 @@ def check(workload: WorkloadObjects) -> Iterator[Step]:
     yield _check_cluster_queue(workload, cluster_queue)
 
 
-def _queue_name(workload: WorkloadObjects) -> str | None:
+def _queue_name(workload: features.WorkloadObjects) -> str | None:
     root = Field(workload.document)
     own = (root / "metadata" / "labels" / QUEUE_NAME).text() or (root / "spec" / "queueName").text()
     admitted = [(Field(document) / "spec" / "queueName").text() for _, document in workload.members(WORKLOAD)]
     return own or next(filter(None, admitted), None)
 
 
-def _missing(workload: WorkloadObjects, kind: Kind, which: str, where: str, command: Command) -> Step:
+def _missing(workload: features.WorkloadObjects, kind: Kind, which: str, where: str, command: Command) -> features.Step:
     if why := workload.store.why_unknown(kind):
-        return unknown(f"cannot read {which}: {why}", commands=(command,))
-    return failed(f"{which} does not exist{where}", commands=(command,))
+        return features.unknown(f"cannot read {which}: {why}", commands=(command,))
+    return features.failed(f"{which} does not exist{where}", commands=(command,))
 
 
-def _check_cluster_queue(workload: WorkloadObjects, name: str) -> Step:
+def _check_cluster_queue(workload: features.WorkloadObjects, name: str) -> features.Step:
     queue = workload.store.find(CLUSTER_QUEUE, name)
     if queue is None:
         command = shell("kubectl get {}", CLUSTER_QUEUE.name)
         return _missing(workload, CLUSTER_QUEUE, f"ClusterQueue {name}", "", command)
-    active = condition(queue, "Active")
+    active = features.condition(queue, "Active")
     if active and active.status == "False":
         message = f"ClusterQueue {name} is not active ({active.reason}): {active.message}"
-        return failed(message, commands=(shell("kubectl describe {} {}", CLUSTER_QUEUE.name, name),))
+        return features.failed(message, commands=(shell("kubectl describe {} {}", CLUSTER_QUEUE.name, name),))
     return _check_flavors(workload, name, queue)
 
 
-def _check_flavors(workload: WorkloadObjects, name: str, queue: Object) -> Step:
+def _check_flavors(workload: features.WorkloadObjects, name: str, queue: features.Object) -> features.Step:
     groups = (Field(queue) / "spec" / "resourceGroups").items()
     names = {text for group in groups for entry in (group / "flavors").items() if (text := (entry / "name").text())}
-    if why := workload.store.why_unknown(FLAVOR):
-        return unknown(f"cannot tell whether the flavors of ClusterQueue {name} have a topology: {why}")
+    if why := workload.store.why_unknown(FLAVORS):
+        return features.unknown(f"cannot tell whether the flavors of ClusterQueue {name} have a topology: {why}")
     topologies = {}
     for flavor in sorted(names):
-        document = workload.store.find(FLAVOR, flavor)
+        document = workload.store.find(FLAVORS, flavor)
         if document and (topology := (Field(document) / "spec" / "topologyName").text()):
             topologies[flavor] = topology
     if not topologies:
-        return failed(
+        return features.failed(
             f"no flavor of ClusterQueue {name} has a topology, so Kueue cannot keep its pods together",
             f"set spec.topologyName on a ResourceFlavor ({', '.join(sorted(names)) or 'the queue has none'})",
-            commands=(shell("kubectl get {} -o yaml", FLAVOR.name),),
+            commands=(shell("kubectl get {} -o yaml", FLAVORS.name),),
         )
     offered = ", ".join(f"{flavor} (topology {topology})" for flavor, topology in topologies.items())
-    return passed(f"ClusterQueue {name} offers {offered}")
+    return features.passed(f"ClusterQueue {name} offers {offered}")
 
 
-def messages(workload: WorkloadObjects) -> Iterator[SchedulerMessage]:
+def messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
     """Why its Kueue Workloads are not admitted, or no longer."""
     for ref, document in workload.members(WORKLOAD):
-        for reported in conditions(document):
+        for reported in features.conditions(document):
             if reported.message and (reported.type, reported.status) in _WAITING:
-                yield SchedulerMessage(ref.handle, str(reported))
+                yield features.SchedulerMessage(ref.handle, str(reported))

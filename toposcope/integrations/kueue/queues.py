@@ -2,6 +2,9 @@
 
 Rules and messages: Kueue 0.19 (pkg/cache/scheduler: clusterqueue.go, resource_node.go; workload_controller.go). Objects
 of v1beta1 and v1beta2 agree in what is read, but for the name of the cohort.
+
+`status.admission` says where pods were assigned: v1beta1 lists every domain (`domains`); v1beta2 compresses them
+(`slices`): one value for a whole slice of domains, or a root for each with a common prefix and suffix.
 """
 
 from collections import Counter
@@ -10,24 +13,64 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from toposcope.integrations.framework.document import Field, kind_of, name_of, namespace_of
-from toposcope.integrations.framework.features import Kind, condition
+from toposcope.integrations.framework.features import Object, condition
 from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.framework.node_affinity import NodeFilter, Taint
 from toposcope.integrations.framework.pods import amounts_of, node_filter_of, pods_of
 from toposcope.integrations.framework.system import ClusterFacts, Held
-from toposcope.integrations.kueue.admission import assigned_domains
-from toposcope.integrations.kueue.api import QUEUE_NAME
+from toposcope.integrations.kueue.api import FLAVORS, GROUP, QUEUE_NAME
+from toposcope.kube.discovery import Kind
 from toposcope.kube.pod_resources import amount
 
+
+@dataclass(frozen=True, slots=True)
+class AssignedDomain:
+    """One domain with the pods that it got; `values` are those of the labels `levels`, broadest first."""
+
+    pod_set: str
+    levels: tuple[str, ...]
+    values: tuple[str, ...]
+    pods: int
+
+
+def assigned_domains(workload: Object) -> Iterator[AssignedDomain]:
+    """The domains of a Workload's admission; none where it is not admitted. What is malformed is passed over."""
+    for pod_set in (Field(workload) / "status" / "admission" / "podSetAssignments").items():
+        name, assignment = (pod_set / "name").text() or "main", pod_set / "topologyAssignment"
+        levels = tuple(level.text() or "" for level in (assignment / "levels").items())
+        for domain in (assignment / "domains").items():
+            values = tuple(value.text() or "" for value in (domain / "values").items())
+            yield AssignedDomain(name, levels, values, (domain / "count").number(1))
+        for piece in (assignment / "slices").items():
+            domains = (piece / "domainCount").number(0)
+            columns = [list(_values(level, domains)) for level in (piece / "valuesPerLevel").items()]
+            counts = [count.number(1) for count in (piece / "podCounts" / "individual").items()]
+            everywhere = (piece / "podCounts" / "universal").number(1)
+            for number, values in enumerate(zip(*columns, strict=False)):
+                yield AssignedDomain(name, levels, values, counts[number] if number < len(counts) else everywhere)
+
+
+def _values(level: Field, domains: int) -> Iterator[str]:
+    if universal := (level / "universal").text():
+        # No more than the domains that the other levels name; a slice of one level has but this one.
+        yield from (universal for _ in range(min(domains, _MOST)))
+        return
+    individual = level / "individual"
+    prefix, suffix = (individual / "prefix").text() or "", (individual / "suffix").text() or ""
+    yield from (f"{prefix}{root.text() or ''}{suffix}" for root in (individual / "roots").items())
+
+
+_MOST = 100_000
+"""Kueue's own limit of domains in a slice."""
+
+
 _VERSIONS: Final = ("v1beta2", "v1beta1")
-_GROUP: Final = "kueue.x-k8s.io"
-WORKLOAD: Final = Kind(_GROUP, "Workload", "workloads", _VERSIONS, ("wl",))
-LOCAL_QUEUE: Final = Kind(_GROUP, "LocalQueue", "localqueues", _VERSIONS)
-CLUSTER_QUEUE: Final = Kind(_GROUP, "ClusterQueue", "clusterqueues", _VERSIONS, namespaced=False)
-FLAVOR: Final = Kind(_GROUP, "ResourceFlavor", "resourceflavors", _VERSIONS, namespaced=False)
-COHORT: Final = Kind(_GROUP, "Cohort", "cohorts", _VERSIONS, namespaced=False)
+WORKLOAD: Final = Kind(GROUP, "Workload", "workloads", _VERSIONS, short=("wl",))
+LOCAL_QUEUE: Final = Kind(GROUP, "LocalQueue", "localqueues", _VERSIONS)
+CLUSTER_QUEUE: Final = Kind(GROUP, "ClusterQueue", "clusterqueues", _VERSIONS, namespaced=False)
+COHORT: Final = Kind(GROUP, "Cohort", "cohorts", _VERSIONS, namespaced=False)
 LIMIT_RANGE: Final = Kind("", "LimitRange", "limitranges", ("v1",))
-READ: Final = (LOCAL_QUEUE, CLUSTER_QUEUE, FLAVOR, COHORT, WORKLOAD, LIMIT_RANGE)
+READ: Final = (LOCAL_QUEUE, CLUSTER_QUEUE, FLAVORS, COHORT, WORKLOAD, LIMIT_RANGE)
 """What decides besides the topology."""
 WORKLOAD_OF: Final = "kueue.x-k8s.io/workload"
 """Annotation of a pod that a topology assignment places: its Workload."""
@@ -41,7 +84,6 @@ _STOPPED: Final = {"Hold", "HoldAndDrain"}
 _NAMESPACE: Final = "kubernetes.io/metadata.name"
 
 FlavorResource = tuple[str, str]
-Amounts = Mapping[str, int]
 
 
 def kept(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -61,12 +103,8 @@ def kept(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
     priority = (root / "spec" / "priority").value
     status = {key: (root / "status" / key).value for key in ("admission", "reclaimablePods")}
     kept_spec = {"podSets": pod_sets, "priority": priority}
-    return {
-        **{key: document.get(key) for key in ("apiVersion", "kind")},
-        "metadata": metadata,
-        "spec": kept_spec,
-        "status": status,
-    }
+    about = {key: document.get(key) for key in ("apiVersion", "kind")}
+    return {**about, "metadata": metadata, "spec": kept_spec, "status": status}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +155,7 @@ class Queue:
 
 def known(cluster: ClusterFacts) -> bool:
     """Whether the queues of the cluster are known."""
-    return all(kind.key in cluster.objects for kind in (LOCAL_QUEUE, CLUSTER_QUEUE, FLAVOR))
+    return all(kind.key in cluster.objects for kind in (LOCAL_QUEUE, CLUSTER_QUEUE, FLAVORS))
 
 
 def queue_name(root: Field, cluster: ClusterFacts) -> str:
@@ -186,7 +224,7 @@ def _cluster_queue(
     named: Field, namespace: str, queue: Field, cluster: ClusterFacts, own: Callable[[Field], bool]
 ) -> Queue | None:
     name, spec = name_of(queue), queue / "spec"
-    flavors = {name_of(flavor): _flavor(flavor) for flavor in _all(cluster, FLAVOR)}
+    flavors = {name_of(flavor): _flavor(flavor) for flavor in _all(cluster, FLAVORS)}
     groups = [
         (
             [text for one in (group / "coveredResources").items() if (text := one.text())],
@@ -381,11 +419,8 @@ def _counts(entries: Field, default: int) -> dict[str | None, int]:
 def _preemption(spec: Field, quotas: _QuotaNode, workloads: Iterable[Field]) -> str:
     """That Kueue may make room by preemption; empty where it does not."""
     policies = spec / "preemption"
-    able = [
-        policy
-        for policy in ("withinClusterQueue", "reclaimWithinCohort")
-        if (policies / policy).text() not in (None, "Never")
-    ]
+    kinds = ("withinClusterQueue", "reclaimWithinCohort")
+    able = [policy for policy in kinds if (policies / policy).text() not in (None, "Never")]
     if not able or (not any(workloads) and not any(node.used for node in (quotas, *quotas.root().children))):
         return ""
     return "the ClusterQueue preempts: where room or quota lacks, Kueue may evict workloads of lower priority for it"

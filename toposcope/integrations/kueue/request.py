@@ -110,11 +110,8 @@ class _Reader:
         kinds = (REQUIRED, PREFERRED, UNCONSTRAINED)
         if sum(bool(self._at(key)) for key in kinds) > 1:
             listed = ", ".join(f'"{self._names[key]}"' for key in kinds)
-            self._where.error(
-                "kueue/one-annotation",
-                f"must not contain more than one topology annotation: [{listed}]",
-                "keep the one that you mean",
-            )
+            text = f"must not contain more than one topology annotation: [{listed}]"
+            self._where.error("kueue/one-annotation", text, "keep the one that you mean")
 
     def _check_unconstrained(self) -> None:
         field = self._at(UNCONSTRAINED)
@@ -164,28 +161,19 @@ class _Reader:
             if self._at(key):
                 field.error(rule, f"may not be set when '{self._names[key]}' is specified", "keep one of them")
         if not self._at(PREFERRED) and not self._at(REQUIRED):
-            field.error(
-                rule,
-                f"may not be set when neither '{self._names[PREFERRED]}' nor '{self._names[REQUIRED]}' is specified",
-                f"set {self._names[REQUIRED]} on both pod sets of the group",
-            )
+            text = f"may not be set when neither '{self._names[PREFERRED]}' nor '{self._names[REQUIRED]}' is specified"
+            field.error(rule, text, f"set {self._names[REQUIRED]} on both pod sets of the group")
         return name
 
     def _two_levels(self) -> tuple[Slices, ...]:
         level, size = self._at(SLICE_REQUIRED), self._at(SLICE_SIZE)
         rule = "kueue/slice-size"
         if level and not size:
-            size.error(
-                rule,
-                f"must be set when '{self._names[SLICE_REQUIRED]}' is specified",
-                "say how many pods share a domain",
-            )
+            text = f"must be set when '{self._names[SLICE_REQUIRED]}' is specified"
+            size.error(rule, text, "say how many pods share a domain")
         if size and not level:
-            size.error(
-                rule,
-                f"may not be set when '{self._names[SLICE_REQUIRED]}' is not specified",
-                f"set {self._names[SLICE_REQUIRED]}, or remove it",
-            )
+            text = f"may not be set when '{self._names[SLICE_REQUIRED]}' is not specified"
+            size.error(rule, text, f"set {self._names[SLICE_REQUIRED]}, or remove it")
         named, count = self._named(level), self._size(size)
         return (Slices(named, count),) if named and count else ()
 

@@ -42,11 +42,8 @@ def _read_flavor(root: Field, cluster: ClusterFacts, before: Field | None) -> Re
         _check_flavor_unchanged(spec, before / "spec")
     topology = (spec / "topologyName").text()
     if topology and not (spec / "nodeLabels").texts():
-        spec.error(
-            "kueue/flavor-labels",
-            "at least one nodeLabel is required when topology is set",
-            "set spec.nodeLabels to a label that the flavor's nodes carry",
-        )
+        text = "at least one nodeLabel is required when topology is set"
+        spec.error("kueue/flavor-labels", text, "set spec.nodeLabels to a label that the flavor's nodes carry")
     if topology and topology not in cluster.topologies and (cluster.topologies or cluster.knows_topologies):
         text = f'there is no Topology "{topology}" for TAS flavor "{name_of(root)}"'
         (spec / "topologyName").error("kueue/topology-exists", text, cluster.missing(topology))

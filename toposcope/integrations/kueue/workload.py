@@ -17,17 +17,7 @@ from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter
 from toposcope.integrations.framework.pods import PodSet, Structure, pods_of, structure_of
 from toposcope.integrations.framework.system import LEVELS_FIRST, ClusterFacts, Reading, System
 from toposcope.integrations.framework.unknown_fields import check_fields, schema
-from toposcope.integrations.kueue.api import (
-    ANNOTATIONS,
-    MIN_PARALLELISM,
-    POD_GROUP,
-    POD_GROUP_TOTAL,
-    PREFERRED,
-    QUEUE_NAME,
-    REQUIRED,
-    VERSION,
-    WORKLOADS,
-)
+from toposcope.integrations.kueue import api
 from toposcope.integrations.kueue.assignment import OrderedPods
 from toposcope.integrations.kueue.limit_ranges import with_defaults
 from toposcope.integrations.kueue.queues import Flavor, Queue, ResourceGroup, known, own_workloads, queue_name, queue_of
@@ -43,23 +33,23 @@ _DIGITS: Final = 9
 
 def _claims(document: Mapping[str, Any]) -> bool:
     """Workloads, and every kind with pod templates that names a queue or has an annotation on one of them."""
-    if kind_of(document) == WORKLOADS.key:
+    if kind_of(document) == api.WORKLOADS.key:
         return True
     root = Field(document)
     structure = structure_of(root)
     if structure is None:
         return False
-    if (root / "metadata" / "labels" / QUEUE_NAME).text():
+    if (root / "metadata" / "labels" / api.QUEUE_NAME).text():
         return True
     places = (root / "metadata" / "annotations", *(pod_set.annotations for pod_set in structure.sets))
-    return any(place / key for place in places for key in ANNOTATIONS)
+    return any(place / key for place in places for key in api.ANNOTATIONS)
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     del before  # annotations of a pod template cannot change where they count; the API server says so itself
     notes: list[str] = []
-    if kind_of(root.value) == WORKLOADS.key:
-        check_fields(root, schema("Workload"), "kueue/field", VERSION)
+    if kind_of(root.value) == api.WORKLOADS.key:
+        check_fields(root, schema("Workload"), "kueue/field", api.VERSION)
         structure, requests = _workload(root)
     else:
         structure = _grouped(root, structure_of(root) or Structure(()), notes)
@@ -170,12 +160,12 @@ def _workload(root: Field) -> tuple[Structure, list[Request]]:
 def _grouped(root: Field, structure: Structure, notes: list[str]) -> Structure:
     """A Pod that belongs to a pod group stands for all of them."""
     metadata = root / "metadata"
-    total = metadata / "annotations" / POD_GROUP_TOTAL
-    if kind_of(root.value)[1] != "Pod" or not (metadata / "labels" / POD_GROUP).text():
+    total = metadata / "annotations" / api.POD_GROUP_TOTAL
+    if kind_of(root.value)[1] != "Pod" or not (metadata / "labels" / api.POD_GROUP).text():
         return structure
     text = total.text() or ""
     if not (text.isascii() and text.isdigit() and int(text[:9])):
-        fix = f"set {POD_GROUP_TOTAL} to a whole number in quotes"
+        fix = f"set {api.POD_GROUP_TOTAL} to a whole number in quotes"
         total.error("kueue/pod-group", "must be the number of pods in the group", fix)
         return structure
     count = int(text[:9])
@@ -189,25 +179,23 @@ def _check_places(root: Field, structure: Structure, *, queued: bool) -> None:
     metadata = root / "metadata"
     kind = kind_of(root.value)[1]
     if not queued:
-        (metadata / "labels" / QUEUE_NAME).warn(
-            "kueue/queue-name",
-            "without a queue Kueue leaves the workload alone, and its annotations have no effect",
-            f"label the {kind} with {QUEUE_NAME} (not needed where Kueue manages jobs without a queue name)",
-        )
+        text = "without a queue Kueue leaves the workload alone, and its annotations have no effect"
+        fix = f"label the {kind} with {api.QUEUE_NAME} (not needed where Kueue manages jobs without a queue name)"
+        (metadata / "labels" / api.QUEUE_NAME).warn("kueue/queue-name", text, fix)
     if any(pod_set.template.path for pod_set in structure.sets):
-        for key in ANNOTATIONS:
+        for key in api.ANNOTATIONS:
             annotation = metadata / "annotations" / key
             if annotation:
                 text = f"Kueue does not read this on a {kind}"
                 annotation.warn("kueue/wrong-place", text, "move it to the annotations of the pod template")
     if structure.separate:
-        for annotation in (pod_set.annotations / key for pod_set in structure.sets for key in (REQUIRED, PREFERRED)):
+        for annotation in (
+            pod_set.annotations / key for pod_set in structure.sets for key in (api.REQUIRED, api.PREFERRED)
+        ):
             if annotation:
-                annotation.warn(
-                    "kueue/each-pod-alone",
-                    f"Kueue admits each pod of a {kind} by itself, so this keeps no two of them together",
-                    "use a StatefulSet, Job or LeaderWorkerSet for pods that belong together",
-                )
+                text = f"Kueue admits each pod of a {kind} by itself, so this keeps no two of them together"
+                fix = "use a StatefulSet, Job or LeaderWorkerSet for pods that belong together"
+                annotation.warn("kueue/each-pod-alone", text, fix)
 
 
 def _check_remainders(requests: Iterable[Request]) -> None:
@@ -252,11 +240,8 @@ def _candidates(requests: list[Request], cluster: ClusterFacts, notes: list[str]
         notes.append(LEVELS_FIRST)
     if not complete and not missing:
         keys = ", ".join(dict.fromkeys(level.key for level, _ in named))
-        named[-1][0].field.warn(
-            "kueue/one-topology",
-            f"no topology has all of these levels: {keys}",
-            "name levels of one topology; only pod sets that get flavors of their own can be on several",
-        )
+        fix = "name levels of one topology; only pod sets that get flavors of their own can be on several"
+        named[-1][0].field.warn("kueue/one-topology", f"no topology has all of these levels: {keys}", fix)
     return _ordered(requests, complete, notes)
 
 
@@ -269,11 +254,8 @@ def _ordered(requests: list[Request], complete: list[TopologyLevels], notes: lis
             if wrong:
                 notes.append(LEVELS_FIRST)
                 inner, outer = wrong
-                inner.field.error(
-                    "kueue/slice-level",
-                    f"podset slice topology {inner.key} is above the podset topology {outer.key}",
-                    f"name a level that is narrower than {outer.key}",
-                )
+                text = f"podset slice topology {inner.key} is above the podset topology {outer.key}"
+                inner.field.error("kueue/slice-level", text, f"name a level that is narrower than {outer.key}")
     return ordered
 
 
@@ -351,11 +333,11 @@ def _admission(
 def _least(root: Field, pod_set: PodSet) -> int | None:
     """With how many pods the set may be admitted, too; None: with all only."""
     kind = kind_of(root.value)
-    if kind == WORKLOADS.key:
+    if kind == api.WORKLOADS.key:
         for written in (root / "spec" / "podSets").items():
             if (written / "name").text() == pod_set.name and written / "minCount":
                 return (written / "minCount").number(pod_set.count)
-    field = root / "metadata" / "annotations" / MIN_PARALLELISM
+    field = root / "metadata" / "annotations" / api.MIN_PARALLELISM
     text = field.text() if kind == ("batch", "Job") else None
     if text is None:
         return None

@@ -31,10 +31,10 @@ def requests(root: Field) -> Iterator[LevelRequest]:
 
 _TEMPLATES: Final = {"leaderTemplate": ANNOTATIONS, "workerTemplate": ANNOTATIONS}
 LEADER_WORKER_SETS: Final = WatchedKind(
-    "LeaderWorkerSet",
     "leaderworkerset.x-k8s.io",
-    ("v1",),
+    "LeaderWorkerSet",
     "leaderworkersets",
+    ("v1",),
     {**ANNOTATIONS, "spec": {"leaderWorkerTemplate": _TEMPLATES}},
     requests,
 )

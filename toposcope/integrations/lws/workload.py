@@ -38,18 +38,14 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     sub_level = exclusive_level(annotations / SUBGROUP_EXCLUSIVE, cluster, rule, _NO_LABEL)
     size = _sub_group_size(root, before)
     if sub_level and not size:
-        (annotations / SUBGROUP_EXCLUSIVE).error(
-            "leaderworkerset/subgroup-size",
-            "cannot have subgroup-exclusive-topology without subGroupSize set",
-            "set spec.leaderWorkerTemplate.subGroupPolicy.subGroupSize",
-        )
+        text = "cannot have subgroup-exclusive-topology without subGroupSize set"
+        fix = "set spec.leaderWorkerTemplate.subGroupPolicy.subGroupSize"
+        (annotations / SUBGROUP_EXCLUSIVE).error("leaderworkerset/subgroup-size", text, fix)
         sub_level = None
     if size and sub_level and sub_level == group_level:
-        (annotations / SUBGROUP_EXCLUSIVE).error(
-            "leaderworkerset/subgroup-level",
-            f"sub-groups cannot have a {sub_level.domain} each and share the one of their group",
-            "name a narrower label here, or remove exclusive-topology",
-        )
+        text = f"sub-groups cannot have a {sub_level.domain} each and share the one of their group"
+        fix = "name a narrower label here, or remove exclusive-topology"
+        (annotations / SUBGROUP_EXCLUSIVE).error("leaderworkerset/subgroup-level", text, fix)
         sub_level = None
     group, notes = _group(root, structure, cluster, group_level, sub_level, size)
     levels = tuple(dict.fromkeys(level for level in (group_level, sub_level) if level))
@@ -115,13 +111,9 @@ def _group(
             for alike, times in sub_groups(structure, size, leader_excluded=leader_excluded)
         )
         pods = (structure.sets[0].some(1),) if leader_excluded else ()
+    parts = tuple(map(off_occupied, pods))
     group = Group(
-        "group",
-        tuple(map(off_occupied, pods)),
-        below,
-        group_level,
-        copies=structure.copies,
-        anti_affinity=GROUP_KEY if group_level else "",
+        "group", parts, below, group_level, copies=structure.copies, anti_affinity=GROUP_KEY if group_level else ""
     )
     return group, tuple(notes)
 

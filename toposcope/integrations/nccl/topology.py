@@ -83,10 +83,8 @@ def _unknown(interconnect: str | None, arch: str | None, pcie: int | None) -> tu
 
 
 def _comment(node: str, unknown: Sequence[str]) -> str:
-    lines = [
-        f" {node}, from the annotation gpu.topology/matrix. Not known from it:",
-        *(f"- {fact}" for fact in unknown),
-    ]
+    title = f" {node}, from the annotation gpu.topology/matrix. Not known from it:"
+    lines = [title, *(f"- {fact}" for fact in unknown)]
     # Two hyphens would end the comment.
     return "\n  ".join(lines).replace("--", "- -") + " "
 

@@ -123,11 +123,8 @@ def check_differences(tasks: Field, name: str, root: Branch) -> None:
     if root.tasks and root.below:
         names = ", ".join(task.name for task in root.tasks)
         where = "are put under the constraint of the others" if root.only_child else "may be placed anywhere"
-        tasks.warn(
-            "osmo/without-requirements",
-            f"tasks without topology {where}: {names}",
-            "give every task of the group a topology, or put these into a group of their own",
-        )
+        fix = "give every task of the group a topology, or put these into a group of their own"
+        tasks.warn("osmo/without-requirements", f"tasks without topology {where}: {names}", fix)
 
 
 def lost(root: Branch) -> Iterator[tuple[Branch, Branch]]:

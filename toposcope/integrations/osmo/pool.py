@@ -140,14 +140,10 @@ def _check_scheduler(name: str, pool: Field, cluster: ClusterFacts) -> None:
 
 
 def _check_unique(entries: list[Field]) -> None:
+    shared = "is the label of two keys; OSMO accepts that, KAI's Topology does not: nodeLabel must be unique"
     for name, rule, text, fix in (
         ("key", "osmo/pool-key-twice", "is listed twice; OSMO uses the last one", "name each key once"),
-        (
-            "label",
-            "osmo/pool-label-twice",
-            "is the label of two keys; OSMO accepts that, KAI's Topology does not: nodeLabel must be unique",
-            "give each key a label of its own",
-        ),
+        ("label", "osmo/pool-label-twice", shared, "give each key a label of its own"),
     ):
         seen: set[str] = set()
         for entry in entries:

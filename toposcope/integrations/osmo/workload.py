@@ -105,11 +105,8 @@ class _Workflow:
             text = "which of the pools given is meant is not known"
             pool.advise("osmo/pool-unknown", text, did_you_mean(str(pool.value), pools))
             return
-        self._flow.advise(
-            "osmo/pool-unknown",
-            "the topology keys of the pool are not known",
-            "give its configuration with -f too: osmo config show POOL NAME > pool.json",
-        )
+        fix = "give its configuration with -f too: osmo config show POOL NAME > pool.json"
+        self._flow.advise("osmo/pool-unknown", "the topology keys of the pool are not known", fix)
 
     def _workload(self, name: str, field: Field, tasks: Sequence[Task], *, alone: bool) -> Workload:
         same_keys = _check_same_keys(field, tasks)

@@ -14,15 +14,8 @@ from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.pods import JOBSET, LEADER_WORKER_SET, Structure, structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
+from toposcope.integrations.kai import api
 from toposcope.integrations.kai import workload as kai
-from toposcope.integrations.kai.api import (
-    PLACEMENTS,
-    PREFERRED,
-    SEGMENT_PREFERRED,
-    SEGMENT_REQUIRED,
-    SEGMENT_SIZE,
-    TOPOLOGY,
-)
 
 SCHEDULER: Final = "runai-scheduler"
 _PROJECT: Final = "runai-"
@@ -66,13 +59,13 @@ def _is_distributed(document: Mapping[str, Any], structure: Structure) -> bool:
 
 
 def _asks(annotations: Field) -> bool:
-    return any((annotations / key).text() for key in PLACEMENTS)
+    return any((annotations / key).text() for key in api.PLACEMENTS)
 
 
 def _topology(root: Field, cluster: ClusterFacts) -> TopologyLevels | None:
     """The topology of the node pool: the one that the workload names, else the only one there is."""
     annotations = root / "metadata" / "annotations"
-    named = annotations / TOPOLOGY
+    named = annotations / api.TOPOLOGY
     if named.text():
         topology = cluster.topologies.get(named.text() or "")
         if topology is None and not _asks(annotations):  # else KAI's rules say so
@@ -84,7 +77,7 @@ def _topology(root: Field, cluster: ClusterFacts) -> TopologyLevels | None:
             "runai/topology-unknown",
             f"which topology the workload's node pool has is not known ({', '.join(sorted(cluster.topologies))}), "
             "so the placement that Run:ai prefers by itself is left out",
-            f"set {TOPOLOGY} to the node pool's network topology",
+            f"set {api.TOPOLOGY} to the node pool's network topology",
         )
     return cluster.only_topology
 
@@ -97,12 +90,12 @@ def _completed(document: Mapping[str, Any], topology: TopologyLevels) -> Mapping
     root, lowest = Field(copy), topology.levels[-1].key
     own = root / "metadata" / "annotations"
     for pod_set in (structure_of(root) or Structure(())).sets:
-        segments = [place / SEGMENT_SIZE for place in (pod_set.annotations, own) if place / SEGMENT_SIZE]
-        levels = [pod_set.annotations / key for key in (SEGMENT_REQUIRED, SEGMENT_PREFERRED)]
+        segments = [place / api.SEGMENT_SIZE for place in (pod_set.annotations, own) if place / api.SEGMENT_SIZE]
+        levels = [pod_set.annotations / key for key in (api.SEGMENT_REQUIRED, api.SEGMENT_PREFERRED)]
         if segments and not any(level.text() for level in levels):
-            _annotate(pod_set.template.value, {SEGMENT_PREFERRED: lowest})
+            _annotate(pod_set.template.value, {api.SEGMENT_PREFERRED: lowest})
     if not _asks(own):
-        _annotate(copy, {TOPOLOGY: topology.name, PREFERRED: lowest})
+        _annotate(copy, {api.TOPOLOGY: topology.name, api.PREFERRED: lowest})
     return copy
 
 
@@ -132,9 +125,6 @@ def _check_one_pool(structure: Structure) -> None:
         for pool in (place / label for label in _POOL_LABELS for place in places):
             name = pool.text() or first
             if first and name != first:
-                pool.error(
-                    "runai/one-pool",
-                    f"node pool {name!r} beside {first!r}: topology-aware placement does not span node pools",
-                    "choose one node pool for all pods of the workload",
-                )
+                text = f"node pool {name!r} beside {first!r}: topology-aware placement does not span node pools"
+                pool.error("runai/one-pool", text, "choose one node pool for all pods of the workload")
             first = first or name

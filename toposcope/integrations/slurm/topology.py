@@ -3,6 +3,7 @@
 Source of the forms: topology.yaml(5) and topology.conf(5).
 """
 
+import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -106,10 +107,8 @@ def tree(levels: Sequence[Level], table: Table) -> Tree:
     for path in sorted(members, key=_order):
         for depth in range(1, len(path) + 1):
             children.setdefault(path[: depth - 1], {})[path[:depth]] = None
-    paths = sorted(
-        {path[:depth] for path in members for depth in range(1, len(path) + 1)},
-        key=lambda path: (len(path), _order(path)),
-    )
+    prefixes = {path[:depth] for path in members for depth in range(1, len(path) + 1)}
+    paths = sorted(prefixes, key=lambda path: (len(path), _order(path)))
     names = unique_names(paths, [level.domain for level in inner], {node.name for node in table} | {ROOT})
     switches = [
         Switch(names[path], tuple(names[child] for child in children.get(path, ())), tuple(members.get(path, ())))
@@ -141,12 +140,26 @@ def blocks(levels: Sequence[Level], table: Table, size: int | None = None) -> Bl
     left_out += [name for path, nodes in members.items() if len(nodes) < least for name in nodes]
     names = unique_names(paths, [level.domain for level in levels], {node.name for node in table})
     base = size or min(len(members[path]) for path in paths)
+    full = tuple(Block(names[path], tuple(members[path])) for path in paths)
     return Blocks(
-        levels[-1],
-        tuple(Block(names[path], tuple(members[path])) for path in paths),
-        tuple(base * count for count in _doublings(paths)),
-        tuple(sorted(left_out, key=natural)),
+        levels[-1], full, tuple(base * count for count in _doublings(paths)), tuple(sorted(left_out, key=natural))
     )
+
+
+def node_units(name: str, levels: Sequence[Level], table: Table) -> dict[str, str]:
+    """What Slurm calls the `topology` of each node in the topologies of `topology_yaml`: its leaf switch and its block.
+
+    A node without any is left out.
+    """
+    units: dict[str, list[str]] = {}
+    with contextlib.suppress(ExportError):
+        for switch in tree(levels, table).switches:
+            for node in switch.nodes:
+                units.setdefault(node, []).append(f"{name}-tree:{switch.name}")
+        for block in blocks(levels[: block_level(levels, table) + 1], table).blocks:
+            for node in block.nodes:
+                units.setdefault(node, []).append(f"{name}-block:{block.name}")
+    return {node: ",".join(found) for node, found in units.items()}
 
 
 def _members(levels: Sequence[Level], table: Table) -> tuple[dict[Path, list[str]], list[str]]:

@@ -8,6 +8,6 @@ garbage collection by owner or namespace, what is wrong with a CRD, bodies in YA
 selectors, core/v1 Events, controllers of any kind.
 """
 
-from toposcope.simulator.apiserver.server import EmbeddedApiServer, Tls
+from toposcope.simulator.apiserver.server import Certificates, EmbeddedApiServer
 
-__all__ = ["EmbeddedApiServer", "Tls"]
+__all__ = ["Certificates", "EmbeddedApiServer"]

@@ -6,35 +6,19 @@ are not evaluated. Deletion is immediate unless finalizers hold the object.
 
 import copy
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from toposcope.simulator.apiserver import fields, reads
-from toposcope.simulator.apiserver.requests import (
-    NoSuchPathError,
-    Object,
-    Request,
-    Response,
-    Route,
-    StatusError,
-    already_exists,
-    bad_request,
-    conflict,
-    invalid,
-    not_found,
-    not_served,
-)
+from toposcope.simulator.apiserver import fields, reads, requests
+from toposcope.simulator.apiserver.requests import NoSuchPathError, Object, Request, Response, Route, StatusError
 from toposcope.simulator.apiserver.resources import CRDS, Catalog, Resource, complete_crd, crd_resources
 from toposcope.simulator.apiserver.store import Store, Stored, stored
 from toposcope.simulator.apiserver.views import View
 
 _APPLY = "application/apply-patch+yaml"
-_MERGE = "application/merge-patch+json"
-_JSON_PATCH = "application/json-patch+json"
-_STRATEGIC = "application/strategic-merge-patch+json"
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 # Kept from the live object; clients cannot change them.
 _SYSTEM_OWNED = (
@@ -130,15 +114,15 @@ class Api:
         plural, name, subresource, *more = (*rest, "", "")[: max(3, len(rest))]
         resource = self.catalog.find(group, version, plural)
         if more or subresource not in ("", "status") or (subresource and not resource.status):
-            raise not_served()
+            raise requests.not_served()
         if bool(namespace) and not resource.namespaced:
-            raise not_served()
+            raise requests.not_served()
         return Route(resource, namespace, name, subresource)
 
     def _existing(self, route: Route) -> Stored:
         item = self._store.get(route.resource.storage, (route.namespace, route.name))
         if item is None:
-            raise not_found(route.resource, route.name)
+            raise requests.not_found(route.resource, route.name)
         return item
 
     # Each of the writing verbs runs with the store locked.
@@ -148,12 +132,14 @@ class Api:
         check_type(route.resource, obj)
         metadata = obj.setdefault("metadata", {})
         if metadata.get("namespace", route.namespace) != route.namespace:
-            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+            message = "the namespace of the provided object does not match the namespace sent on the request"
+            raise requests.bad_request(message)
         name = metadata.get("name")
         if not name:
-            raise invalid(route.resource, "", [("metadata.name", "Required value: name or generateName is required")])
+            cause = ("metadata.name", "Required value: name or generateName is required")
+            raise requests.invalid(route.resource, "", [cause])
         if self._store.get(route.resource.storage, (route.namespace, name)):
-            raise already_exists(route.resource, name)
+            raise requests.already_exists(route.resource, name)
         obj = _untyped(obj)
         unknown = _settle(route.resource, obj)
         if route.resource.status and route.resource.plural != "nodes":
@@ -165,10 +151,9 @@ class Api:
 
     def _save_new(self, request: Request, route: Route, obj: Object) -> Stored:
         resource = route.resource
-        if resource.namespaced and (
-            not route.namespace or self._store.get("namespaces", ("", route.namespace)) is None
-        ):
-            raise not_found(self.catalog.find("", "v1", "namespaces"), route.namespace)
+        there = route.namespace and self._store.get("namespaces", ("", route.namespace))
+        if resource.namespaced and not there:
+            raise requests.not_found(self.catalog.find("", "v1", "namespaces"), route.namespace)
         metadata = obj["metadata"]
         for name in ("resourceVersion", "deletionTimestamp", "selfLink"):
             metadata.pop(name, None)
@@ -188,7 +173,7 @@ class Api:
         guarded = route.resource.custom or route.resource.plural in ("leases", CRDS.plural)
         if guarded and not (obj.get("metadata") or {}).get("resourceVersion"):
             cause = ("metadata.resourceVersion", "Invalid value: 0: must be specified for an update")
-            raise invalid(route.resource, route.name, [cause])
+            raise requests.invalid(route.resource, route.name, [cause])
         return self._update(request, route, view, live, obj)
 
     def _patch(self, request: Request, route: Route, view: View) -> Response:
@@ -203,11 +188,11 @@ class Api:
         try:
             change = msgspec.json.decode(request.body)
         except msgspec.DecodeError as error:
-            raise bad_request(f"error decoding patch: {error}") from None
+            raise requests.bad_request(f"error decoding patch: {error}") from None
         item = self._existing(route)
         obj = patch(item.decode(), change)
         if not isinstance(obj, dict):
-            raise bad_request("error decoding patch: the result is not an object")
+            raise requests.bad_request("error decoding patch: the result is not an object")
         return self._update(request, route, view, item.decode(), obj)
 
     def _update(self, request: Request, route: Route, view: View, live: Object, obj: Object) -> Response:
@@ -220,27 +205,26 @@ class Api:
     def _apply(self, request: Request, route: Route, view: View) -> Response:
         resource = route.resource
         if not request.query.get("fieldManager"):
-            message = (
-                'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
-            )
-            raise StatusError(422, "Invalid", message)
+            problem = "fieldManager: Required value: is required for apply patch"
+            raise StatusError(422, "Invalid", f'PatchOptions.meta.k8s.io "" is invalid: {problem}')
         config = request.object()
         version, kind = config.get("apiVersion", ""), config.get("kind", "")
         if (version, kind) != (resource.group_version, resource.kind):
-            raise bad_request(f"invalid object type: {version if '/' in version else f'/{version}'}, Kind={kind}")
+            version = version if "/" in version else f"/{version}"
+            raise requests.bad_request(f"invalid object type: {version}, Kind={kind}")
         config = _untyped(config)
         metadata = config.setdefault("metadata", {})
         if metadata.get("managedFields") is not None:
-            raise bad_request("metadata.managedFields must be nil")
+            raise requests.bad_request("metadata.managedFields must be nil")
         writer, force = self._writer(request, route), request.flag("force")
         item = self._store.get(resource.storage, (route.namespace, route.name))
         if item is None:
             if route.subresource:
-                raise not_found(resource, route.name)
+                raise requests.not_found(resource, route.name)
             if metadata.get("uid"):
                 given = f"the provided object specified uid {metadata['uid']}"
                 why = f"uid mismatch: {given}, and no existing object was found"
-                raise conflict(resource, route.name, why)
+                raise requests.conflict(resource, route.name, why)
             obj = fields.apply({**resource.zero, "metadata": {}}, config, resource.schema, writer, force=force)
             _settle(resource, obj)
             return _respond(route, view, self._save_new(request, route, obj), 201)
@@ -268,11 +252,8 @@ class Api:
     def _delete_collection(self, request: Request, route: Route, view: View) -> Response:
         selects = reads.predicate(route.resource, request.query)
         revision, items = self._store.snapshot(route.resource.storage)
-        chosen = [
-            item
-            for item in items
-            if item.key[0] == (route.namespace or item.key[0]) and (selects is None or selects(item))
-        ]
+        within = (item for item in items if item.key[0] == (route.namespace or item.key[0]))
+        chosen = [item for item in within if selects is None or selects(item)]
         for item in chosen if not request.dry else ():
             live = item.decode()
             if live["metadata"].get("finalizers"):
@@ -300,7 +281,7 @@ class Api:
             return self._existing(route)
         typed = {**obj, "apiVersion": "", "kind": ""}
         if resource.custom and (problems := list(fields.validate(typed, resource.schema))):
-            raise invalid(resource, route.name, problems)
+            raise requests.invalid(resource, route.name, problems)
         if resource is CRDS:
             complete_crd(obj, self._now())
         if request.dry:
@@ -341,7 +322,7 @@ def _respond(route: Route, view: View, item: Stored, code: int = 200, unknown: I
 def _check_precondition(route: Route, label: str, given: str | None, live: str) -> None:
     if given not in (None, live):
         why = f"Precondition failed: {label} in precondition: {given}, {label} in object meta: {live}"
-        raise conflict(route.resource, route.name, why)
+        raise requests.conflict(route.resource, route.name, why)
 
 
 def check_type(resource: Resource, obj: Object) -> None:
@@ -349,9 +330,9 @@ def check_type(resource: Resource, obj: Object) -> None:
     version, kind = obj.get("apiVersion") or resource.group_version, obj.get("kind") or resource.kind
     if version != resource.group_version:
         message = f"the API version in the data ({version}) does not match the expected API version "
-        raise bad_request(f"{message}({resource.group_version})")
+        raise requests.bad_request(f"{message}({resource.group_version})")
     if kind != resource.kind:
-        raise bad_request(f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}')
+        raise requests.bad_request(f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}')
 
 
 def _untyped(obj: Object) -> Object:
@@ -371,12 +352,12 @@ def _updated(route: Route, live: Object, obj: Object) -> Object:
     resource, now, metadata = route.resource, live["metadata"], dict(obj["metadata"])
     if metadata.get("name", route.name) != route.name:
         message = f"the name of the object ({metadata['name']}) does not match the name on the URL ({route.name})"
-        raise bad_request(message)
+        raise requests.bad_request(message)
     if metadata.get("uid", now["uid"]) != now["uid"]:
         cause = ("metadata.uid", f'Invalid value: "{metadata["uid"]}": field is immutable')
-        raise invalid(resource, route.name, [cause])
+        raise requests.invalid(resource, route.name, [cause])
     if metadata.get("resourceVersion") not in (None, "", now["resourceVersion"]):
-        raise conflict(resource, route.name)
+        raise requests.conflict(resource, route.name)
     metadata |= {key: now[key] for key in _SYSTEM_OWNED if key in now}
     other = live if route.subresource else obj
     new = {key: value for key, value in other.items() if key not in ("metadata", "status")}
@@ -414,7 +395,7 @@ def _merge_patch(target: Any, patch: Any) -> Any:
 def _json_patch(target: Any, patch: Any) -> Any:
     """RFC 6902 on fields of maps, without `copy` and `move`. Raises `StatusError`: 400 if malformed, 422 if unfit."""
     if not isinstance(patch, list) or not all(isinstance(step, dict) for step in patch):
-        raise bad_request("error decoding patch: a JSON patch is a list of operations")
+        raise requests.bad_request("error decoding patch: a JSON patch is a list of operations")
     root: dict[str, Any] = {"": copy.deepcopy(target)}  # a JSON pointer begins with an empty name
     try:
         for step in patch:
@@ -436,7 +417,7 @@ def _json_patch(target: Any, patch: Any) -> Any:
 
 
 _PATCHES: dict[str, Callable[[Any, Any], Any]] = {
-    _MERGE: _merge_patch,
-    _STRATEGIC: _merge_patch,
-    _JSON_PATCH: _json_patch,
+    "application/merge-patch+json": _merge_patch,
+    "application/strategic-merge-patch+json": _merge_patch,
+    "application/json-patch+json": _json_patch,
 }

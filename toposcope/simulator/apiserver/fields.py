@@ -140,7 +140,8 @@ def _join(path: str, key: str) -> str:
 # Paths
 
 
-def encode(paths: Iterable[Path]) -> Object:
+@functools.lru_cache(512)
+def encode(paths: frozenset[Path]) -> Object:
     """Nest paths as `fieldsV1`: `.` marks an item that is owned itself besides its fields."""
     tree: Object = {}
     for path in sorted(paths):  # a parent sorts before its children
@@ -209,7 +210,10 @@ def leaves(value: Any, schema: Schema, path: Path = ()) -> dict[Path, Any]:
         return {path: value}
     owned: dict[Path, Any] = {path: _ITEM} if path and path[-1].startswith("k:") else {}
     for element, (item, below) in children.items():
-        owned |= leaves(item, below, (*path, element))
+        if type(item) is str:  # as most are
+            owned[*path, element] = item
+        else:
+            owned |= leaves(item, below, (*path, element))
     return owned
 
 
@@ -248,8 +252,7 @@ def without(value: Any, paths: Paths, schema: Schema, path: Path = ()) -> Any:
 # Ownership
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
+class Writer(msgspec.Struct, frozen=True):
     """Who writes, in which version and at what time, and the top-level fields that the endpoint leaves alone."""
 
     name: str
@@ -319,7 +322,7 @@ def apply(live: Object, config: Object, schema: Schema, writer: Writer, *, force
 
 def update(live: Object, new: Object, schema: Schema, writer: Writer) -> Object:
     """Record a create, update or patch: what it changes is its own from now on, what it drops is nobody's."""
-    before, after = leaves(live, schema), leaves(new, schema)
+    before, after = (leaves(one, schema) for one in _different(live, new))
     changed = writer.own(path for path, value in after.items() if path not in before or before[path] != value)
     gone = writer.own(before.keys() - after.keys())
     mine, others = _mine(_claims(live), writer, "Update")
@@ -329,6 +332,16 @@ def update(live: Object, new: Object, schema: Schema, writer: Writer) -> Object:
         mine.paths |= changed
         mine.entry["time"] = writer.now
     return _with_claims(new, [*others, mine])
+
+
+def _different(live: Object, new: Object) -> tuple[Object, Object]:
+    """What differs of two objects, down to the parts of metadata: a write changes few of many."""
+    other = {key for key in live.keys() | new.keys() if key not in live or key not in new or live[key] != new[key]}
+    other.add("name")  # so that metadata is never empty, which is a value of its own
+    one, two = ({key: part[key] for key in part.keys() & other} for part in (live, new))
+    if "metadata" in one and "metadata" in two:
+        one["metadata"], two["metadata"] = _different(one["metadata"], two["metadata"])
+    return one, two
 
 
 def _claims(obj: Object) -> list[_Claim]:
@@ -348,7 +361,7 @@ def _mine(claims: list[_Claim], writer: Writer, operation: str) -> tuple[_Claim,
 def _with_claims(obj: Object, claims: list[_Claim]) -> Object:
     """Copy of `obj` with `managedFields` written from `claims`."""
     metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key != "managedFields"}
-    entries = [{**claim.entry, "fieldsV1": encode(claim.paths)} for claim in claims if claim.paths]
+    entries = [{**claim.entry, "fieldsV1": encode(frozenset(claim.paths))} for claim in claims if claim.paths]
     if entries:
         metadata["managedFields"] = sorted(entries, key=lambda entry: (entry["operation"], entry.get("time", "")))
     return {**obj, "metadata": metadata}

@@ -7,6 +7,7 @@ import base64
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import msgspec
@@ -19,6 +20,8 @@ from toposcope.simulator.apiserver.views import View
 Predicate = Callable[[Stored], bool]
 
 _EQUALITY = re.compile(r"(?P<key>[^=!<>\s]+)\s*(?P<how>!=|==|=)\s*(?P<value>[^=!<>\s]*)")
+_COMMA = re.compile(r",(?![^(]*\))")  # not one within parentheses
+_SET = re.compile(r"(?P<key>[^=!<>\s]+)\s+(?P<how>in|notin)\s+\((?P<values>[^()]*)\)")
 _PRESENCE = re.compile(r"(?P<absent>!?)\s*(?P<key>[A-Za-z0-9][-A-Za-z0-9_./]*)")
 # Lines are sent together up to this size; the real server's chunks end at line ends too.
 _CHUNK = 256 * 1024
@@ -34,7 +37,8 @@ _EXPIRED_TOKEN = (
 def predicate(resource: Resource, query: Mapping[str, str]) -> Predicate | None:
     """Return the selection a request asks for, None for everything. Raises `StatusError` (400)."""
     labels, fields = (
-        [part.strip() for part in query.get(name, "").split(",") if part] for name in ("labelSelector", "fieldSelector")
+        [part.strip() for part in _COMMA.split(query.get(name, "")) if part]
+        for name in ("labelSelector", "fieldSelector")
     )
     tests = [*map(_label_test, labels), *(_field_test(resource, part) for part in fields)]
     if not tests:
@@ -46,10 +50,14 @@ def _label_test(text: str) -> Predicate:
     if match := _EQUALITY.fullmatch(text):
         key, value, equal = match["key"], match["value"], match["how"] != "!="
         return lambda item: (item.labels.get(key) == value) is equal
+    if match := _SET.fullmatch(text):
+        key, inside = match["key"], match["how"] == "in"
+        values = {value.strip() for value in match["values"].split(",")}
+        return lambda item: (item.labels.get(key) in values) is inside
     if match := _PRESENCE.fullmatch(text):
         key, absent = match["key"], bool(match["absent"])
         return lambda item: (key in item.labels) is not absent
-    raise bad_request(f'unable to parse requirement: "{text}" is not key, !key, key=value or key!=value')
+    raise bad_request(f'unable to parse requirement: "{text}" is no requirement of a label')
 
 
 def _field_test(resource: Resource, text: str) -> Predicate:
@@ -107,16 +115,10 @@ def open_watch(store: Store, request: Request, route: Route, view: View, *, book
     """Answer a watch; a version that is too old becomes an ERROR event under HTTP 200."""
     initial_events = request.flag("sendInitialEvents")
     query = {**request.query, "fieldSelector": f"metadata.name={route.name}"} if route.name else request.query
-    wanted = _Watch(
-        route.resource,
-        view,
-        predicate(route.resource, query),
-        namespace=route.namespace,
-        initial_events=initial_events,
-        bookmarks=request.flag("allowWatchBookmarks"),
-        bookmark_interval=bookmark_interval,
-        timeout=request.number("timeoutSeconds") or _MAX_WATCH,
-    )
+    bookmarks = bookmark_interval if request.flag("allowWatchBookmarks") else inf
+    timeout = request.number("timeoutSeconds") or _MAX_WATCH
+    selects = predicate(route.resource, query)
+    wanted = _Watch(route.resource, view, selects, route.namespace, initial_events, bookmarks, timeout)
     revision = request.number("resourceVersion")
     storage = route.resource.storage
     with store.lock:
@@ -150,16 +152,15 @@ def _open_token(token: str) -> tuple[int, tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    """What one client wants to see: `namespace` is empty for all, times are seconds."""
+    """What one client wants to see: `namespace` is empty for all, times are seconds, inf without bookmarks."""
 
     resource: Resource
     view: View
     selects: Predicate | None
-    namespace: str = ""
-    initial_events: bool = False
-    bookmarks: bool = False
-    bookmark_interval: float = 60.0
-    timeout: float = _MAX_WATCH
+    namespace: str
+    initial_events: bool
+    bookmark_interval: float
+    timeout: float
 
     def sees(self, item: Stored | None) -> bool:
         """Whether the object is part of what is watched."""
@@ -200,9 +201,9 @@ def _events(
     end = store.monotonic() + watch.timeout
     if initial is not None:
         yield from _chunks(watch.line("ADDED", item) for item in initial if watch.sees(item))
-        if watch.bookmarks and watch.initial_events:
+        if watch.initial_events and watch.bookmark_interval < inf:
             yield watch.bookmark(revision, {_INITIAL_EVENTS_END: "true"})
-    interval = watch.bookmark_interval if watch.bookmarks else float("inf")
+    interval = watch.bookmark_interval
     next_bookmark = store.monotonic() + interval
     while (now := store.monotonic()) < end:
         try:

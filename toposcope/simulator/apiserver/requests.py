@@ -20,8 +20,7 @@ _MODIFIED = "the object has been modified; please apply your changes to the late
 _YES = ("1", "true", "t", "TRUE", "True", "T")
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """One HTTP request; header names are lower case."""
 
     method: str
@@ -80,8 +79,7 @@ class Response:
         return cls(error.code, [msgspec.json.encode(error.status), b"\n"], headers=error.headers)
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(msgspec.Struct, frozen=True):
     """What a path names; empty parts are absent."""
 
     resource: Resource

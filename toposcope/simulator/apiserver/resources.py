@@ -113,14 +113,8 @@ def _built_in(*, columns: Iterable[tuple[str, str, str]] = (), short: str = "", 
     return Resource(version="v1", short_names=tuple(short.split()), schema=schema, columns=shown, **rest)
 
 
-CRDS = _built_in(
-    group="apiextensions.k8s.io",
-    plural="customresourcedefinitions",
-    kind="CustomResourceDefinition",
-    short="crd crds",
-    status=True,
-)
-_BUILT_IN = (*(_built_in(**kind) for kind in load(Path(__file__).with_name("built_in.yaml").read_bytes())), CRDS)
+_BUILT_IN = tuple(_built_in(**kind) for kind in load(Path(__file__).with_name("built_in.yaml").read_bytes()))
+CRDS = _BUILT_IN[-1]
 
 
 # CRDs
@@ -133,17 +127,11 @@ def complete_crd(crd: Object, now: str) -> None:
     names.setdefault("singular", names["kind"].lower())
     names.setdefault("listKind", f"{names['kind']}List")
     spec.setdefault("conversion", {"strategy": "None"})
-    conditions = {
-        "NamesAccepted": ("NoConflicts", "no conflicts found"),
-        "Established": ("InitialNamesAccepted", "the initial names have been accepted"),
-    }
-    crd.setdefault("status", {}).setdefault(
-        "conditions",
-        [
-            {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now}
-            for kind, (reason, message) in conditions.items()
-        ],
-    )
+    good = {"status": "True", "lastTransitionTime": now}
+    accepted = {"type": "NamesAccepted", "reason": "NoConflicts", "message": "no conflicts found", **good}
+    message = "the initial names have been accepted"
+    established = {"type": "Established", "reason": "InitialNamesAccepted", "message": message, **good}
+    crd.setdefault("status", {}).setdefault("conditions", [accepted, established])
     stored = [version["name"] for version in spec["versions"] if version.get("storage")]
     crd["status"] |= {"acceptedNames": names, "storedVersions": stored}
 
@@ -259,13 +247,8 @@ class Catalog:
 
 def _entries(resource: Resource) -> Iterator[Object]:
     shared = {"namespaced": resource.namespaced, "kind": resource.kind}
-    yield {
-        **shared,
-        "name": resource.plural,
-        "singularName": resource.kind.lower(),
-        "verbs": _VERBS,
-        "shortNames": list(resource.short_names),
-    }
+    names = {"name": resource.plural, "singularName": resource.kind.lower(), "shortNames": [*resource.short_names]}
+    yield {**shared, **names, "verbs": _VERBS}
     if resource.status:
         yield {**shared, "name": f"{resource.plural}/status", "singularName": "", "verbs": ["get", "patch", "update"]}
 

@@ -26,12 +26,12 @@ from toposcope.simulator.apiserver.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Tls:
-    """PEM files of the server's certificate (with its chain) and key, and of the CA that clients trust."""
+class Certificates:
+    """PEM files: the CA that clients trust, and the server's certificate (with its chain) and key."""
 
+    ca: Path
     certificate: Path
     key: Path
-    ca: Path
 
 
 _MESSAGES = {
@@ -135,7 +135,7 @@ class EmbeddedApiServer:
     def __init__(
         self,
         port: int = 0,
-        tls: Tls | None = None,
+        tls: Certificates | None = None,
         *,
         history: int = 10_000,
         bookmark_interval: float = 60.0,
@@ -208,7 +208,7 @@ class _HttpServer(ThreadingTCPServer):
     allow_reuse_address = True
     request_queue_size = 128
 
-    def __init__(self, port: int, api: Api, faults: Faults, tls: Tls | None) -> None:
+    def __init__(self, port: int, api: Api, faults: Faults, tls: Certificates | None) -> None:
         self.api = api
         self.faults = faults
         self.stopping = False

@@ -30,8 +30,7 @@ class _WithLabels(msgspec.Struct):
 _labels_decoder = msgspec.json.Decoder(_WithLabels)
 
 
-@dataclass(frozen=True)
-class Stored:
+class Stored(msgspec.Struct, frozen=True, dict=True):
     """One object at one revision; `body` lacks the opening brace and the type."""
 
     key: Key
@@ -57,8 +56,7 @@ def stored(obj: Mapping[str, Any], revision: int) -> Stored:
     return Stored(key, revision, msgspec.json.encode({"metadata": metadata, **rest})[1:])
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """One write: `before` is None for a creation, `after` for a deletion; `last` is what a watch shows."""
 
     revision: int

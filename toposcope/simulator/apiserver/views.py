@@ -1,8 +1,8 @@
 """The forms in which clients ask for objects: whole, metadata only, or as a table for people."""
 
+import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from toposcope.simulator.apiserver.requests import Object, StatusError
 from toposcope.simulator.apiserver.resources import NAME, Column, Resource
 from toposcope.simulator.apiserver.store import Stored
 
+Form = Literal["whole", "metadata", "table"]
 _METADATA = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":'
 # One step of a printer column's JSONPath: a field, an index, a filter on an equal field.
 _STEP = re.compile(
@@ -31,26 +32,16 @@ class _Metadata(msgspec.Struct):
 _metadata_decoder = msgspec.json.Decoder(_Metadata)
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(msgspec.Struct, frozen=True):
     """How objects of a resource are written out; ages are counted to `now`."""
 
-    form: Literal["whole", "metadata", "table"]
+    form: Form
     now: datetime
 
     @classmethod
     def negotiate(cls, accept: str, now: datetime) -> "View":
         """Choose the first form of an Accept header that is known; raises `StatusError` (406) for none."""
-        for choice in accept.split(",") if accept else ("*/*",):
-            media, *parameters = (part.strip() for part in choice.split(";"))
-            wanted = dict(part.split("=", 1) for part in parameters if "=" in part).get("as", "")
-            if media in ("application/json", "application/*", "*/*"):
-                if wanted in ("PartialObjectMetadata", "PartialObjectMetadataList"):
-                    return cls("metadata", now)
-                if wanted in ("", "Table"):
-                    return cls("table" if wanted else "whole", now)
-        message = "only the following media types are accepted: application/json"
-        raise StatusError(406, "NotAcceptable", message, details={})
+        return cls(_form(accept), now)
 
     def one(self, resource: Resource, item: Stored) -> bytes:
         """Write one object, as GET and watch events carry it."""
@@ -96,6 +87,20 @@ class View:
         ]
         head = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
         return {**head, "columnDefinitions": definitions, "rows": rows}
+
+
+@functools.lru_cache(64)
+def _form(accept: str) -> Form:
+    for choice in accept.split(",") if accept else ("*/*",):
+        media, *parameters = (part.strip() for part in choice.split(";"))
+        wanted = dict(part.split("=", 1) for part in parameters if "=" in part).get("as", "")
+        if media in ("application/json", "application/*", "*/*"):
+            if wanted in ("PartialObjectMetadata", "PartialObjectMetadataList"):
+                return "metadata"
+            if wanted in ("", "Table"):
+                return "table" if wanted else "whole"
+    message = "only the following media types are accepted: application/json"
+    raise StatusError(406, "NotAcceptable", message, details={})
 
 
 def _metadata_of(item: Stored) -> bytes:

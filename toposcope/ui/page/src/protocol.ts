@@ -1,6 +1,6 @@
 // What the server sends, as defined in `toposcope/ui/protocol.py`. Any string in here may be hostile: it is shown as text only.
 
-export const VERSION = 4;
+export const VERSION = 5;
 /** In `Column.codes`: the node has no value. */
 export const ABSENT = -1;
 /** In `Column.codes`: the value is the node's own name. */
@@ -104,24 +104,9 @@ export interface Snapshot {
   changes: Change[];
 }
 
-export interface Row {
-  name: string;
-  gpus: number;
-  free: number | null;
-  marks: string[];
-  views: string[];
-  facts: Record<string, string>;
-  labels: Record<string, string>;
-  reasons: string[];
-  apart: string;
-}
-
-export interface Delta {
-  put: Row[];
-  gone: string[];
-  views: View[] | null;
-  changes: Change[];
-  otherNodes: number;
+export interface News {
+  /** That of the newest snapshot. */
+  id: string;
   status: Status;
 }
 
@@ -254,6 +239,7 @@ export interface Drained {
   nodes: number;
   gangs: { text: string; worse: boolean }[];
   slots: { gpus: number; domain: string; before: number; after: number }[];
+  warnings: string[];
 }
 
 export interface Export {

@@ -2,10 +2,10 @@
 
 import type {
   CheckAnswer,
-  Delta,
   Drained,
   Export,
   GangPlace,
+  News,
   NodeDetail,
   Planning,
   SearchAnswer,
@@ -19,7 +19,6 @@ export class RequestError extends Error {}
 
 export interface Listener {
   snapshot(snapshot: Snapshot): void;
-  delta(id: string, delta: Delta): void;
   status(status: Status): void;
   /** Whether the server has sent something recently; `since` is when it last did. */
   heard(well: boolean, since: number): void;
@@ -46,48 +45,62 @@ const SILENCE = 30_000;
 export class Server implements Source {
   readonly live = true;
   readonly note = "";
-  private events: EventSource | undefined;
+  private listening = false;
+  private fetching = false;
+  /** Ids of the snapshot that is shown and of the newest that there is. */
+  private shown = "";
+  private newest = "";
   private last = Date.now();
   private tries = 0;
 
   start(listener: Listener): void {
-    void this.snapshot(listener);
+    void this.fetch(listener);
     setInterval(() => listener.heard(Date.now() - this.last < SILENCE, this.last), 5_000);
+    document.addEventListener("visibilitychange", () => this.catchUp(listener));
   }
 
-  private async snapshot(listener: Listener): Promise<void> {
+  /** Fetches the newest snapshot, unless it is shown already or nobody would see it. */
+  private catchUp(listener: Listener): void {
+    if (this.newest !== this.shown && !this.fetching && !document.hidden) void this.fetch(listener);
+  }
+
+  private async fetch(listener: Listener): Promise<void> {
+    this.fetching = true;
+    const wanted = this.newest;
     try {
       const snapshot = await ask<Snapshot>("api/snapshot");
-      this.tries = 0;
       this.last = Date.now();
+      this.shown = snapshot.id;
+      // What came meanwhile may be newer still, what was there before is not.
+      if (this.newest === wanted) this.newest = snapshot.id;
+      this.fetching = false;
       listener.snapshot(snapshot);
-      if (!this.events) this.listen(snapshot.id, listener);
+      if (!this.listening) this.listen(listener);
+      this.catchUp(listener);
     } catch (error) {
       listener.failed(messageOf(error));
-      this.later(() => this.snapshot(listener));
+      this.later(() => this.fetch(listener));
     }
   }
 
-  private listen(since: string, listener: Listener): void {
-    const events = new EventSource(`api/events?since=${encodeURIComponent(since)}`);
-    this.events = events;
-    const on = (name: string, act: (event: MessageEvent<string>) => void): void => {
-      events.addEventListener(name, (event) => {
-        this.tries = 0;
-        this.last = Date.now();
-        listener.heard(true, this.last);
-        act(event);
-      });
-    };
-    on("delta", (event) => listener.delta(event.lastEventId, JSON.parse(event.data) as Delta));
-    on("status", (event) => listener.status(JSON.parse(event.data) as Status));
-    on("reset", () => void this.snapshot(listener));
+  private listen(listener: Listener): void {
+    const events = new EventSource("api/events");
+    this.listening = true;
+    events.addEventListener("message", (event: MessageEvent<string>) => {
+      const { id, status } = JSON.parse(event.data) as News;
+      this.last = Date.now();
+      this.tries = 0;
+      this.newest = id;
+      listener.heard(true, this.last);
+      listener.status(status);
+      this.catchUp(listener);
+    });
     events.addEventListener("error", () => {
       listener.heard(Date.now() - this.last < SILENCE, this.last);
       // A browser reconnects by itself after a broken connection, but not after a response that is not a stream.
       if (events.readyState !== EventSource.CLOSED) return;
-      this.events = undefined;
-      this.later(() => this.snapshot(listener));
+      this.listening = false;
+      this.later(() => this.fetch(listener));
     });
   }
 

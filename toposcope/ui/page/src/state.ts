@@ -1,14 +1,12 @@
 // What changes while the page is open, as hooks: the cluster, the place that is shown, the time.
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { type Place, read, written } from "./address.ts";
-import { type Cluster, clusterOf, moved } from "./model/cluster.ts";
-import type { Delta } from "./protocol.ts";
+import { type Cluster, clusterOf } from "./model/cluster.ts";
+import { changedNames } from "./model/table.ts";
 import type { Source } from "./source.ts";
 
 /** How long a node that changed is marked, in milliseconds. */
 const MARKED = 4_000;
-/** Milliseconds in which deltas are drawn together. */
-const GATHER = 120;
 
 export interface Watched {
   readonly cluster: Cluster | null;
@@ -33,35 +31,16 @@ const NOTHING: Watched = {
 export function useCluster(source: Source): Watched {
   const [watched, setWatched] = useState<Watched>(NOTHING);
   useEffect(() => {
-    let waiting: { id: string; delta: Delta }[] = [];
-    let timer: ReturnType<typeof setTimeout> | undefined;
     let fading: ReturnType<typeof setTimeout> | undefined;
-    const apply = (): void => {
-      timer = undefined;
-      const deltas = waiting;
-      waiting = [];
-      setWatched((was) => {
-        if (!was.cluster) return was;
-        const changed = new Set<string>();
-        let { cluster } = was;
-        for (const { id, delta } of deltas) {
-          const next = moved(cluster, id, delta);
-          if (next !== cluster) for (const row of delta.put) changed.add(row.name);
-          cluster = next;
-        }
-        return { ...was, cluster, changed, receivedAt: Date.now() };
-      });
-      clearTimeout(fading);
-      fading = setTimeout(() => setWatched((was) => ({ ...was, changed: new Set() })), MARKED);
-    };
     source.start({
       snapshot: (snapshot) => {
-        waiting = [];
-        setWatched((was) => ({ ...was, cluster: clusterOf(snapshot), receivedAt: Date.now(), error: "" }));
-      },
-      delta: (id, delta) => {
-        waiting.push({ id, delta });
-        if (timer === undefined) timer = setTimeout(apply, GATHER);
+        setWatched((was) => {
+          const cluster = clusterOf(snapshot);
+          const changed = was.cluster ? changedNames(was.cluster.table, cluster.table) : NOTHING.changed;
+          return { ...was, cluster, changed, receivedAt: Date.now(), error: "" };
+        });
+        clearTimeout(fading);
+        fading = setTimeout(() => setWatched((was) => ({ ...was, changed: NOTHING.changed })), MARKED);
       },
       status: (status) =>
         setWatched((was) =>

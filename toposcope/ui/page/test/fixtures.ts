@@ -1,7 +1,7 @@
 // A small cluster as the server would send it.
 import { clusterOf } from "../src/model/cluster.ts";
 import { forestOf } from "../src/model/domains.ts";
-import type { Column, LevelView, ListColumn, Row, Snapshot, View } from "../src/protocol.ts";
+import type { Column, LevelView, ListColumn, Snapshot, View } from "../src/protocol.ts";
 import { VERSION } from "../src/protocol.ts";
 
 export interface Made {
@@ -64,12 +64,6 @@ export function snapshot(nodes: Made[], views: View[] = [view("cluster")]): Snap
 export function forest(nodes: Made[], shown: View = view("cluster")) {
   const { table, placeholders } = clusterOf(snapshot(nodes, [shown]));
   return { table, forest: forestOf(table, shown, placeholders) };
-}
-
-export function row(name: string, change: Partial<Row> = {}): Row {
-  const labels = { "label/block": "b1", "label/rack": "r1", "kubernetes.io/hostname": name };
-  const nothing = { marks: [], facts: {}, reasons: [], apart: "" };
-  return { name, gpus: 8, free: 8, views: ["cluster"], labels, ...nothing, ...change };
 }
 
 function column(words: (string | null)[]): Column {

@@ -1,18 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { missing } from "../src/missing.ts";
-import { clusterOf, failingConditions, moved, viewOf } from "../src/model/cluster.ts";
+import { clusterOf, failingConditions, viewOf } from "../src/model/cluster.ts";
 import { domainAt, pathOf } from "../src/model/domains.ts";
 import { byHealth, lensOf, tally } from "../src/model/lens.ts";
-import { after, listOf, tableOf, word } from "../src/model/table.ts";
-import type { ConditionView, Delta, View } from "../src/protocol.ts";
-import { forest, level, type Made, row, snapshot, view } from "./fixtures.ts";
-
-const quiet = { asOf: null, stale: null, warnings: [] };
-
-function delta(change: Partial<Delta>): Delta {
-  return { put: [], gone: [], views: null, changes: [], otherNodes: 0, status: quiet, ...change };
-}
+import { changedNames, tableOf, word } from "../src/model/table.ts";
+import type { ConditionView, View } from "../src/protocol.ts";
+import { forest, level, type Made, snapshot, view } from "./fixtures.ts";
 
 test("a domain is its path: equal names under two parents are two domains", () => {
   const made = forest([
@@ -74,47 +68,49 @@ test("an old link leads to the last domain of its path that is still there", () 
   assert.deepEqual([pathOf(domain), whole], [["b1"], false]);
 });
 
-test("a delta puts, adds and takes nodes, and leaves the table before it as it was", () => {
-  const before = tableOf(snapshot([{ name: "a" }, { name: "c", marks: ["degraded"] }]).nodes);
+const plain: Made = { name: "a", free: 4, marks: ["degraded"], facts: { shape: "s1" }, rack: "r1" };
+const changes: readonly (readonly [string, Partial<Made>])[] = [
+  ["nothing", {}],
+  ["its GPUs", { gpus: 4 }],
+  ["what is free", { free: 3 }],
+  ["its marks", { marks: [] }],
+  ["why it stands apart", { apart: "without an agent" }],
+  ["a fact", { facts: { shape: "s2" } }],
+  ["a fact that is gone", { facts: {} }],
+  ["its rack", { rack: "r2" }],
+  ["its name, as another", { name: "b" }],
+];
+for (const [what, change] of changes) {
+  test(`a node is marked where it has changed: ${what}`, () => {
+    // Another node in front: neither positions nor codes are what is compared.
+    const now = [
+      { name: "0", rack: "r0", marks: ["cordoned"], facts: { shape: "s0" } },
+      { ...plain, ...change },
+    ];
 
-  const now = after(before, {
-    put: [row("b", { labels: { "label/new": "n1" } }), row("c", { gpus: 4, facts: { shape: "s1" } })],
-    gone: ["a"],
+    const found = changedNames(tableOf(snapshot([plain]).nodes), tableOf(snapshot(now).nodes));
+
+    assert.deepEqual([...found], what === "nothing" ? ["0"] : ["0", change.name ?? "a"]);
   });
+}
 
-  assert.deepEqual(now.names, ["b", "c"]);
-  assert.deepEqual([...now.gpus], [8, 4]);
-  assert.deepEqual(listOf(now.marks, 1), []);
-  assert.equal(word(now.labels.get("label/new"), now.names, 0), "n1");
-  assert.equal(word(now.labels.get("label/new"), now.names, 1), undefined);
-  assert.equal(word(now.labels.get("kubernetes.io/hostname"), now.names, 1), "c");
-  assert.equal(word(now.facts.get("shape"), now.names, 1), "s1");
-  assert.deepEqual(before.names, ["a", "c"]);
-  assert.deepEqual(listOf(before.marks, 1), ["degraded"]);
+test("a column that only one snapshot has marks no node, nor does what is free where it is unknown", () => {
+  const { nodes } = snapshot([plain]);
+  const others = { "label/new": { values: ["n1"], codes: [0] }, "kubernetes.io/hostname": { values: [], codes: [-2] } };
+  const reasons = { 0: ["1 of 18 NVLinks is down"] };
+
+  assert.deepEqual([...changedNames(tableOf(nodes), tableOf({ ...nodes, free: null, labels: others }))], []);
+  assert.deepEqual([...changedNames(tableOf(nodes), tableOf({ ...nodes, reasons }))], ["a"]);
 });
 
 test("labels called like parts of every object are labels", () => {
-  const before = tableOf(snapshot([{ name: "a" }]).nodes);
+  const { names, labels } = tableOf({
+    ...snapshot([{ name: "a" }]).nodes,
+    labels: { constructor: { values: ["x"], codes: [0] } },
+  });
 
-  const now = after(before, { put: [row("a", { labels: { constructor: "x" } })], gone: [] });
-
-  assert.equal(word(now.labels.get("constructor"), now.names, 0), "x");
-  assert.equal(word(now.labels.get("toString"), now.names, 0), undefined);
-});
-
-test("an event that the snapshot has already is passed over, one of another life of the server is not", () => {
-  const cluster = { ...clusterOf(snapshot([{ name: "a" }])), id: "e-5" };
-
-  assert.equal(moved(cluster, "e-5", delta({ gone: ["a"] })), cluster);
-  assert.equal(moved(cluster, "e-6", delta({ gone: ["a"] })).table.names.length, 0);
-  assert.equal(moved(cluster, "f-1", delta({ gone: ["a"] })).table.names.length, 0);
-});
-
-test("the list of changes stays bounded", () => {
-  const change = { id: 1, at: "", view: null, kind: "state", count: 1 };
-  const changes = Array.from({ length: 300 }, () => ({ ...change, nodes: [], text: "", bad: false }));
-
-  assert.equal(moved(clusterOf(snapshot([])), "e-2", delta({ changes })).changes.length, 200);
+  assert.equal(word(labels.get("constructor"), names, 0), "x");
+  assert.equal(word(labels.get("toString"), names, 0), undefined);
 });
 
 test("without an id the view is the one called cluster, else the first that is no segment", () => {

@@ -1,6 +1,6 @@
 // A button over each thing on the map that one can go to: arrows move between them as they lie, Enter goes in.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { type Domain, type Forest, levelName, narrowed } from "../model/domains.ts";
+import { type Domain, type Forest, levelName, narrowed, pathOf } from "../model/domains.ts";
 import { HEALTH, healthAt } from "../model/lens.ts";
 import { listOf, type Table } from "../model/table.ts";
 import type { Layout } from "./layout.ts";
@@ -42,12 +42,13 @@ interface Props {
 export function Overlay({ items, table, forest, focus, health, zoom, open }: Props) {
   const [active, setActive] = useState(0);
   const group = useRef<HTMLDivElement>(null);
-  const shown = useRef({ focus, forest });
+  const shown = useRef<Shown>({ focus, forest });
   const held = useRef(false);
   useEffect(() => {
     const before = shown.current;
     shown.current = { focus, forest };
-    if (before.focus === focus) return;
+    // A newer snapshot of the same place leaves the active button as it is.
+    if (samePlace(before, { focus, forest })) return;
     // Coming back, the button is that of where one was; going in, it is the first.
     const was =
       before.forest === forest ? items.findIndex((item) => item.domain && holds(item.domain, before.focus)) : -1;
@@ -157,6 +158,18 @@ export function towards(items: readonly Item[], from: number, key: string): numb
     }
   });
   return best;
+}
+
+interface Shown {
+  focus: Domain;
+  forest: Forest;
+}
+
+function samePlace(a: Shown, b: Shown): boolean {
+  return (
+    a.forest.view.id === b.forest.view.id &&
+    `${pathOf(a.focus).map(encodeURIComponent)}` === `${pathOf(b.focus).map(encodeURIComponent)}`
+  );
 }
 
 function holds(outer: Domain, inner: Domain): boolean {

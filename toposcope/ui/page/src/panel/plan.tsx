@@ -98,6 +98,11 @@ function Drain({ source, view, path, node }: Pick<Props, "source" | "view" | "pa
             <p>
               {many(answer.nodes, "node")}, {many(answer.gangs.length, "gang")}. Nothing was drained.
             </p>
+            {answer.warnings.map((warning) => (
+              <p key={warning} class="missing">
+                {warning}
+              </p>
+            ))}
             <ul class="fates">
               {answer.gangs.map((fate) => (
                 <li key={fate.text} class={fate.worse ? "worse" : ""}>

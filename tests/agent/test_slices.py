@@ -1,0 +1,95 @@
+"""The agent's audit of its ResourceSlices: what differs in two reads is a reason, and the node's state stays."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+from tests.support.machines import probed
+from tests.support.slices import GPUS, gpus_of, slice_of
+from toposcope.agent.describe import Description, describe
+from toposcope.agent.slices import AGREEING_SECONDS, DIFFERING_SECONDS, SliceAudit
+from toposcope.api.label_keys import MATRIX, STATE
+from toposcope.api.matrix_annotation import reasons
+from toposcope.kube.client import Request
+from toposcope.kube.errors import ApiError
+from toposcope.simulator.profile import load_profile
+from toposcope.topology.hardware import NodeTopology
+
+
+class Server:
+    """Serves slices in one version, and notes when it was asked for them."""
+
+    def __init__(self, served: str) -> None:
+        self.served = served
+        self.slices: list[Any] = []
+        self.seconds = 0.0
+        self.asked: list[float] = []
+
+    def read(self, request: Request) -> bytes:
+        if f"/{self.served}/" not in request.path:
+            raise ApiError(404, "NotFound", "the server could not find the requested resource")
+        assert request.query == {"fieldSelector": "spec.nodeName=n1"}
+        self.asked.append(self.seconds)
+        if not self.slices:
+            raise ApiError(403, "Forbidden", "no right to list them")
+        return json.dumps({"items": self.slices}).encode()
+
+
+def described(folder: Path) -> tuple[Description, NodeTopology]:
+    description = describe(probed(load_profile("dgx-h200"), folder), "n1")
+    assert description.topology
+    return description, description.topology
+
+
+def said(audit: SliceAudit, description: Description) -> tuple[str, ...]:
+    joined = audit.join(description)
+    assert joined.labels == description.labels
+    assert joined.labels.known[STATE] == "ok"
+    assert joined.topology is not None
+    assert reasons(joined.annotations[MATRIX]) == joined.topology.reasons
+    return joined.topology.reasons
+
+
+def test_a_disagreement_counts_once_two_reads_show_it(tmp_path: Path) -> None:
+    description, topology = described(tmp_path)
+    server = Server("v1beta2")
+    audit = SliceAudit(server, "n1", lambda: server.seconds, random.Random(1))  # type: ignore[arg-type]  # the client
+    wrong = gpus_of(topology)
+    wrong[3]["attributes"]["resource.kubernetes.io/numaNode"] = {"int": 7}
+    server.slices = [slice_of("n1", GPUS, wrong)]
+    assert said(audit, description) == ()
+    server.seconds += 1.2 * DIFFERING_SECONDS
+    (sentence,) = said(audit, description)
+    assert sentence == f"GPU 3: gpu-3 of gpu.nvidia.com says numaNode 7, sysfs says {topology.gpus[3].numa}"
+    server.slices = []  # a failure changes nothing
+    server.seconds += 1.2 * DIFFERING_SECONDS
+    assert said(audit, description) == (sentence,)
+    server.slices = [slice_of("n1", GPUS, gpus_of(topology))]
+    server.seconds += 1.2 * DIFFERING_SECONDS
+    assert said(audit, description) == ()
+    reads = len(server.asked)
+    server.seconds += AGREEING_SECONDS - 1
+    assert said(audit, description) == ()
+    assert len(server.asked) == reads
+    server.seconds += 0.2 * AGREEING_SECONDS
+    said(audit, description)
+    assert len(server.asked) == reads + 1
+
+
+def test_new_hardware_is_audited_at_once(tmp_path: Path) -> None:
+    description, topology = described(tmp_path)
+    server = Server("v1")
+    audit = SliceAudit(server, "n1", lambda: server.seconds, random.Random(1))  # type: ignore[arg-type]  # the client
+    server.slices = [slice_of("n1", GPUS, gpus_of(topology))]
+    assert said(audit, description) == ()
+    said(audit, description._replace(topology=topology._replace(gpus=topology.gpus[:7])))
+    assert len(server.asked) == 2
+
+
+def test_without_slices_or_hardware_nothing_is_said(tmp_path: Path) -> None:
+    description, _ = described(tmp_path)
+    server = Server("none")
+    audit = SliceAudit(server, "n1", lambda: server.seconds, random.Random(1))  # type: ignore[arg-type]  # the client
+    assert said(audit, description) == ()
+    assert audit.join(Description(description.labels)) == Description(description.labels)

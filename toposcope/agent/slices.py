@@ -1,0 +1,92 @@
+"""The audit of this node's ResourceSlices, opt-in because no RBAC confines the right to read them to one node."""
+
+import logging
+import random
+from collections.abc import Callable
+from typing import Final
+
+from toposcope.agent.annotation import annotation_for
+from toposcope.agent.describe import Description
+from toposcope.api.label_keys import MATRIX
+from toposcope.integrations.dra.api import SLICE, kept
+from toposcope.integrations.dra.audit import SeenGpu, disagreements
+from toposcope.integrations.dra.devices import NodeDevices, inventory
+from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.errors import ApiError, KubeError
+from toposcope.topology.hardware import NodeTopology
+from toposcope.topology.label_values import label_safe
+from toposcope.topology.text import parse
+
+log = logging.getLogger("agent")
+
+AGREEING_SECONDS: Final = 3600.0
+"""The time between two reads: 3 a second for 10,000 agents; the API server keeps an index of slices by node."""
+DIFFERING_SECONDS: Final = 300.0
+"""The same while something differs: a driver takes a while to publish what NVML shows at once."""
+_JITTER: Final = (1.0, 1.2)
+
+
+def seen_gpus(topology: NodeTopology) -> list[SeenGpu]:
+    """The GPUs as NVML and sysfs show them."""
+    return [
+        SeenGpu(f"GPU {g.index}", g.uuid or "", g.pci, g.root or "", g.numa, label_safe(g.product or "") or "")
+        for g in topology.gpus
+    ]
+
+
+class SliceAudit:
+    """Compares the driver's slices of one node with its hardware; a disagreement counts once two reads show it."""
+
+    def __init__(
+        self, client: ApiClient, node_name: str, monotonic: Callable[[], float], rng: random.Random | None = None
+    ) -> None:
+        self._client = client
+        self._query = {"fieldSelector": f"spec.nodeName={node_name}"}
+        self._name = node_name
+        self._monotonic = monotonic
+        self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
+        self._due = monotonic()
+        self._topology: NodeTopology | None = None
+        self._found: tuple[str, ...] = ()
+        self._steady: tuple[str, ...] = ()
+
+    def join(self, description: Description) -> Description:
+        """The description with a reason for each disagreement; the state of the node stays as it is."""
+        topology = description.topology
+        if topology is None:
+            return description
+        if self._monotonic() >= self._due or topology is not self._topology:
+            self._read(topology)
+        if not self._steady:
+            return description
+        audited = topology._replace(reasons=(*topology.reasons, *self._steady))
+        annotations = {**description.annotations, MATRIX: annotation_for(audited)}
+        return description._replace(topology=audited, annotations=annotations)
+
+    def _read(self, topology: NodeTopology) -> None:
+        self._topology = topology
+        try:
+            found = disagreements(seen_gpus(topology), self._devices())
+        except (KubeError, ValueError) as error:
+            log.warning("cannot audit the ResourceSlices of node %s: %s", self._name, error)
+        else:
+            self._steady = tuple(sentence for sentence in found if sentence in self._found)
+            self._found = found
+        pause = DIFFERING_SECONDS if self._found else AGREEING_SECONDS
+        self._due = self._monotonic() + pause * self._rng.uniform(*_JITTER)
+
+    def _devices(self) -> NodeDevices:
+        """The devices in the newest version that is served. Raises KubeError, and ValueError for a broken answer."""
+        for version in SLICE.versions:
+            api_version = f"{SLICE.group}/{version}"
+            path = f"/apis/{api_version}/{SLICE.plural}"
+            try:
+                answer = parse(self._client.read(Request("GET", path, self._query)))
+            except ApiError as error:
+                if error.not_found:
+                    continue
+                raise
+            named = {"apiVersion": api_version, "kind": SLICE.kind}
+            found = inventory(kept({**one, **named}) for one in answer["items"])
+            return found.nodes.get(self._name, NodeDevices())
+        return NodeDevices()

@@ -1,0 +1,132 @@
+"""CEL selectors of devices, as far as they can be evaluated exactly: comparisons of attributes, `&&`, `||` and `!`.
+
+Whatever else an expression holds, and what is an error in CEL such as an attribute that a device lacks, is `None`. As
+in CEL, `false && error` is false and `true || error` is true.
+"""
+
+import ast
+import re
+from functools import lru_cache
+from typing import Any, Final
+
+from toposcope.integrations.dra.devices import Device, Version
+
+_TOKEN: Final = re.compile(
+    r"""\s+|"[^"\\\n]*"|'[^'\\\n]*'|&&|\|\||[=!]=|[!()\[\],.]|[0-9]+\b(?![.\w])|[A-Za-z_][A-Za-z_0-9]*""", re.ASCII
+)
+_PYTHON: Final = {"&&": " and ", "||": " or ", "!": " ~ ", "true": "True", "false": "False"}
+_FOREIGN: Final = frozenset({"and", "or", "not", "is", "if", "else", "lambda", "for", "await", "True", "False", "None"})
+"""Words that are Python's and not CEL's."""
+
+
+class _UndecidedError(Exception):
+    """An error in CEL, or something that is not understood here."""
+
+
+def matches(expression: str, device: Device) -> bool | None:
+    """Whether the selector holds for the device; None: an error in CEL, or not known."""
+    tree = _parsed(expression)
+    if tree is None or any(isinstance(value, list) for value in device.attributes.values()):
+        return None
+    try:
+        found = _value(tree, device)
+    except _UndecidedError:
+        return None
+    return found if isinstance(found, bool) else None
+
+
+@lru_cache(maxsize=1024)
+def _parsed(expression: str) -> ast.expr | None:
+    """The expression as a tree of Python, whose precedences are the same once `!` is an operator that binds."""
+    words, at = list[str](), 0
+    while at < len(expression):
+        token = _TOKEN.match(expression, at)
+        if token is None or token[0] in _FOREIGN:
+            return None
+        words.append(_PYTHON.get(token[0], " " if token[0].isspace() else token[0]))
+        at = token.end()
+    try:
+        return ast.parse("".join(words).strip(), mode="eval").body
+    except (SyntaxError, RecursionError, MemoryError):
+        return None
+
+
+def _value(tree: ast.expr, device: Device) -> Any:
+    found: Any = None
+    match tree:
+        case ast.BoolOp(op, parts):
+            found = _logical(parts, device, decisive=isinstance(op, ast.Or))
+        case ast.UnaryOp(ast.Invert(), part):
+            found = not _boolean(part, device)
+        case ast.Compare(left, [op], [right]):
+            found = _compared(left, op, right, device)
+        case ast.Constant(str() | int() as constant):
+            found = constant
+        case ast.Attribute(ast.Name("device"), "driver"):
+            found = device.driver
+        case ast.Call(ast.Name("has"), [ast.Attribute() as attribute], []):
+            found = _attribute(attribute, device) is not None
+        case ast.Attribute() | ast.Subscript():
+            found = _attribute(tree, device)
+    if found is None:
+        raise _UndecidedError
+    return found
+
+
+def _compared(left: ast.expr, op: ast.cmpop, right: ast.expr, device: Device) -> bool:
+    """`==`, `!=`, and `in` a list or the attributes of a domain."""
+    match left, op, right:
+        case ast.Constant(str() as name), ast.In(), ast.Subscript() as domain:
+            return device.attribute(f"{_domain(domain)}/{name}") is not None
+        case _, ast.In(), ast.List(parts):
+            found = _value(left, device)
+            values = [_value(part, device) for part in parts]
+            return any(_equal(found, value) for value in values)
+        case _, ast.Eq() | ast.NotEq(), _:
+            return _equal(_value(left, device), _value(right, device)) == isinstance(op, ast.Eq)
+    raise _UndecidedError
+
+
+def _logical(parts: list[ast.expr], device: Device, *, decisive: bool) -> bool:
+    """`||` is decided by a part that is true, `&&` by one that is false, whatever the others are."""
+    undecided = False
+    for part in parts:
+        try:
+            if _boolean(part, device) is decisive:
+                return decisive
+        except _UndecidedError:
+            undecided = True
+    if undecided:
+        raise _UndecidedError
+    return not decisive
+
+
+def _boolean(part: ast.expr, device: Device) -> bool:
+    found = _value(part, device)
+    if not isinstance(found, bool):
+        raise _UndecidedError
+    return found
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """CEL's equality: values of different types differ; whether a version equals a text is left open."""
+    if isinstance(a, Version) or isinstance(b, Version):
+        raise _UndecidedError
+    return type(a) is type(b) and a == b
+
+
+def _attribute(tree: ast.expr, device: Device) -> Any:
+    """`device.attributes["domain"].name`, or with the name in brackets; None where the device lacks it."""
+    match tree:
+        case ast.Attribute(ast.Subscript() as domain, name) | ast.Subscript(
+            ast.Subscript() as domain, ast.Constant(str() as name)
+        ):
+            return device.attribute(f"{_domain(domain)}/{name}")
+    raise _UndecidedError
+
+
+def _domain(tree: ast.Subscript) -> str:
+    match tree:
+        case ast.Subscript(ast.Attribute(ast.Name("device"), "attributes"), ast.Constant(str() as domain)):
+            return domain
+    raise _UndecidedError

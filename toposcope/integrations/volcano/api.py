@@ -1,0 +1,61 @@
+"""Kinds of Volcano, and the levels that its Jobs and PodGroups ask for.
+
+A constraint names the highest tier that pods may spread over, by its number or by the name that HyperNodes give it. A
+name is a level's domain where Toposcope makes the HyperNodes, its label key where Volcano makes them from labels, and
+anything where others do: then it is no business of ours. A number counts where a ClusterTopology has HyperNodes.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.level_requests import LevelRequest, WatchedKind, level_request
+from toposcope.topology.catalogue import BUILT_IN
+
+TIER: Final = "volcano.sh/tier/{}"
+"""A tier in the place of a level: no label key has two slashes."""
+GROUP_OF: Final = "scheduling.k8s.io/group-name"
+"""Annotation of a pod: its PodGroup. Source: Volcano 1.15 (`KubeGroupNameAnnotationKey`)."""
+OF_NO_GROUP: Final = "podgroup-"
+"""How the names begin of PodGroups that Volcano makes for the pods of an owner that asks for none."""
+_ENDED: Final = frozenset({"Completed", "Failed", "Aborted", "Terminated"})
+_KNOWN: Final = frozenset({*BUILT_IN.domains, *BUILT_IN.domain_of})
+_TOPOLOGY: Final = {"networkTopology": {"mode": str, "highestTierAllowed": int, "highestTierName": str}}
+
+
+def _asked(phase: Field, groups: Iterable[Field]) -> Iterator[LevelRequest]:
+    """What groups ask for, unless they have ended. Raises ValueError."""
+    for wanted in [group / "networkTopology" for group in groups if phase.text() not in _ENDED]:
+        tier, name = wanted / "highestTierAllowed", (wanted / "highestTierName").text()
+        if level := TIER.format(tier.value) if tier else name:
+            required = (wanted / "mode").text() != "soft"
+            yield level_request(level, required=required, any_label=level not in _KNOWN)
+
+
+def _of_job(root: Field) -> Iterator[LevelRequest]:
+    parts = [task / "partitionPolicy" for task in (root / "spec" / "tasks").items()]
+    return _asked(root / "status" / "state" / "phase", (root / "spec", *parts))
+
+
+def _of_group(root: Field) -> Iterator[LevelRequest]:
+    return _asked(root / "status" / "phase", (root / "spec", *(root / "spec" / "subGroupPolicy").items()))
+
+
+JOBS: Final = WatchedKind(
+    "batch.volcano.sh",
+    "Job",
+    "jobs",
+    ("v1alpha1",),
+    {"spec": {**_TOPOLOGY, "tasks": [{"partitionPolicy": _TOPOLOGY}]}, "status": {"state": {"phase": str}}},
+    _of_job,
+    short=("vcjob", "vj"),
+)
+POD_GROUPS: Final = WatchedKind(
+    "scheduling.volcano.sh",
+    "PodGroup",
+    "podgroups",
+    ("v1beta1",),
+    {"spec": {**_TOPOLOGY, "subGroupPolicy": [_TOPOLOGY]}, "status": {"phase": str}},
+    _of_group,
+    short=("podgroup-v1beta1", "pg"),
+)

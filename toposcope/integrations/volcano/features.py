@@ -1,0 +1,42 @@
+"""Volcano in the cluster: whether its scheduler can use the HyperNodes, and its messages.
+
+Source: Volcano 1.15 (pkg/scheduler/api/hyper_node_info.go, the conditions of scheduling.volcano.sh).
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from toposcope.integrations.framework import features
+from toposcope.integrations.volcano.api import POD_GROUPS
+from toposcope.integrations.volcano.hyper_nodes import HYPER_NODES, members_of
+from toposcope.topology.text import shell
+
+_SCHEDULER: Final = "Volcano"
+
+
+def check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
+    """Whether each HyperNode has one parent: for one with two the scheduler holds back all jobs with a topology."""
+    if not (workload.asks_for_levels and any(demand.system == _SCHEDULER for demand in workload.workloads)):
+        return
+    parents = Counter(
+        name
+        for one in workload.all_published(HYPER_NODES)
+        for of, names in [members_of(one.document)]
+        for name in (names if of == HYPER_NODES.kind else ())
+    )
+    twice = sorted(name for name, times in parents.items() if times > 1)
+    if twice:
+        text = f"HyperNode {twice[0]} has {parents[twice[0]]} parents, and Volcano holds back all jobs with a topology"
+        look = shell("kubectl get {} -o yaml", HYPER_NODES.name)
+        yield features.failed(text, "take it out of all but one", commands=(look,))
+    else:
+        yield features.passed("each HyperNode has one parent at most")
+
+
+def messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
+    """Why its PodGroups are not scheduled."""
+    for ref, document in workload.members(POD_GROUPS):
+        for reported in features.conditions(document):
+            if reported.type == "Unschedulable" and reported.status == "True" and reported.message:
+                yield features.SchedulerMessage(ref.handle, reported.message)
