@@ -90,6 +90,9 @@ def test_a_tab_that_nobody_sees_fetches_nothing_until_somebody_does(page: Page, 
 
 def _maps(page: Page, session: CDPSession) -> int:
     """How many maps the page holds (a table has five), when nothing is under way and garbage has been collected."""
+    # The button last pointed at, or a pointer left on the collector's stack, may keep a state until the next event.
+    page.mouse.move(1, 1)
+    page.mouse.move(2, 2)
     page.evaluate(
         "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"
     )
@@ -109,14 +112,17 @@ def test_an_open_page_keeps_one_state_of_the_cluster_and_no_older_one(page: Page
     page.locator(".chip").first.click()
     page.get_by_role("button", name="Show all").click()
     page.get_by_role("combobox", name="Colour by").select_option("free")
-    before = _maps(page, session)
+    before = min(_maps(page, session) for _ in range(5))
     assert before > 10
-    for cordoned in (True, False, True):
+    held = []
+    # What a slow browser has not let go of is gone after the next changes; a leak is there each time.
+    for cordoned in (True, False) * 3:
         objects = demo_objects()
         named(objects, "h200-6")["spec"]["unschedulable"] = cordoned
         live.write(objects)
         expect(node(page, "h200-6")).to_have_accessible_name(re.compile("cordoned" if cordoned else "well"))
-    assert _maps(page, session) == before
+        held.append(_maps(page, session))
+    assert min(held[1:]) <= before, held
 
 
 def test_a_level_that_goes_leaves_its_nodes_apart(page: Page, live: Shown) -> None:
