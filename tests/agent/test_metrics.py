@@ -5,20 +5,23 @@ import re
 import shutil
 import subprocess
 import time
+from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.machines import probed
 from tests.support.paths import DOCS
+from tests.support.tables import each_row
 from tools.docgen.metrics import families
 from toposcope import __version__
 from toposcope.agent.collector import AgentCollector, usage
 from toposcope.agent.describe import Description, describe, unknown
-from toposcope.agent.fabric import HEALTH_BITS
 from toposcope.agent.metrics import REASONS, AgentMetrics, Outcome
 from toposcope.agent.nvml.supervisor import ProbeProcess
 from toposcope.api.label_keys import REFERENCE
@@ -27,7 +30,6 @@ from toposcope.simulator.faults import Faults
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
 from toposcope.simulator.sysfs import write_sysfs
-from toposcope.topology.hardware import Fabric, State
 
 DOCUMENT = DOCS / "metrics.md"
 PREFIX = "toposcope_agent_"
@@ -44,18 +46,13 @@ class Scraped:
     def value(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(PREFIX + name, labels)
 
-    def by(self, label: str, name: str, **labels: str) -> dict[str, float]:
-        """The samples of a metric by one of their labels, among those that have `labels` too."""
-        return {
-            sample.labels[label]: sample.value
-            for family in self.registry.collect()
-            for sample in family.samples
-            if sample.name == PREFIX + name and labels.items() <= sample.labels.items()
-        }
-
-    def names(self) -> set[str]:
-        """The names of all samples."""
-        return {sample.name.removeprefix(PREFIX) for family in self.registry.collect() for sample in family.samples}
+    @property
+    def samples(self) -> dict[str, dict[str, float]]:
+        """Values by those of their labels, by the name of the sample."""
+        found: defaultdict[str, dict[str, float]] = defaultdict(dict)
+        for sample in (sample for family in self.registry.collect() for sample in family.samples):
+            found[sample.name.removeprefix(PREFIX)][" ".join(sample.labels.values())] = sample.value
+        return found
 
 
 @pytest.fixture
@@ -109,11 +106,11 @@ def test_promtool_accepts_the_metrics(tmp_path: Path) -> None:
 
 
 def test_before_the_first_probe_there_are_no_metrics_of_the_node(scraped: Scraped) -> None:
-    assert scraped.names() & {"node_state", "fabric_state", "gpus_seen", "gpus_expected", "gpu_nvlinks"} == set()
+    assert scraped.samples.keys() & {"node_state", "fabric_state", "gpus_seen", "gpus_expected", "gpu_nvlinks"} == set()
     assert scraped.value("last_successful_probe_timestamp_seconds") == 0
     assert scraped.value("last_successful_publish_timestamp_seconds") == 0
-    assert scraped.by("reason", "probe_failures_total") == dict.fromkeys(REASONS, 0)
-    assert scraped.by("outcome", "publishes_total") == dict.fromkeys(get_args(Outcome), 0)
+    assert scraped.samples["probe_failures_total"] == dict.fromkeys(REASONS, 0)
+    assert scraped.samples["publishes_total"] == dict.fromkeys(get_args(Outcome), 0)
     assert scraped.value("build_info", version=__version__) == 1
 
 
@@ -124,47 +121,15 @@ def test_probes_are_counted_by_how_they_ended(scraped: Scraped) -> None:
     assert scraped.value("last_successful_probe_timestamp_seconds") == 1000.0
     assert scraped.value("probe_duration_seconds_count") == 3
     assert scraped.value("probe_duration_seconds_sum") == pytest.approx(61.03)
-    assert scraped.by("reason", "probe_failures_total") == dict.fromkeys(REASONS, 0) | {"hang": 1, "other": 1}
+    assert scraped.samples["probe_failures_total"] == dict.fromkeys(REASONS, 0) | {"hang": 1, "other": 1}
 
 
 @pytest.mark.parametrize("outcome", get_args(Outcome))
 def test_the_node_is_up_to_date_when_it_was_written_or_needed_no_write(scraped: Scraped, outcome: Outcome) -> None:
     scraped.metrics.published(outcome, 1000.0)
-    assert scraped.by("outcome", "publishes_total")[outcome] == 1
+    assert scraped.samples["publishes_total"][outcome] == 1
     published = scraped.value("last_successful_publish_timestamp_seconds")
     assert published == (1000.0 if outcome in ("written", "unchanged") else 0)
-
-
-def test_a_healthy_node(scraped: Scraped, tmp_path: Path) -> None:
-    scraped.metrics.description = of("dgx-h200", tmp_path)
-    gpus = [gpu.function.address for gpu in load_profile("dgx-h200").gpus]
-    assert (scraped.value("gpus_expected"), scraped.value("gpus_seen")) == (8, 8)
-    assert scraped.by("state", "node_state") == {"ok": 1, "degraded": 0, "unknown": 0}
-    assert scraped.by("state", "fabric_state") == {state: state is Fabric.NOT_SUPPORTED for state in Fabric}
-    assert scraped.by("gpu", "gpu_nvlinks") == dict.fromkeys(gpus, 18)
-    assert scraped.by("gpu", "gpu_nvlinks_active") == dict.fromkeys(gpus, 18)
-    assert scraped.by("gpu", "gpu_nvlink_bandwidth_bytes_per_second") == dict.fromkeys(gpus, 18 * 26_562e6)
-    assert list(scraped.by("gpu", "gpu_numa_node").values()) == [0, 0, 0, 0, 1, 1, 1, 1]
-    assert scraped.by("gpu", "gpu_mig_devices") == dict.fromkeys(gpus, 0)
-    assert scraped.names() & {"gpu_fabric_health_bad", "pair_nvlinks"} == set()
-
-
-def test_the_series_of_a_lost_gpu_end(scraped: Scraped, tmp_path: Path) -> None:
-    lost = load_profile("dgx-h200").gpus[3].function.address
-    scraped.metrics.description = of("dgx-h200", tmp_path)
-    assert f'gpu="{lost}"' in generate_latest(scraped.registry).decode()
-    scraped.metrics.description = of("dgx-h200", tmp_path, Faults(lost=frozenset({3})))
-    assert f'gpu="{lost}"' not in generate_latest(scraped.registry).decode()
-    assert (scraped.value("gpus_expected"), scraped.value("gpus_seen")) == (8, 7)
-    assert scraped.by("state", "node_state") == {"ok": 0, "degraded": 1, "unknown": 0}
-
-
-def test_dead_links_show_in_their_number_and_bandwidth(scraped: Scraped, tmp_path: Path) -> None:
-    weak, dead, *_ = (gpu.function.address for gpu in load_profile("dgx-h200").gpus)
-    scraped.metrics.description = of("dgx-h200", tmp_path, Faults(links_down={0: frozenset({5}), 1: "all"}))
-    for name, factor in (("gpu_nvlinks_active", 1), ("gpu_nvlink_bandwidth_bytes_per_second", 26_562e6)):
-        values = scraped.by("gpu", name)
-        assert (values[weak], values[dead]) == (17 * factor, 0)
 
 
 def test_a_bandwidth_that_nvml_does_not_report_has_no_series(scraped: Scraped, tmp_path: Path) -> None:
@@ -174,70 +139,47 @@ def test_a_bandwidth_that_nvml_does_not_report_has_no_series(scraped: Scraped, t
     silent = tuple(link._replace(mbps=None) for link in first.links)
     topology = description.topology._replace(gpus=(first._replace(links=silent, numa=None), *others))
     scraped.metrics.description = description._replace(topology=topology)
-    assert first.pci not in scraped.by("gpu", "gpu_nvlink_bandwidth_bytes_per_second")
-    assert scraped.by("gpu", "gpu_numa_node")[first.pci] == -1
+    assert first.pci not in scraped.samples["gpu_nvlink_bandwidth_bytes_per_second"]
+    assert scraped.samples["gpu_numa_node"][first.pci] == -1
 
 
-def test_a_failed_probe_leaves_no_stale_metrics(scraped: Scraped, tmp_path: Path) -> None:
-    scraped.metrics.description = of("dgx-h200", tmp_path)
-    scraped.metrics.description = unknown("hang", "the driver hangs")
-    assert scraped.by("state", "node_state") == {"ok": 0, "degraded": 0, "unknown": 1}
-    assert not {name for name in scraped.names() if name.startswith(("gpu", "fabric"))}
-    scraped.metrics.description = of("dgx-h200", tmp_path, Faults(init_error=9))
-    assert (scraped.value("gpus_expected"), scraped.value("gpus_seen")) == (8, None)
+class Look(msgspec.Struct, forbid_unknown_fields=True):
+    """What an agent finds of a machine, or that its probe failed, and what the next scrape shows."""
+
+    machine: str = ""
+    gpus: int | None = None
+    """How many of them it has, where not all."""
+    faults: dict[str, Any] = {}
+    """As in a fault file."""
+    known: bool = False
+    """Whether the agent has seen it without faults."""
+    shows: dict[str, dict[str, float]] = {}
+    """All samples of a metric by the values of their labels, or `value` without any; only the `zeros` are counted."""
+    lacks: list[str] = []
+    """What is in no name of a sample and no value of a label."""
 
 
-def test_a_node_without_gpus_is_ok(scraped: Scraped, tmp_path: Path) -> None:
-    bare = probed(load_profile("t4-1"), tmp_path)._replace(gpus=(), gpu_functions=())
-    scraped.metrics.description = describe(bare, "n1")
-    assert (scraped.value("gpus_expected"), scraped.value("gpus_seen")) == (0, 0)
-    assert scraped.by("state", "node_state") == {state: state is State.OK for state in State}
+class Scrapes(msgspec.Struct, forbid_unknown_fields=True):
+    case: str
+    looks: list[Look]
 
 
-def test_the_health_of_each_gpu_in_a_fabric(scraped: Scraped, tmp_path: Path) -> None:
-    route_unhealthy = 1 << 4
-    scraped.metrics.description = of("gb200-nvl72-tray", tmp_path, Faults(fabric={1: {"health_mask": route_unhealthy}}))
-    well, sick, *_ = (gpu.function.address for gpu in load_profile("gb200-nvl72-tray").gpus)
-    assert scraped.by("bit", "gpu_fabric_health_bad", gpu=well) == dict.fromkeys(HEALTH_BITS, 0)
-    assert scraped.by("bit", "gpu_fabric_health_bad", gpu=sick) == {
-        bit: bit == "route_unhealthy" for bit in HEALTH_BITS
-    }
-    assert scraped.by("state", "fabric_state") == {state: state is Fabric.COMPLETED for state in Fabric}
-
-
-def test_the_registration_state_of_each_gpu(scraped: Scraped, tmp_path: Path) -> None:
-    """A node half registered and GPUs that disagree look alike on the node's own series only."""
-    first, second, *_ = (gpu.function.address for gpu in load_profile("gb200-nvl72-tray").gpus)
-
-    def states(faults: dict[int, Any]) -> tuple[str, ...]:
-        scraped.metrics.description = of("gb200-nvl72-tray", tmp_path, Faults(fabric=faults))
-        by_gpu = [scraped.by("state", "gpu_fabric_state", gpu=gpu) for gpu in (first, second)]
-        return tuple(next(s for s, v in by.items() if v) for by in [scraped.by("state", "fabric_state"), *by_gpu])
-
-    assert states({}) == ("completed", "completed", "completed")
-    assert states({i: {"state": 2} for i in range(4)}) == ("in-progress", "in-progress", "in-progress")
-    assert states({1: {"state": 1}}) == ("in-progress", "completed", "not-started")
-    assert states({1: {"clique": 5}}) == ("failed", "completed", "completed")
-    assert states({1: {"status": 999}}) == ("failed", "completed", "failed")
-    assert states({i: {"state": 0} for i in range(4)}) == ("not-supported", "not-supported", "not-supported")
-
-
-def test_links_that_should_be_up(scraped: Scraped, tmp_path: Path) -> None:
-    machine = load_profile("rtx3090-2-nvlink")
-    whole = describe(probed(machine, tmp_path), "n1")
-    loose = probed(machine, tmp_path, Faults(links_down={0: frozenset({3})}))
-    gpus = [gpu.function.address for gpu in machine.gpus]
-    for baseline, expected in ((None, 3), (whole.annotations[REFERENCE], 4)):
-        scraped.metrics.description = describe(loose, "n1", baseline)
-        assert scraped.by("gpu", "gpu_nvlinks_active") == dict.fromkeys(gpus, 3)
-        assert scraped.by("gpu", "gpu_nvlinks_expected") == dict.fromkeys(gpus, expected)
-    scraped.metrics.description = of("dgx-h200", tmp_path / "dgx", Faults(links_down={0: frozenset({5}), 1: "all"}))
-    assert set(scraped.by("gpu", "gpu_nvlinks_expected").values()) == {18}
-
-
-def test_a_product_without_mig_has_no_series(scraped: Scraped, tmp_path: Path) -> None:
-    scraped.metrics.description = of("t4-1", tmp_path)
-    assert scraped.by("gpu", "gpu_mig_devices") == {}
+@each_row("scrapes.yaml", Scrapes, ids=lambda row: row.case)
+def test_what_a_scrape_shows(row: Scrapes, scraped: Scraped, tmp_path: Path) -> None:
+    for number, look in enumerate(row.looks):
+        scraped.metrics.description = unknown("hang", "the driver hangs")
+        if look.machine:
+            whole, folder = load_profile(look.machine), tmp_path / str(number)
+            machine = replace(whole, gpus=whole.gpus[: look.gpus])
+            before = of(look.machine, tmp_path / "whole" / look.machine).annotations[REFERENCE] if look.known else None
+            found = probed(machine, folder, msgspec.convert(look.faults, Faults))
+            scraped.metrics.description = describe(found, "n1", before)
+        samples = scraped.samples
+        for name, expected in look.shows.items():
+            shown = {labels or "value": value for labels, value in samples[name].items() if value}
+            zeros = len(samples[name]) - len(shown)
+            assert shown | ({"zeros": zeros} if zeros else {}) == expected, (number, name)
+        assert not [word for word in look.lacks if word in str(samples)], number
 
 
 def test_pair_metrics_are_exposed_on_request(tmp_path: Path) -> None:
@@ -245,12 +187,12 @@ def test_pair_metrics_are_exposed_on_request(tmp_path: Path) -> None:
     scraped.metrics.description = of("dgx-h200", tmp_path, Faults(links_down={1: frozenset({5})}))
     first, second, *_ = (gpu.function.address for gpu in load_profile("dgx-h200").gpus)
     devices = 8 + 12
-    samples = [sample for family in scraped.registry.collect() for sample in family.samples]
-    assert sum(sample.name == f"{PREFIX}pair_nvlinks" for sample in samples) == devices * (devices - 1) / 2
-    assert scraped.value("pair_nvlinks", a=first, b=second, path="NV") == 17
-    nics = scraped.by("b", "pair_nvlinks", a=first, path="PXB")
+    pairs = scraped.samples["pair_nvlinks"]
+    assert len(pairs) == devices * (devices - 1) / 2
+    assert pairs[f"{first} {second} NV"] == 17
+    nics = {pair: links for pair, links in pairs.items() if pair.startswith(first) and pair.endswith("PXB")}
     assert set(nics.values()) == {0}
-    assert all(name.startswith("mlx5_") for name in nics)
+    assert all(pair.startswith(f"{first} mlx5_") for pair in nics)
 
 
 def test_memory_and_cpu_are_those_of_the_process() -> None:
@@ -275,8 +217,8 @@ def test_the_processes_of_a_live_agent(tmp_path: Path) -> None:
     with ProbeProcess(lambda: SimulatedNvml(machine), tmp_path) as probe:
         probe.probe()
         scraped = Scraped(probe.worker)
-        resident = scraped.by("process", "process_resident_memory_bytes")
-        cpu = scraped.by("process", "process_cpu_seconds_total")
+        resident = scraped.samples["process_resident_memory_bytes"]
+        cpu = scraped.samples["process_cpu_seconds_total"]
     assert resident.keys() == cpu.keys() == {"agent", "worker"}
     assert all(1 << 20 < value < 1 << 30 for value in resident.values())
     assert cpu["agent"] > 0
