@@ -86,9 +86,6 @@ def test_a_container_that_got_too_few_devices_says_which_setting_hides_them(
     assert (words in logged) if words else ("NVIDIA_VISIBLE_DEVICES" not in logged)
 
 
-# Nodes without GPUs
-
-
 def test_gpus_that_are_all_gone_from_the_bus_are_not_a_node_without_gpus(tmp_path: Path) -> None:
     whole = Node(load_profile("t4-1"), tmp_path / "whole")
     whole.live(120)

@@ -137,9 +137,6 @@ def test_a_gpu_that_a_line_loses_is_lost_as_in_the_simulation(through_c: Probe, 
     assert through_c(tmp_path / "table", tmp_path / "sys") == expected
 
 
-# Garbage
-
-
 def questions_of_a_gpu() -> dict[str, str]:
     """Of all questions about GPU 0 the first of each kind: of links, pairs and layouts one will do, but each field."""
     first: dict[str, str] = {}
@@ -178,9 +175,6 @@ def test_a_gpu_that_counts_wrong_is_not_believed(question: str, things: str, thr
     assert [gpu.index for gpu in raw.gpus] == [1, 2, 3]
     assert [(fault.code, fault.index) for fault in raw.faults] == [(GARBAGE, 0)]
     assert raw.faults[0].text == f"NVML counts 4294967295 {things}, more than there can be"
-
-
-# A worker whose library misbehaves
 
 
 class Agent:
@@ -326,9 +320,6 @@ def test_a_driver_that_is_unloaded_and_comes_back_is_noticed(start: Start) -> No
     assert len(agent.probe().gpus) == 8
 
 
-# Events
-
-
 def test_an_xid_wakes_the_agent_and_a_lost_gpu_ends_the_events_until_a_probe(start: Start, wake: socket.socket) -> None:
     """The driver is one that refuses all types of event for those that it does not know."""
     agent = start(replace(load_profile(H200), driver="535.104.05"), events=True)
@@ -347,9 +338,6 @@ def test_an_xid_wakes_the_agent_and_a_lost_gpu_ends_the_events_until_a_probe(sta
     agent.break_by(xid)
     assert agent.process.wait(MINUTE, wake) == "XID 79 on GPU 3"  # through a new set
     assert agent.probe() == whole
-
-
-# The library itself
 
 
 @pytest.fixture

@@ -39,9 +39,6 @@ def fields(change: Callable[[Any], None], only: int | None = None) -> type[Simul
     return Driver
 
 
-# Devices
-
-
 def test_gpus_are_identified_by_address_when_indices_close_up(tmp_path: Path) -> None:
     machine = load_profile(MESH)
     whole = describe(probed(machine, tmp_path), "n1")
@@ -74,9 +71,6 @@ def test_mig_devices_belong_to_their_gpu(tmp_path: Path) -> None:
     assert topology.gpus[0].uuid == machine.gpus[0].uuid
 
 
-# The binding
-
-
 def test_the_bindings_own_error_is_an_answer_too() -> None:
     """NVMLLibraryMismatchError is not an NVMLError."""
 
@@ -107,9 +101,6 @@ def test_a_function_that_the_driver_lacks_is_data() -> None:
     refusal = read_fabric(nvml, handle)
     assert not isinstance(refusal, RawFabric)
     assert refusal.absent
-
-
-# NVLinks
 
 
 def test_a_field_that_failed_holds_zero_and_is_ignored(tmp_path: Path) -> None:

@@ -38,9 +38,6 @@ def described(text: str, folder: Path, change: tuple[str, str] = ("", "")) -> No
     return discovered(load_profile(file), folder)
 
 
-# PCI levels
-
-
 def test_without_numa_nodes_two_roots_are_sys_and_one_is_phb(tmp_path: Path) -> None:
     """-1 twice is not the same node, and not node 0 either."""
     tray = discovered(load_profile(TRAY), tmp_path / "tray")
@@ -92,9 +89,6 @@ def test_the_root_is_found_by_its_pattern(tmp_path: Path) -> None:
     assert before[0][0].path[0].startswith("pci0000:")
 
 
-# NVLinks
-
-
 def test_both_ends_of_a_link_have_to_agree(tmp_path: Path) -> None:
     raw = probed(load_profile("rtx3090-2-nvlink"), tmp_path)
     first, second = raw.gpus
@@ -119,9 +113,6 @@ def test_a_board_made_for_nvlink_may_have_none(tmp_path: Path) -> None:
     assert not any(cell.startswith("NV") for row in topology.matrix.cells for cell in row)
     assert topology.state is State.DEGRADED
     assert topology.reasons[0] == "GPU 0: 0 of 18 NVLinks active"
-
-
-# NICs
 
 
 def test_virtual_functions_are_not_nics_and_odd_names_are_kept(tmp_path: Path) -> None:
@@ -173,9 +164,6 @@ def test_a_node_without_rdma_devices_has_no_rails_and_is_ok(tmp_path: Path) -> N
 def numbered(raw: RawNode, **functions: Any) -> NodeTopology:
     """The node if sysfs had other facts about its GPUs."""
     return discover(raw._replace(gpu_functions=tuple(function._replace(**functions) for function in raw.gpu_functions)))
-
-
-# NUMA
 
 
 def test_cpus_come_from_sysfs_and_not_from_this_process_cpuset(tmp_path: Path) -> None:
@@ -231,9 +219,6 @@ def test_a_sysfs_that_is_half_mounted_costs_only_what_it_hides(tmp_path: Path) -
     assert [row[:8] for row in bare.matrix.cells] == [row[:8] for row in whole.matrix.cells[:8]]
     assert bare.state is State.OK
     assert label_keys.NUMA_NODES not in labels_for(bare, "n1").known
-
-
-# The bus
 
 
 def test_gpus_passed_through_to_vms_are_not_missed(tmp_path: Path) -> None:
