@@ -21,15 +21,7 @@ from toposcope.simulator.profile import load_profile
 from toposcope.topology.hardware import Fabric, State
 
 TRAY = "gb200-nvl72-tray"
-UUID = "6a8ab8c124e44fd19d5c0d9f3fd6a1b2"
-MEMBER = RawFabric(state=3, status=0, uuid=UUID, clique=32766, cliques=((0, 32766),))
-
-
-def gpus(*answers: RawFabric | None) -> list[RawGpu]:
-    return [
-        RawGpu(i, f"0000:{i:02x}:00.0", None, None, (), switch_links=None, fabric=answer)
-        for i, answer in enumerate(answers)
-    ]
+MEMBER = RawFabric(3, 0, "6a8ab8c124e44fd19d5c0d9f3fd6a1b2", clique=32766, cliques=((0, 32766),))
 
 
 @each_case("tables/agent.yaml")
@@ -37,31 +29,16 @@ def test_the_health_mask(mask: int, bad: dict[str, str]) -> None:
     assert health_bits(MEMBER._replace(health_mask=mask)) == bad
 
 
-def test_bad_health_is_reported_though_uuid_and_clique_look_right() -> None:
-    """dra-driver-nvidia-gpu#626."""
-    node = gpus(MEMBER, MEMBER._replace(health_mask=1, health_summary=2))
-    assert node_fabric(node) == (Fabric.COMPLETED, "6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.32766")
-    assert fabric_reasons(node) == ["GPU 1: fabric health: degraded bandwidth"]
-    assert fabric_reasons(gpus(MEMBER._replace(health_summary=3))) == ["GPU 0: fabric health: limited capacity"]
-
-
-def test_a_uuid_that_begins_with_a_zero_byte_is_a_uuid() -> None:
-    """flashinfer#5143."""
-    odd = MEMBER._replace(uuid="00" + UUID[2:])
-    assert node_fabric(gpus(odd, odd))[0] is Fabric.COMPLETED
-
-
-def test_pairs_are_the_identity() -> None:
-    other = MEMBER._replace(uuid="f" * 32)
-    assert node_fabric(gpus(MEMBER, other)) == (Fabric.FAILED, None)
-    assert "in 2 fabric cliques" in fabric_reasons(gpus(MEMBER, other))[-1]
-
-
-def test_no_answer_and_state_zero_are_alike() -> None:
-    """PCIe cards and single GPUs answer either (gpud#1140, #1147)."""
-    zero = RawFabric(state=0, status=0, uuid="0" * 32, clique=0)
-    assert node_fabric(gpus(zero, zero)) == node_fabric(gpus(None, None)) == (Fabric.NOT_SUPPORTED, None)
-    assert fabric_reasons(gpus(zero, None)) == []
+@each_case("tables/agent.yaml")
+def test_what_the_answers_of_a_node_s_gpus_mean_together(
+    answers: list[dict[str, Any] | None], state: str, name: str | None, reasons: list[str]
+) -> None:
+    """Each has the fields that differ from those of a member; None: a GPU without an answer."""
+    node = [
+        RawGpu(i, f"0000:{i:02x}:00.0", None, None, (), switch_links=None, fabric=answer)
+        for i, answer in enumerate(MEMBER._replace(**of) if of is not None else None for of in answers)
+    ]
+    assert (*node_fabric(node), fabric_reasons(node)) == (Fabric(state), name, reasons)
 
 
 def test_platform_numbers_are_numbers() -> None:

@@ -114,12 +114,11 @@ def test_a_recording_is_the_same_through_c_as_replayed(file: Path, through_c: Pr
 
 
 @pytest.mark.skipif(not hasattr(pynvml, "c_nvmlGpuFabricInfo_v4_t"), reason="this binding knows one clique a GPU")
-@pytest.mark.parametrize(
-    ("cliques", "clique"), [(((0, 7),), 7), (((0, 7), (0, 9), (1, 3)), 7), (((1, 3), (2, 4)), None), ((), None)]
-)
+@each_case("tables/agent.yaml")
 def test_of_several_cliques_the_one_for_memory_access_counts(
-    cliques: tuple[tuple[int, int], ...], clique: int | None, through_c: Probe, tmp_path: Path
+    of: list[list[int]], clique: int | None, through_c: Probe, tmp_path: Path
 ) -> None:
+    cliques = tuple((kind, number) for kind, number in of)
     uuid = "6a8ab8c124e44fd19d5c0d9f3fd6a1b2"
     pairs = " ".join(f"{kind} {number}" for kind, number in cliques)
     newest = f"nvmlDeviceGetGpuFabricInfo_v4 0 = 0 {uuid} 0 {len(cliques)} 3 426 1 {pairs}"
@@ -160,14 +159,7 @@ def test_garbage_about_a_gpu_costs_only_that_gpu(question: str, through_c: Probe
     assert not describe(raw, "node").problem
 
 
-COUNTS = {
-    "nvmlDeviceGetFieldValues 0 91 0": "NVLinks",
-    "nvmlDeviceGetFieldValues 0 170 0": "C2C links",
-    "nvmlDeviceGetMaxMigDeviceCount 0": "MIG slots",
-}
-
-
-@pytest.mark.parametrize(("question", "things"), COUNTS.items(), ids=COUNTS.values())
+@each_case("tables/agent.yaml")
 def test_a_gpu_that_counts_wrong_is_not_believed(question: str, things: str, through_c: Probe, tmp_path: Path) -> None:
     lines = lines_of(simulated(changed(load_profile(TRAY), mig=("MIG-a",))))
     write_table(tmp_path / "table", lines, f"{question} = garbage")
@@ -230,14 +222,7 @@ def wake() -> Iterator[socket.socket]:
         yield ours
 
 
-STEPS = {
-    "nvmlInitWithFlags": "nvmlInit",
-    "nvmlDeviceGetNvLinkVersion 7 17": "NVLinks of GPU 7",
-    "nvmlDeviceGetTopologyCommonAncestor 6 7": "PCI ancestors",
-}
-
-
-@pytest.mark.parametrize(("question", "step"), STEPS.items(), ids=STEPS.values())
+@each_case("tables/agent.yaml")
 def test_a_library_that_aborts_is_named_and_the_next_probe_works(question: str, step: str, start: Start) -> None:
     agent = start()
     agent.break_by(f"{question} = abort")

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pynvml
-import pytest
 
 from tests.support.machines import changed, discovered, probed, started
+from tests.support.tables import each_case
 from toposcope.agent.describe import describe
 from toposcope.agent.labels import labels_for
 from toposcope.agent.nvml.gateway import Nvml
@@ -20,7 +20,7 @@ from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
 from toposcope.topology.hardware import Interconnect, LinkEnd, LinkState, State
 
-H200, TRAY, MESH, POWER9 = "dgx-h200", "gb200-nvl72-tray", "dgx1-v100", "power9-v100"
+H200, TRAY, MESH = "dgx-h200", "gb200-nvl72-tray", "dgx1-v100"
 DRIVER_470 = "470.256.02"
 LINK_STATE, SPEED = 165, 164
 
@@ -115,32 +115,21 @@ def test_a_field_that_failed_holds_zero_and_is_ignored(tmp_path: Path) -> None:
     assert topology.gpus[0].link_mbps == 26562  # from the speed that all links have in common
 
 
-@pytest.mark.parametrize(
-    ("state", "name", "active"),
-    [(0, LinkState.INACTIVE, 0), (1, LinkState.ACTIVE, 18), (2, LinkState.SLEEP, 18), (3, LinkState.DISABLED, 0)],
-)
-def test_a_sleeping_link_counts_and_no_idle_one(state: int, name: LinkState, active: int, tmp_path: Path) -> None:
+@each_case("tables/agent.yaml")
+def test_a_sleeping_link_counts_and_no_idle_one(state: int, name: str, active: int, tmp_path: Path) -> None:
     def set_state(entry: Any) -> None:
         if entry.fieldId == LINK_STATE:
             entry.value.uiVal = state
 
     gpu = discovered(load_profile(H200), tmp_path, kind=fields(set_state)).gpus[0]
-    assert ({link.state for link in gpu.links}, gpu.links_active) == ({name}, active)
+    assert ({link.state for link in gpu.links}, gpu.links_active) == ({LinkState[name]}, active)
 
 
-@pytest.mark.parametrize(
-    ("profile", "end", "named"),
-    [
-        (H200, LinkEnd.NVSWITCH, True),
-        (TRAY, LinkEnd.NVSWITCH, False),  # all F: it sits in another tray
-        (MESH, LinkEnd.GPU, True),
-        (POWER9, LinkEnd.CPU, False),
-    ],
-)
-def test_where_a_link_ends(profile: str, end: LinkEnd, *, named: bool, tmp_path: Path) -> None:
+@each_case("tables/agent.yaml")
+def test_where_a_link_ends(profile: str, end: str, *, named: bool, tmp_path: Path) -> None:
     machine = replace(load_profile(profile), driver="550.54.15")  # POWER9's own is too old to know
     links = [link for gpu in discovered(machine, tmp_path).gpus for link in gpu.links if link.up]
-    assert {(link.remote, link.remote_pci is not None) for link in links} == {(end, named)}
+    assert {(link.remote, link.remote_pci is not None) for link in links} == {(LinkEnd[end], named)}
 
 
 def test_a_hidden_switch_behind_a_link_of_unknown_type_is_a_switch(tmp_path: Path) -> None:

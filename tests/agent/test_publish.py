@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.api import NODES, ApiUnderTest, Clients, node
 from tests.support.machines import probed
-from tests.support.tables import each_row
+from tests.support.tables import each_case, each_row
 from toposcope.agent.describe import Description, describe, unknown
 from toposcope.agent.labels import NO_GPUS, Labels
 from toposcope.agent.nvidia_labels import KEYS, NvidiaLabelPublisher, nvidia_labels_for
@@ -136,77 +136,29 @@ def test_events_of_a_moment_take_names_of_two_digits_until_too_many_are(api: Api
     assert all(re.fullmatch("n1[.][0-9a-f]{2}", name) for name in names)
 
 
-CLIQUE = "nvidia.com/gpu.clique"
-
-
-@pytest.fixture
-def tray(tmp_path: Path) -> Description:
-    return describe(probed(load_profile("gb200-nvl72-tray"), tmp_path), "n1")
-
-
-@pytest.fixture
-def nvidia_labels(api: ApiUnderTest, clients: Clients) -> NvidiaLabelPublisher:
+@each_case("tables/agent.yaml")
+def test_labels_of_nvidia_s_own_components_are_theirs(
+    api: ApiUnderTest, clients: Clients, tmp_path: Path, steps: list[dict[str, Any]]
+) -> None:
+    """`gfd`: what they write, when the agent may have read the Node; `wrote`: whether it wrote then, or a conflict."""
     api.create(NODES, node("n1"))
-    return NvidiaLabelPublisher(clients(), "n1")
-
-
-def metadata(api: ApiUnderTest) -> dict[str, Any]:
-    return api.get(f"{NODES}/n1")["metadata"]
-
-
-def theirs(api: ApiUnderTest) -> dict[str, str]:
-    return {key: value for key, value in (metadata(api).get("labels") or {}).items() if key in KEYS}
-
-
-def gfd_writes(api: ApiUnderTest, **labels: str | None) -> None:
-    patch = {"metadata": {"labels": {f"nvidia.com/gpu.{name}": value for name, value in labels.items()}}}
-    api.patch(f"{NODES}/n1?fieldManager=nfd-master", patch)
-
-
-def test_labels_that_nobody_owns_are_written(
-    api: ApiUnderTest, nvidia_labels: NvidiaLabelPublisher, tray: Description
-) -> None:
-    assert nvidia_labels.publish(tray, metadata(api))
-    assert theirs(api) == nvidia_labels_for(tray)
-    assert theirs(api)[CLIQUE] == "6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.32766"
-    assert not nvidia_labels.publish(tray, metadata(api))
-
-
-def test_labels_with_an_owner_are_left_alone(
-    api: ApiUnderTest, nvidia_labels: NvidiaLabelPublisher, tray: Description
-) -> None:
-    gfd_writes(api, clique="theirs", count="4")
-    nvidia_labels.publish(tray, metadata(api))
-    assert theirs(api)[CLIQUE] == "theirs"
-    assert theirs(api)["nvidia.com/gpu.product"] == "NVIDIA-GB200"
-
-
-def test_a_label_goes_to_an_owner(api: ApiUnderTest, nvidia_labels: NvidiaLabelPublisher, tray: Description) -> None:
-    nvidia_labels.publish(tray, metadata(api))
-    gfd_writes(api, clique="theirs")
-    nvidia_labels.publish(tray, metadata(api))
-    assert theirs(api)[CLIQUE] == "theirs"
-    gfd_writes(api, clique=None)
-    assert CLIQUE not in theirs(api)
-
-
-def test_an_owner_that_comes_wins(api: ApiUnderTest, nvidia_labels: NvidiaLabelPublisher, tray: Description) -> None:
-    seen = metadata(api)
-    gfd_writes(api, clique="theirs")
-    with pytest.raises(ApiError) as error:
-        nvidia_labels.publish(tray, seen)
-    assert error.value.conflict
-    assert theirs(api) == {CLIQUE: "theirs"}
-
-
-def test_unknown_nvidia_labels_stay(api: ApiUnderTest, nvidia_labels: NvidiaLabelPublisher, tray: Description) -> None:
-    nvidia_labels.publish(tray, metadata(api))
-    assert not nvidia_labels.publish(unknown("hang", "NVML hangs"), metadata(api))
-    assert theirs(api) == nvidia_labels_for(tray)
+    publisher = NvidiaLabelPublisher(clients(), "n1")
+    tray = describe(probed(load_profile("gb200-nvl72-tray"), tmp_path), "n1")
+    for number, step in enumerate(steps):
+        seen = api.get(NODE)["metadata"]
+        patch = {"metadata": {"labels": {f"nvidia.com/{name}": value for name, value in step.get("gfd", {}).items()}}}
+        api.patch(f"{NODE}?fieldManager=nfd-master", patch)
+        if "wrote" in step:
+            found = unknown("hang", "NVML hangs") if step.get("unknown") else tray
+            with pytest.raises(ApiError, match="409") if step["wrote"] is None else contextlib.nullcontext():
+                assert publisher.publish(found, seen) == step["wrote"], number
+        labels = api.get(NODE)["metadata"].get("labels") or {}
+        theirs = {key.removeprefix("nvidia.com/"): value for key, value in labels.items() if key in KEYS}
+        assert theirs == step.get("labels", theirs), number
 
 
 def test_without_multi_node_nvlink_there_is_no_clique(tmp_path: Path) -> None:
     labels = nvidia_labels_for(describe(probed(load_profile("dgx-h200"), tmp_path), "n1"))
-    assert CLIQUE not in labels
+    assert "nvidia.com/gpu.clique" not in labels
     assert labels["nvidia.com/nvswitch.present"] == "true"
     assert nvidia_labels_for(unknown("hang", "x")) == {}

@@ -25,6 +25,7 @@ class Server:
         self.slices: list[Any] = []
         self.seconds = 0.0
         self.asked: list[float] = []
+        self.audit = SliceAudit(self, "n1", lambda: self.seconds, random.Random(1))  # type: ignore[arg-type]  # the client
 
     def read(self, request: Request) -> bytes:
         if f"/{self.served}/" not in request.path:
@@ -54,42 +55,39 @@ def said(audit: SliceAudit, description: Description) -> tuple[str, ...]:
 def test_a_disagreement_counts_once_two_reads_show_it(tmp_path: Path) -> None:
     description, topology = described(tmp_path)
     server = Server("v1beta2")
-    audit = SliceAudit(server, "n1", lambda: server.seconds, random.Random(1))  # type: ignore[arg-type]  # the client
     wrong = gpus_of(topology)
     wrong[3]["attributes"]["resource.kubernetes.io/numaNode"] = {"int": 7}
     server.slices = [slice_of("n1", GPUS, wrong)]
-    assert said(audit, description) == ()
+    assert said(server.audit, description) == ()
     server.seconds += 1.2 * DIFFERING_SECONDS
-    (sentence,) = said(audit, description)
+    (sentence,) = said(server.audit, description)
     assert sentence == f"GPU 3: gpu-3 of gpu.nvidia.com says numaNode 7, sysfs says {topology.gpus[3].numa}"
     server.slices = []  # a failure changes nothing
     server.seconds += 1.2 * DIFFERING_SECONDS
-    assert said(audit, description) == (sentence,)
+    assert said(server.audit, description) == (sentence,)
     server.slices = [slice_of("n1", GPUS, gpus_of(topology))]
     server.seconds += 1.2 * DIFFERING_SECONDS
-    assert said(audit, description) == ()
+    assert said(server.audit, description) == ()
     reads = len(server.asked)
     server.seconds += AGREEING_SECONDS - 1
-    assert said(audit, description) == ()
+    assert said(server.audit, description) == ()
     assert len(server.asked) == reads
     server.seconds += 0.2 * AGREEING_SECONDS
-    said(audit, description)
+    said(server.audit, description)
     assert len(server.asked) == reads + 1
 
 
 def test_new_hardware_is_audited_at_once(tmp_path: Path) -> None:
     description, topology = described(tmp_path)
     server = Server("v1")
-    audit = SliceAudit(server, "n1", lambda: server.seconds, random.Random(1))  # type: ignore[arg-type]  # the client
     server.slices = [slice_of("n1", GPUS, gpus_of(topology))]
-    assert said(audit, description) == ()
-    said(audit, description._replace(topology=topology._replace(gpus=topology.gpus[:7])))
+    assert said(server.audit, description) == ()
+    said(server.audit, description._replace(topology=topology._replace(gpus=topology.gpus[:7])))
     assert len(server.asked) == 2
 
 
 def test_without_slices_or_hardware_nothing_is_said(tmp_path: Path) -> None:
     description, _ = described(tmp_path)
     server = Server("none")
-    audit = SliceAudit(server, "n1", lambda: server.seconds, random.Random(1))  # type: ignore[arg-type]  # the client
-    assert said(audit, description) == ()
-    assert audit.join(Description(description.labels)) == Description(description.labels)
+    assert said(server.audit, description) == ()
+    assert server.audit.join(Description(description.labels)) == Description(description.labels)

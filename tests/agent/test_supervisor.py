@@ -394,3 +394,13 @@ def test_a_step_that_is_announced_again_is_another_one_and_a_long_one_is_cut() -
     assert len(agent.step()[1].encode()) <= 4096 + 2
     agent.close()
     announcing.close()
+
+
+@pytest.mark.parametrize("size", [0, 1 << 30])
+def test_a_worker_cannot_change_the_size_of_the_memory_under_the_agent(size: int) -> None:
+    agent, theirs = Channel.pair()
+    with contextlib.closing(agent), contextlib.closing(theirs):
+        theirs.store(b"answer")
+        with pytest.raises(PermissionError):
+            os.ftruncate(theirs.descriptors[1], size)
+        assert agent.load() == b"answer"
