@@ -2,17 +2,16 @@
 
 import copy
 import functools
-import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 import pytest
 import yaml
 
-from tests.manifests.rights import unbound_token
+from tests.manifests import rights
 from tests.manifests.support import COMPONENTS, NAMESPACE, Manifests, built, run_kubectl, write_overlay
-from tests.support.api import MERGE, NODES, ApiUnderTest, node, pod_token, wait_until
+from tests.support.api import ApiUnderTest, pod_token, wait_until
 from tests.support.paths import FIXTURES
 from tests.support.tables import at, each_case
 from toposcope import __version__
@@ -186,123 +185,31 @@ def test_a_real_api_server_takes_it_and_admits_the_pods(
     assert run_kubectl(kubectl, *flags, stdin=changes).stderr == ""
 
 
-def test_with_the_component_the_agent_may_write_five_labels_of_others_on_its_own_node(
-    installed_once: ApiUnderTest, kubectl: str, render: Render, base: Manifests
+@pytest.mark.parametrize("component", ["nvidia-labels", "slinky", "unique-values"])
+def test_with_a_component_a_program_may_write_what_it_says_and_nothing_else_of_a_node(
+    installed_once: ApiUnderTest, kubectl: str, render: Render, base: Manifests, component: str
 ) -> None:
-    api = installed_once
+    api, found, before = installed_once, render(component), by_name(base)
+    attempts = functools.partial(rights.attempts, "components")
+    for there in attempts(f"{component}: there"):
+        api.create(there.path, there.body)
+    if component == "nvidia-labels":
+        token = pod_token(api, api.create(f"{NAMESPACE}/pods", base.pod("agent", "writer", nodeName="confined-own")))
+    else:
+        token = rights.unbound_token(api, "toposcope-controller")
 
-    def write(name: str, key: str, value: str | None = "x") -> str:
-        body = {"metadata": {"labels": {key: value}}}
-        code, answer = api.request("PATCH", f"{NODES}/{name}", body, content_type=MERGE, token=token)
-        return "" if code == 200 else answer["message"]
+    def tell(verb: str, names: Iterable[tuple[str, str]], among: dict[tuple[str, str], dict[str, Any]]) -> None:
+        if objects := [among[name] for name in names]:
+            flags = ("--server-side",) if verb == "apply" else ()
+            stdin = yaml.safe_dump_all(objects)
+            run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, verb, *flags, "-f", "-", stdin=stdin)
 
-    for name in ("own", "other"):
-        api.create(NODES, node(name, labels={"nvidia.com/mig.config": "all-disabled"}))
-    pod = api.create(f"{NAMESPACE}/pods", base.pod("agent", "writer", nodeName="own"))
-    token = pod_token(api, pod)
-    # Another value each time: one that got through before the policy was in force could be written again and again.
-    tries = itertools.count()
-    wait_until(lambda: "only write labels" in write("own", "example.com/a", f"x{next(tries)}"), "it is confined")
-    wider = yaml.safe_dump_all([policy(render("nvidia-labels"))])
-    run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-f", "-", stdin=wider)
-    wait_until(lambda: not write("own", min(KEYS)), "the wider policy is in force")
-    assert "only write labels" in write("own", "example.com/b")
-    assert [write("own", key) for key in sorted(KEYS)] == [""] * len(KEYS)
-    assert [write("own", key, None) for key in sorted(KEYS)] == [""] * len(KEYS)
-    for key in ("nvidia.com/mig.config", "nvidia.com/gpu.present", "nvidia.com/gpu"):
-        assert "only write labels under gpu.topology/" in write("own", key)
-    assert "only write labels under gpu.topology/" in write("own", "nvidia.com/mig.config", None)
-    assert "may not write node other" in write("other", min(KEYS))
-
-
-Grant = Callable[[Iterable[dict[str, Any]]], None]
-
-
-@pytest.fixture
-def grant(installed_once: ApiUnderTest, kubectl: str) -> Iterator[Grant]:
-    """Applies rights, which the next test no longer has."""
-    flags, given = ("--kubeconfig", installed_once.kubeconfig), list[dict[str, Any]]()
-
-    def granted(rights: Iterable[dict[str, Any]]) -> None:
-        given.extend(rights)
-        run_kubectl(kubectl, *flags, "apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(given))
-
-    yield granted
-    run_kubectl(kubectl, *flags, "delete", "-f", "-", stdin=yaml.safe_dump_all(given))
-
-
-def test_with_the_component_the_controller_may_write_slinkys_annotation_and_nothing_else_of_a_node(
-    installed_once: ApiUnderTest, grant: Grant, render: Render, base: Manifests
-) -> None:
-    api, found = installed_once, render("slinky")
-    key, path = "topology.slinky.slurm.net/spec", f"{NODES}/annotated"
-    api.create(NODES, node("annotated", annotations={key: "a", "example.com/a": "b"}))
-    token = unbound_token(api, "toposcope-controller")
-
-    def write(change: dict[str, Any], manager: str = "toposcope-controller") -> str:
-        query = f"{path}?dryRun=All&fieldManager={manager}"
-        code, answer = api.request("PATCH", query, {"metadata": change}, content_type=MERGE, token=token)
-        return "" if code == 200 else answer["message"]
-
-    wait_until(lambda: "cannot patch resource" in write({"annotations": {key: "b"}}), "there is no right")
-    grant(by_name(found)[name] for name in changed(base, found))
-    wait_until(lambda: "no other" in write({"annotations": {"new": "x"}}), "the right and its policy are in force")
-    assert [write({"annotations": {key: value}}) for value in ("cluster-tree:r1", "x" * 1024, None)] == [""] * 3
-    for annotations in (
-        {key: "x" * 1025},
-        {"example.com/a": "c"},
-        {"example.com/a": None},
-        {"new": "x"},
-        {key + "2": "x"},
-    ):
-        assert "no other annotation" in write({"annotations": annotations})
-    assert "no other annotation" in write({"annotations": {key: "b"}}, manager="another")
-    assert "component unique-values" in write({"labels": {"gpu.topology/unique-rack": "x"}})
-    assert "write nothing of a Node" in write({"finalizers": ["a.b/c"]})
-    entry = {"manager": "toposcope-controller", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
-    there: dict[str, Any] = {"f:metadata": {"f:annotations": {f"f:{key}": {}}}}
-    assert write({"managedFields": [{**entry, "fieldsV1": there}]}) == ""
-    changes: list[dict[str, Any]] = [
-        {"manager": "x", "fieldsV1": there},
-        {"subresource": "x", "fieldsV1": there},
-        {"fieldsV1": {"f:x": {}}},
-        {"fieldsV1": {"f:metadata": {"f:x": {}}}},
-        {"fieldsV1": {"f:metadata": {"f:annotations": {"f:x": {}}}}},
-        {"fieldsV1": {"f:metadata": {"f:annotations": {f"f:{key}": {"f:x": {}}}}}},
-    ]
-    for fields in ({}, *({**entry, **more} for more in changes)):
-        assert "no managedFields" in write({"managedFields": [fields]})
-
-
-def test_with_the_component_the_controller_may_write_unique_values_and_nothing_else_of_a_node(
-    installed_once: ApiUnderTest, grant: Grant, render: Render, base: Manifests
-) -> None:
-    api, found = installed_once, render("unique-values")
-    labels = {"gpu.topology/unique-rack": "a", "gpu.topology/gpus": "8"}
-    # Its manager keeps what it has besides the labels.
-    api.create(NODES, {**node("labelled", labels=labels, generateName="l"), "spec": {"podCIDR": "10.1.2.0/24"}})
-    token = unbound_token(api, "toposcope-controller")
-
-    def write(change: dict[str, Any]) -> str:
-        path = f"{NODES}/labelled?dryRun=All&fieldManager=toposcope-controller"
-        code, answer = api.request("PATCH", path, change, content_type=MERGE, token=token)
-        return "" if code == 200 else answer["message"]
-
-    def label(**labels: str | None) -> str:
-        return write({"metadata": {"labels": {f"gpu.topology/{key.replace('_', '-')}": labels[key] for key in labels}}})
-
-    wait_until(lambda: "cannot patch resource" in label(unique_rack="b"), "there is no right")
-    grant(by_name(found)[name] for name in changed(base, found))
-    wait_until(lambda: "only write labels that begin" in label(gpus="9"), "the right and its policy are in force")
-    assert [label(unique_rack="b"), label(unique_rack=None), label(unique_block="c")] == ["", "", ""]
-    for refused in (label(gpus=None), label(unique="x"), write({"metadata": {"labels": {"a": "b"}}})):
-        assert "only write labels that begin with gpu.topology/unique-" in refused
-    for key in ("gpu.topology/matrix", "topology.slinky.slurm.net/spec"):
-        assert "with the component slinky" in write({"metadata": {"annotations": {key: "x"}}})
-    assert "at most 16 labels" in label(**{f"unique_l{i}": "x" for i in range(16)})
-    for change in (
-        {"metadata": {"finalizers": ["a.b/c"]}},
-        {"spec": {"unschedulable": True}},
-        {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}},
-    ):
-        assert "write nothing of a Node but" in write(change)
+    rights.wait_for(api, attempts(f"{component}: without"), token)
+    tell("apply", changes := changed(base, found), by_name(found))
+    try:
+        rights.wait_for(api, attempts(f"{component}: in force"), token)
+        tried = (*attempts(f"{component}: may"), *attempts(f"{component}: may not"))
+        assert rights.surprises(api, tried, token) == {}
+    finally:  # the next one has none of it
+        tell("delete", changes - before.keys(), by_name(found))
+        tell("apply", changes & before.keys(), before)
