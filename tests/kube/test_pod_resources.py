@@ -1,5 +1,7 @@
 """What pods request: quantities, init containers and sidecars, GPUs of every vendor."""
 
+from typing import Any
+
 import pytest
 
 from tests.support.tables import each_case
@@ -17,26 +19,11 @@ def test_what_is_no_quantity_is_refused_by_the_name_of_the_resource(text: str) -
         amounts({"nvidia.com/gpu": text})
 
 
-def test_containers_add_up() -> None:
-    assert pod_requests([{"gpu": 2, "cpu": 1}, {"gpu": 1}]) == {"gpu": 3, "cpu": 1}
-
-
-def test_an_init_container_counts_only_where_it_needs_more() -> None:
-    init = [ContainerRequests({"cpu": 4, "gpu": 1}), ContainerRequests({"cpu": 1})]
-    assert pod_requests([{"cpu": 2, "gpu": 2}], init) == {"cpu": 4, "gpu": 2}
-
-
-def test_a_sidecar_stays_beside_what_comes_after_it() -> None:
-    before, sidecar, after = ({"cpu": 5}, {"cpu": 2}, {"cpu": 4})
-    init = [ContainerRequests(before), ContainerRequests(sidecar, sidecar=True), ContainerRequests(after)]
-    # 5 before the sidecar, 2 + 4 beside it, 2 + 1 in the end.
-    assert pod_requests([{"cpu": 1}], init) == {"cpu": 6}
-    assert pod_requests([{"cpu": 5}], init) == {"cpu": 7}
-
-
-def test_pod_level_resources_replace_the_sum_and_overhead_comes_on_top() -> None:
-    found = pod_requests([{"cpu": 1, "gpu": 1}], overhead={"cpu": 3}, pod_level={"cpu": 10, "gpu": 5})
-    assert found == {"cpu": 13, "gpu": 1}
+@each_case("tables/kube.yaml")
+def test_what_a_pod_needs(
+    containers: list[dict[str, int]], init: list[dict[str, Any]], more: dict[str, Any], needs: dict[str, int]
+) -> None:
+    assert pod_requests(containers, [ContainerRequests(**container) for container in init], **more) == needs
 
 
 def test_gpus_of_every_vendor_count_and_parts_of_them_do_not() -> None:

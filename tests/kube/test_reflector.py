@@ -23,10 +23,10 @@ from tests.kube.reflecting import (
     page,
     thing,
 )
-from tests.support.tables import each_row
+from tests.support.tables import each_row, named_objects
 from toposcope.kube.client import Request, Stream
 from toposcope.kube.errors import ApiError, KubeError, ResourceExpiredError, UnreachableError
-from toposcope.kube.reflector import EtcdRestores, Reflector
+from toposcope.kube.reflector import Backoff, EtcdRestores, Reflector
 
 UNSTREAMED = ApiError(422, "Invalid", "sendInitialEvents is forbidden for watch")
 LISTED = [event("ADDED", "a", 1), bookmark(5, end=True)]
@@ -34,8 +34,6 @@ LOST = UnreachableError("connection reset")
 KINDS = (b"ADDED", b"MODIFIED", b"DELETED")
 BROKEN = (b"", b"}", b"{}", b'{"metadata":{"name":"b"}', b'{"metadata":{"name":tru}}}', b"[" * 10**5 + b"}")
 """What no object of an event ends with."""
-
-
 PATH = "/api/v1/nodes"
 
 
@@ -71,6 +69,16 @@ class Following:
     def ended(self, path: str) -> None:
         assert path == PATH
         self.news.append("ended")
+
+    def said(self, stream: str) -> Iterator[bytes | KubeError]:
+        """As `spoken` reads it; at `relist` it is asked to list again, at `end` the program ends."""
+        for line in stream.split(", ") if stream else ():
+            if line == "relist":
+                self.reflector.relist()
+            elif line == "end":
+                self.stop.ended = True
+            else:
+                yield spoken(line)
 
     def run(self) -> "Following":
         self.reflector.run()
@@ -111,6 +119,7 @@ class Conversation(msgspec.Struct, forbid_unknown_fields=True):
     """What the handler holds in the end, where that matters."""
     asked: list[str] = []
     errors: int | None = None
+    waited: list[float] = []
     heard: list[str] = []
 
 
@@ -141,14 +150,14 @@ def one_page(spoken_of: str | dict[str, Any]) -> bytes | KubeError:
 
 @each_row("reflected.yaml", Conversation, ids=lambda row: row.case)
 def test_what_a_conversation_leads_to(row: Conversation) -> None:
-    streams = [[spoken(line) for line in stream.split(", ")] if stream else [] for stream in row.streams]
-    answers = [lines[0] if len(lines) == 1 and isinstance(lines[0], KubeError) else lines for lines in streams]
-    following = Following(answers, map(one_page, copy.deepcopy(row.pages)), row.waits, newest=row.newest).run()
-    mirror = following.mirror
+    following = Following((), map(one_page, copy.deepcopy(row.pages)), row.waits, newest=row.newest)
+    following.client._streams = map(following.said, row.streams)
+    mirror = following.run().mirror
     assert (mirror.calls, mirror.mistakes) == (row.calls, [])
     assert not row.items or mirror.items == row.items
     assert not row.asked or following.questions == row.asked
     assert row.errors in (None, len(mirror.errors))
+    assert not row.waited or following.stop.waits == row.waited
     assert not row.heard or following.news == row.heard
 
 
@@ -184,17 +193,6 @@ class TestWatches:
         following = Following([LISTED, [event("ADDED", "b", 6), line], [event("ADDED", "c", 7)]]).run()
         assert following.mirror.calls == ["replace a", "put b", "put c"]
         assert following.modes == ["list", "watch 5", "watch 6", "watch 7"]
-
-    def test_an_event_that_came_after_the_end_of_the_program_is_not_handled(self) -> None:
-        following = Following([LISTED])
-
-        def changes() -> Iterator[bytes]:
-            yield event("ADDED", "b", 6)
-            following.stop.ended = True
-            yield event("ADDED", "c", 7)
-
-        following.client._streams = iter([LISTED, changes()])
-        assert following.run().mirror.calls == ["replace a", "put b"]
 
 
 class TestRestores:
@@ -242,17 +240,7 @@ class TestRestores:
         assert not restores._followers
 
 
-MALFORMED = {
-    "refused by the decoder": b'{"metadata":{"name":"bad","resourceVersion":"6","labels":7}}',
-    "not UTF-8": b'{"metadata":{"name":"bad","resourceVersion":"6","labels":{"a":"\xff"}}}',
-    "no metadata": b"{}",
-    "metadata of the wrong type": b'{"metadata":{"name":5,"resourceVersion":[]}}',
-    "null": b"null",
-    "nested without end": b'{"metadata":{"name":"bad","resourceVersion":"6","labels":'
-    + b"[" * 500
-    + b"]" * 500
-    + b"}}",
-}
+MALFORMED = {case: text.encode("latin-1") for case, text in named_objects("malformed.yaml").items()}
 
 
 @pytest.mark.parametrize("case", MALFORMED)
@@ -312,40 +300,7 @@ class TestWaiting:
         assert following.mirror.calls == ["replace a"]
 
 
-def relisted(
-    *script: bytes | KubeError | None, first: Iterable[Answer] = (LISTED,), then: Iterable[Answer] = (LISTED,)
-) -> Following:
-    """One that has run; at None in the script of a stream it is asked to list again."""
-    following = Following()
-
-    def lines() -> Iterator[bytes | KubeError]:
-        for line in script:
-            if line is None:
-                following.reflector.relist()
-            else:
-                yield line
-
-    following.client._streams = iter([*first, lines(), *then])
-    return following.run()
-
-
 class TestRelist:
-    def test_it_reads_everything_again(self) -> None:
-        following = relisted(event("ADDED", "b", 6), None, event("ADDED", "never handed over", 7))
-        assert following.mirror.calls == ["replace a", "put b", "replace a"]
-        assert following.modes == ["list", "watch 5", "list", "watch 5"]
-        assert following.mirror.errors == []
-        assert following.stop.waits == [0.5]  # at the end of the script
-
-    def test_the_broken_stream_is_no_failure(self) -> None:
-        following = relisted(None, LOST)
-        assert following.modes == ["list", "watch 5", "list", "watch 5"]
-        assert following.mirror.errors == []
-
-    def test_a_list_that_fails_then_is_tried_again(self) -> None:
-        following = relisted(None, event("ADDED", "b", 6), then=[LOST, LISTED])
-        assert following.modes == ["list", "watch 5", "list", "list", "watch 5"]
-
     def test_asked_for_just_before_the_watch_begins(self) -> None:
         following = Following()
         opened: list[str] = []
@@ -384,6 +339,31 @@ class TestRelist:
         following.run()
         assert (opened, following.mirror.calls, following.mirror.errors) == ([], [], [])
 
-    def test_asked_for_during_a_list(self) -> None:
-        following = relisted(event("ADDED", "a", 1), None, bookmark(5, end=True), first=[])
-        assert following.modes == ["list", "list", "watch 5"]
+
+class Highest(random.Random):
+    """Chance that cuts nothing."""
+
+    def uniform(self, _a: float, b: float) -> float:
+        return b
+
+
+def test_pauses_double_up_to_the_longest_and_begin_anew_after_a_success() -> None:
+    backoff = Backoff(1.0, 10.0, Highest())
+    assert [backoff.failed(LOST) for _ in range(6)] == [1, 2, 4, 8, 10, 10]
+    assert backoff.pause == 10
+    backoff.reset()
+    assert backoff.pause == 0
+    assert backoff.failed(LOST) == 1
+
+
+def test_no_two_clients_come_back_together() -> None:
+    pauses = {Backoff(1.0, 10.0, random.Random(seed)).failed(LOST) for seed in range(20)}
+    assert len(pauses) == 20
+    assert min(pauses) >= 0.5
+    assert max(pauses) <= 1.0
+
+
+def test_the_server_may_ask_for_more_and_not_for_less() -> None:
+    backoff = Backoff(1.0, 10.0, Highest())
+    assert backoff.failed(ApiError(429, "TooManyRequests", "later", 30.0)) == 30
+    assert backoff.failed(ApiError(429, "TooManyRequests", "later", 0.5)) == 2
