@@ -62,6 +62,16 @@ def leader_worker_set(
     return workload("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec, annotations)
 
 
+def pod_clique_set(name: str, pods: int, level: str = "rack") -> Object:
+    """A PodCliqueSet for KAI, so many pods of eight GPUs, kept together."""
+    pod = {"schedulerName": "kai-scheduler", "containers": [{"name": "main", "resources": {"limits": {GPU: 8}}}]}
+    cliques = [{"name": "worker", "spec": {"roleName": "worker", "replicas": pods, "podSpec": pod}}]
+    constraint = {"topologyName": "cluster", "pack": {"required": level}}
+    spec = {"replicas": 1, "template": {"topologyConstraint": constraint, "cliques": cliques}}
+    made = workload("grove.io/v1alpha1", "PodCliqueSet", spec)
+    return made | {"metadata": made["metadata"] | {"name": name, "labels": {"kai.scheduler/queue": "research"}}}
+
+
 def reported(reading: Reading) -> list[tuple[str, str, str]]:
     """Severity, field and message of every finding."""
     return [(finding.severity, finding.field, finding.message) for finding in reading.findings]

@@ -12,26 +12,11 @@ import yaml
 
 from tests.snapshot.clusters import pod_of, view
 from tests.support.saved import pod
-from tests.support.tables import each_case
+from tests.support.tables import at, each_case
+from tests.support.workloads import pod_clique_set
 from tests.ui.serving import Served, facts_of, served
 from toposcope.ui import protocol
 from toposcope.ui.checking import BusyError, Checks, DeadlineError, expanded_size, within
-
-GPUS = {
-    "schedulerName": "kai-scheduler",
-    "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 8}}}],
-}
-
-
-def _grove(pods: int, level: str = "rack", topology: str = "cluster") -> dict[str, Any]:
-    constraint = {"topologyName": topology, "pack": {"required": level}}
-    cliques = [{"name": "worker", "spec": {"roleName": "worker", "replicas": pods, "podSpec": GPUS}}]
-    return {
-        "apiVersion": "grove.io/v1alpha1",
-        "kind": "PodCliqueSet",
-        "metadata": {"name": "model", "namespace": "train", "labels": {"kai.scheduler/queue": "research"}},
-        "spec": {"replicas": 1, "template": {"topologyConstraint": constraint, "cliques": cliques}},
-    }
 
 
 @pytest.fixture(scope="module")
@@ -52,31 +37,14 @@ def _one(server: Served, document: Any) -> dict[str, Any]:
     return dict(check)
 
 
-def test_domains_with_room_are_named_by_their_paths(server: Served) -> None:
-    found = _one(server, _grove(3))
-    assert (found["verdict"], found["view"], found["group"]) == ("fits", "cluster", "model")
-    assert found["demands"] == ["model: in one rack, 3 pods with 24 GPUs"]
-    assert [(fit["path"], fit["nodes"], fit["free"]) for fit in found["fits"]] == [
-        (["z", "b1", "rack-0"], 4, 24),
-        (["z", "b1", "rack-1"], 4, 32),
-    ]
-    assert found["fitsExact"]
-
-
-def test_a_workload_that_is_too_large_for_any_rack(server: Served) -> None:
-    found = _one(server, _grove(5))
-    assert (found["verdict"], found["well"], found["fits"]) == ("never", False, [])
-    assert found["answer"].startswith("cannot fit: model needs 40 GPUs in one rack")
-
-
-def test_an_unknown_level_is_an_error_with_a_fix(server: Served) -> None:
-    found = _one(server, _grove(1, level="superpod"))
-    assert found["verdict"] == "refused"
-    assert any(finding["severity"] == "error" and "superpod" in finding["message"] for finding in found["findings"])
+@each_case("tables/ui.yaml")
+def test_what_the_page_says_of_a_workload(server: Served, pods: int, level: str, says: dict[str, Any]) -> None:
+    found = _one(server, pod_clique_set("model", pods, level))
+    assert {place: at(found, place) for place in says} == says
 
 
 def test_several_objects_are_checked_together(server: Served) -> None:
-    status, found = server.check(f"{yaml.safe_dump(_grove(1))}---\n{yaml.safe_dump(_grove(2))}")
+    status, found = server.check(yaml.safe_dump_all(pod_clique_set("model", pods) for pods in (1, 2)))
     assert status == 200
     assert [check["verdict"] for check in found["checks"]] == ["fits", "fits"]
 
@@ -107,14 +75,14 @@ def test_an_alias_of_itself_has_no_end() -> None:
 
 
 def test_the_number_of_objects_is_limited(server: Served) -> None:
-    status, found = server.check("---\n".join([yaml.safe_dump(_grove(1))] * 51))
+    status, found = server.check("---\n".join([yaml.safe_dump(pod_clique_set("model", 1))] * 51))
     assert status == 200
     assert len(found["checks"]) == 50
     assert "only the first 50 objects are checked" in found["problems"][0]
 
 
 def test_markup_in_a_name_comes_back_as_text(server: Served) -> None:
-    document = _grove(1) | {"metadata": {"name": "</script><script>alert(1)</script>"}}
+    document = pod_clique_set("model", 1) | {"metadata": {"name": "</script><script>alert(1)</script>"}}
     assert "</script>" in _one(server, document)["workload"]
     assert server.ask("/api/check", "POST", b"{}", Content_Type="application/json")[1]["content-type"] == (
         "application/json"
