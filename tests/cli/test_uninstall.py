@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import Command
 from tests.support.api import MERGE, NODES, ApiUnderTest, Clients, create_namespace, node
 from tests.support.controller import make_topology, share_crd
-from tests.support.publishing import KAI, Time, finalizer, found, patch
+from tests.support.publishing import KAI, Time, finalizer, found
 from tests.support.upstream_crds import upstream_crd
 from toposcope.cli.removal import Remover, WaitTimeoutError, find_all
 from toposcope.kube.client import ApiClient, Request
@@ -220,7 +220,7 @@ def test_what_comes_back_is_told(cluster: ApiUnderTest, uninstall: Command, monk
 
     def and_an_agent_writes(self: Remover, plan: Any) -> None:
         carry_out(self, plan)
-        patch(cluster, f"{NODES}/cpu-1", {"metadata": {"labels": {"gpu.topology/gpus": "8"}}})
+        cluster.patch(f"{NODES}/cpu-1", {"metadata": {"labels": {"gpu.topology/gpus": "8"}}})
 
     monkeypatch.setattr(Remover, "carry_out", and_an_agent_writes)
     ran = uninstall("--yes", code=1)

@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any, cast
 
 import pytest
-import yaml
 
 from tests.support import publishing
 from tests.support.api import ApiUnderTest, Clients, error_of, wait_until
@@ -144,67 +143,30 @@ def test_a_replacement_backs_off(
     assert publishing.node_labels(api, f"{publishing.KAI}/cluster") == (ZONE, RACK)
 
 
-RULES = "apiGroups: [kai.scheduler], apiVersions: ['*'], resources: [topologies], operations"
-DEAD_WEBHOOK = f"""
-kind: ValidatingWebhookConfiguration
-webhooks:
-- name: dead.example.com
-  clientConfig: {{url: "https://127.0.0.1:1/validate"}}
-  rules: [{{{RULES}: ["*"]}}]
-  sideEffects: None
-  admissionReviewVersions: [v1]
-  timeoutSeconds: 1
-"""
-POLICY = f"""
-kind: ValidatingAdmissionPolicy
-spec:
-  matchConstraints: {{resourceRules: [{{{RULES}: [CREATE, UPDATE]}}]}}
-  validations: [{{expression: "false", message: no topologies today}}]
----
-kind: ValidatingAdmissionPolicyBinding
-spec: {{policyName: dead, validationActions: [Deny]}}
-"""
-PLURALS = {
-    "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
-    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
-    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
-}
-
-
 @contextmanager
-def admission(api: ApiUnderTest, documents: str) -> Iterator[None]:
+def admission(api: ApiUnderTest, documents: dict[str, Any]) -> Iterator[None]:
     """Have topologies of KAI refused."""
-    made = []
     trial = publishing.kai_topology(RACK) | {"metadata": {"name": "trial"}}
     try:
-        for document in yaml.safe_load_all(documents):
-            made.append(f"{ADMISSION}/{PLURALS[document['kind']]}")
+        for plural, document in documents.items():
             head = {"apiVersion": ADMISSION.removeprefix("/apis/"), "metadata": {"name": "dead"}}
-            api.create(made[-1], head | document)
+            api.create(f"{ADMISSION}/{plural}", head | document)
         wait_until(lambda: api.request("POST", f"{publishing.KAI}?dryRun=All", trial)[0] >= 400, "admission refuses")
         yield
     finally:
-        for path in made:
-            api.request("DELETE", f"{path}/dead")
+        for plural in documents:
+            api.request("DELETE", f"{ADMISSION}/{plural}/dead")
     wait_until(lambda: api.request("POST", f"{publishing.KAI}?dryRun=All", trial)[0] < 400, "admission lets it pass")
 
 
 @pytest.mark.real_api("admission")
-@pytest.mark.parametrize(
-    ("obstacle", "reason", "words", "first", "attempts", "wait"),
-    [
-        pytest.param(
-            DEAD_WEBHOOK, "Waiting", "failed calling webhook", "03:04:10", [0, 5, 15, 35, 75], 40, id="webhook-is-down"
-        ),
-        pytest.param(POLICY, "Rejected", "no topologies today", "03:04:35", [0, 30, 90], 115, id="policy-denies"),
-    ],
-)
+@each_case("tables/controller.yaml")
 def test_what_admission_refuses_is_tried_ever_more_rarely_over_passes(
     api: ApiUnderTest,
     clients: Clients,
     time: publishing.Time,
     caplog: pytest.LogCaptureFixture,
-    obstacle: str,
+    obstacle: dict[str, Any],
     reason: str,
     words: str,
     first: str,

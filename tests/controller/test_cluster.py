@@ -23,7 +23,7 @@ from tests.support.controller import (
     status_of,
 )
 from tests.support.controller import running as in_a_thread
-from tests.support.publishing import BINDINGS, Time, install, patch
+from tests.support.publishing import BINDINGS, Time, install
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import GPUS, RAILS, STATE
 from toposcope.controller.loop import Controller
@@ -133,9 +133,9 @@ def test_what_was_edited_or_deleted_by_hand_is_put_back_at_once(api: ApiUnderTes
     make_topology(api, publish={"kai": "Never"})
     wait_until(lambda: condition(api, "Ready").get("status") == "True" and status_of(api)["nodes"] == 3, "ready")
     # All of this within the patience of a test, which is half of the time between two looks at everything.
-    patch(api, f"{BINDINGS}/cluster", {"spec": {"levels": [{"domain": "rack", "key": "wrong/rack"}]}})
+    api.patch(f"{BINDINGS}/cluster", {"spec": {"levels": [{"domain": "rack", "key": "wrong/rack"}]}})
     wait_until(lambda: len(api.get(f"{BINDINGS}/cluster")["spec"]["levels"]) == 5, "the binding is put back")
-    patch(api, kueue, {"spec": {"levels": [{"nodeLabel": "kubernetes.io/hostname"}]}})
+    api.patch(kueue, {"spec": {"levels": [{"nodeLabel": "kubernetes.io/hostname"}]}})
     wait_until(lambda: len(api.get(kueue)["spec"]["levels"]) == 5, "Kueue's Topology is put back")
     for path in (kueue, f"{BINDINGS}/cluster"):
         assert api.request("DELETE", path)[0] == 200
@@ -223,7 +223,7 @@ def test_a_cable_in_the_wrong_switch_is_in_status_and_one_event(api: ApiUnderTes
         leaf = {"nic": nic, "switch": expected, "id": expected[:-1], "port": port}
         rails = [leaf | {"id": "other"}, leaf if i else leaf | {"id": found}]
         api.create(NODES, node(f"n{i}", labels={GPUS: "8"}, annotations={RAILS: json.dumps(rails)}))
-        patch(api, f"{NODES}/n{i}/status", {"status": {"conditions": [READY]}})
+        api.patch(f"{NODES}/n{i}/status", {"status": {"conditions": [READY]}})
     make_topology(api, gracePeriod="0s")
     controller.once()
     one = {"node": "n0", "nic": nic, "port": port}

@@ -71,9 +71,7 @@ def test_a_node_that_was_just_made(node: dict[str, Any]) -> None:
     assert facts(node) == node_facts("n1", "", (), (), ready=False, schedulable=True, gpus=0)
 
 
-@pytest.mark.parametrize(
-    ("status", "ready"), [("True", True), ("False", False), ("Unknown", False), ("true", False), ("", False)]
-)
+@each_case("tables/controller.yaml")
 def test_ready_is_one_condition_of_many(status: str, ready: bool) -> None:
     conditions = [{"type": "Other", "status": "True"}, {"type": "Ready", "status": status}]
     assert facts(smallest(status={"conditions": conditions})).traits.ready is ready
@@ -83,9 +81,7 @@ def test_a_cordoned_node_is_not_schedulable() -> None:
     assert not facts(smallest(spec={"unschedulable": True})).traits.schedulable
 
 
-@pytest.mark.parametrize(
-    ("quantity", "gpus"), [("8", 8), ("0", 0), ("", 0), ("-1", 0), ("1.5", 0), ("8Gi", 0), ("\u0668", 0), ("²", 0)]
-)
+@each_case("tables/controller.yaml")
 def test_quantities(quantity: str, gpus: int) -> None:
     assert facts(smallest(status={"allocatable": {label_keys.ALLOCATABLE_GPUS: quantity, "cpu": "2"}})).gpus == gpus
 
@@ -182,9 +178,7 @@ def test_keys_that_a_spec_adds_are_kept_from_then_on() -> None:
     assert decoded([node], decoder)[0].labels == {"a": "1", "b": "2"}
 
 
-@pytest.mark.parametrize(
-    ("label", "gpus"), [("4", 4), ("0", 0), (None, 8), ("", 8), ("eight", 8), ("\u0664", 8), ("-1", 8), ("1.5", 8)]
-)
+@each_case("tables/controller.yaml")
 def test_gpus_are_those_that_the_agent_counted_else_those_that_are_offered(label: str | None, gpus: int) -> None:
     node = labelled(**({} if label is None else {label_keys.GPUS: label}))
     assert facts(node | {"status": {"allocatable": {label_keys.ALLOCATABLE_GPUS: "8"}}}).traits.hardware.gpus == gpus

@@ -136,7 +136,7 @@ def test_the_words_of_grove_s_webhook_are_understood_and_others_are_not(site: Si
 
 def test_ours_is_not_made_anew_while_grove_does_not_take_the_entry_back(site: Site) -> None:
     both(site)
-    publishing.patch(site.api, BINDING, {"spec": {"schedulerTopologyBindings": []}})
+    site.api.patch(BINDING, {"spec": {"schedulerTopologyBindings": []}})
 
     def refuse(request: Request) -> None:
         if request.path == BINDING and request.method == "PATCH":

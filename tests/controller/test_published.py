@@ -13,7 +13,7 @@ from tests.support import publishing
 from tests.support.api import NODES, ApiUnderTest, Clients, wait_until
 from tests.support.cluster import BLOCK, RACK, ZONE, topology
 from tests.support.controller import controller_of, make_node, relabel, share_crd
-from tests.support.publishing import found, levels, patch
+from tests.support.publishing import found, levels
 from tests.support.tables import at, rows, says
 from tests.support.upstream_crds import upstream_crd
 from tools.apiserver.grove_operator import GroveExitError, start_grove
@@ -197,7 +197,7 @@ class Site:
         for collection, body in step.make.items():
             self.api.create(collection, body)
         for path, change in step.patch.items():
-            patch(self.api, path, change)
+            self.api.patch(path, change)
         for path in step.delete:
             assert self.api.request("DELETE", path)[0] == 200
 
@@ -303,7 +303,7 @@ def test_a_crash_between_deletion_and_creation_heals(api: ApiUnderTest, replacin
 def test_what_changed_since_it_was_looked_at_is_not_deleted(api: ApiUnderTest, replacing: Site) -> None:
     def meddle(request: Request) -> None:
         if request.method == "DELETE":
-            patch(api, OURS, {"metadata": {"annotations": {"example.com/note": "mine"}}})
+            api.patch(OURS, {"metadata": {"annotations": {"example.com/note": "mine"}}})
 
     replacing.before = meddle
     (result,) = replacing.turn(THREE)

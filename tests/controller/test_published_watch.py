@@ -106,11 +106,8 @@ def test_once_everything_is_in_sync_nothing_is_asked(api: ApiUnderTest, site: Si
     assert site.asked["PATCH"] == 2
     site.look()
     wait_until(lambda: site.asks_nothing(*publishing.FOUR), "everything is known")
-    assert [outcome.reason for outcome in site.publish(*publishing.FOUR)] == [
-        "",
-        "Waiting",
-        "",
-    ]  # Grove does not run here
+    reasons = [outcome.reason for outcome in site.publish(*publishing.FOUR)]
+    assert reasons == ["", "Waiting", ""]  # Grove does not run here
     site.publish(*publishing.THREE)
     assert site.asked["PATCH"] > 0
     wait_until(lambda: site.asks_nothing(*publishing.THREE), "what was written is known too")
@@ -120,8 +117,8 @@ def test_a_change_by_hand_is_news_and_that_of_a_status_is_not(api: ApiUnderTest,
     publishing.install(api, *CRDS[:2])
     site.settle(*publishing.FOUR)
     status = {"status": {"observedGeneration": 7}}
-    publishing.patch(api, f"{publishing.BINDINGS}/cluster/status", status)
-    publishing.patch(api, f"{publishing.BINDINGS}/cluster", EDIT)
+    api.patch(f"{publishing.BINDINGS}/cluster/status", status)
+    api.patch(f"{publishing.BINDINGS}/cluster", EDIT)
     assert site.news.wait(30)
     wait_until(lambda: not site.asks_nothing(*publishing.FOUR), "the edit is seen")
     assert len(api.get(f"{publishing.BINDINGS}/cluster")["spec"]["levels"]) == 4
@@ -135,7 +132,7 @@ def test_what_grove_finds_of_a_topology_that_is_named_is_news(api: ApiUnderTest,
     verdict = {"schedulerName": "kai-scheduler", "topologyReference": "cluster", "inSync": False, "message": "differs"}
     generation = api.get(f"{publishing.BINDINGS}/cluster")["metadata"]["generation"]
     status = {"status": {"observedGeneration": generation, "schedulerTopologyStatuses": [verdict]}}
-    publishing.patch(api, f"{publishing.BINDINGS}/cluster/status", status)
+    api.patch(f"{publishing.BINDINGS}/cluster/status", status)
     assert site.news.wait(30)
     assert site.publish(*publishing.FOUR)[0].message == "Grove says of KAI's Topology cluster: differs"
     assert site.asks_nothing(*publishing.FOUR)
@@ -240,7 +237,7 @@ def test_what_a_crd_refused_is_tried_again_when_the_crd_changes(api: ApiUnderTes
         wait_until(lambda: condition(api, "Published").get("reason") == "Rejected", "four levels are too many")
         path = f"{CRD_PATH}/topologies.kai.scheduler"
         versions = upstream_crd(CRDS[1])["spec"]["versions"]
-        publishing.patch(api, path, {"spec": {"versions": versions}})
+        api.patch(path, {"spec": {"versions": versions}})
         wait_until(lambda: condition(api, "Published").get("reason") == "InSync", "they are published")
 
 
@@ -266,7 +263,7 @@ def test_what_may_not_be_followed_is_asked_for(clients: Clients, api: ApiUnderTe
     watched.refresh(discover(behind, FOLLOWED), threading.Event().set)
     grove = GrovePublisher(watched)
     assert watched.decide(lambda: grove.publish(TOPOLOGY, publishing.levels(*publishing.FOUR))).in_sync
-    publishing.patch(api, f"{publishing.BINDINGS}/cluster", EDIT)
+    api.patch(f"{publishing.BINDINGS}/cluster", EDIT)
     assert watched.decide(lambda: grove.publish(TOPOLOGY, publishing.levels(*publishing.FOUR))).in_sync
     assert len(api.get(f"{publishing.BINDINGS}/cluster")["spec"]["levels"]) == 4
     stop.set()

@@ -12,7 +12,6 @@ import pytest
 from tests.support.api import CRDS, ApiUnderTest, Clients, create_namespace, wait_until
 from tests.support.cluster import BLOCK, ZONE
 from tests.support.cluster import RACK as CLOUD_RACK
-from tests.support.publishing import patch
 from tests.support.tables import each_case, each_row
 from tests.support.upstream_crds import stand_in, upstream_crd
 from toposcope.api.label_keys import HOSTNAME
@@ -147,7 +146,7 @@ def test_objects_of_one_name_in_two_namespaces(api: ApiUnderTest, requirements: 
     make_group(api, "blue", "train")
     changes.until(lambda: workloads(requirements) == {"blue/train", "green/train"})
     unconstrained = {"spec": {"topologyConstraint": {"requiredTopologyLevel": None}}}
-    patch(api, f"{GROUPS}/namespaces/green/podgroups/train", unconstrained)
+    api.patch(f"{GROUPS}/namespaces/green/podgroups/train", unconstrained)
     changes.until(lambda: workloads(requirements) == {"blue/train"})
 
 
@@ -175,7 +174,7 @@ def test_a_preferred_version_is_followed_soon(api: ApiUnderTest, requirements: R
     requirements.refresh()
     changes.until(lambda: {w.api_version for w in requirements.level_requests()} == {"nvidia.com/v1alpha1"})
     both = stand_in("nvidia.com", "v1alpha1 v1beta1", *DYNAMO_KIND)
-    patch(api, f"{CRDS}/dynamographdeployments.nvidia.com", {"spec": {"versions": both["spec"]["versions"]}})
+    api.patch(f"{CRDS}/dynamographdeployments.nvidia.com", {"spec": {"versions": both["spec"]["versions"]}})
 
     def newer() -> bool:
         requirements.refresh()
@@ -288,7 +287,7 @@ def test_an_object_that_cannot_be_understood_is_logged_once(
     make_group(api, "team", "spoiled", spec={"topologyConstraint": "rack"})
     requirements.refresh()
     changes.until(lambda: requirements.synced)
-    patch(api, f"{GROUPS}/namespaces/team/podgroups/spoiled", {"metadata": {"annotations": {"any": "change"}}})
+    api.patch(f"{GROUPS}/namespaces/team/podgroups/spoiled", {"metadata": {"annotations": {"any": "change"}}})
     make_group(api, "team", "last")
     changes.until(lambda: workloads(requirements) == {"team/train", "team/last"})
     (logged,) = (record.getMessage() for record in caplog.records if "spoiled" in record.getMessage())
@@ -311,7 +310,7 @@ def test_jobs_are_read_with_kai_until_they_end(api: ApiUnderTest, requirements: 
     api.install_crd(POD_GROUPS)
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": job["metadata"]["uid"]}
     make_group(api, "team", "pg-train")
-    patch(api, f"{GROUPS}/namespaces/team/podgroups/pg-train", {"metadata": {"ownerReferences": [owner]}})
+    api.patch(f"{GROUPS}/namespaces/team/podgroups/pg-train", {"metadata": {"ownerReferences": [owner]}})
     wait_until(lambda: finds_something(requirements), "found")
     both = {*NEEDS_RACK, LevelRequest(RACK, required=False)}
     changes.until(lambda: needs(requirements, "train") == both)
@@ -319,7 +318,7 @@ def test_jobs_are_read_with_kai_until_they_end(api: ApiUnderTest, requirements: 
     now = job["metadata"]["creationTimestamp"]
     conditions = [{"type": kind, "status": "True", "lastTransitionTime": now} for kind in ("FailureTarget", "Failed")]
     status = {"status": {"startTime": now, "failed": 1, "conditions": conditions}}
-    patch(api, "/apis/batch/v1/namespaces/team/jobs/train/status", status)
+    api.patch("/apis/batch/v1/namespaces/team/jobs/train/status", status)
     changes.until(lambda: workloads(requirements) == {"team/serve"})
     api.remove_crd("podgroups.scheduling.run.ai")
     wait_until(lambda: not finds_something(requirements), "nobody reads the annotations any more")

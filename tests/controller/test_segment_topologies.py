@@ -20,6 +20,7 @@ from tests.support.controller import (
     status_of,
 )
 from tests.support.publishing import Time, WatchedClient, found, install
+from tests.support.tables import each_case
 from toposcope.api.cluster_topology import PATH
 from toposcope.controller.loop import Controller
 from toposcope.controller.options import Options
@@ -147,15 +148,7 @@ def test_a_configuration_file_adds_levels_and_its_faults_are_logged(
     assert caplog.text.count("nvidia.com/gpu-clique is on 2 of 2 nodes and is not a level") == 1  # once is enough
 
 
-@pytest.mark.parametrize(
-    ("parent", "segment", "name"),
-    [
-        ("cluster", "rack", "cluster-rack"),
-        ("a" * 248, "rack", "a" * 248 + "-rack"),
-        ("a" * 236 + "." + "b" * 12, "rack", None),
-        ("a" * 253, "nvlink-domain-123456", None),
-    ],
-)
+@each_case("tables/controller.yaml")
 def test_names_fit_where_objects_have_names(parent: str, segment: str, name: str | None) -> None:
     made = child_name(parent, segment)
     assert len(made) <= 253

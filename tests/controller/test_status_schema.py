@@ -20,7 +20,7 @@ from tests.support.controller import (
     share_crd,
     status_of,
 )
-from tests.support.publishing import Time, patch
+from tests.support.publishing import Time
 from toposcope.agent.labels import ALL
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH, read
 from toposcope.api.effective_levels import Absences
@@ -99,7 +99,7 @@ def controller(api: ApiUnderTest, time: Time) -> Iterator[Controller]:
 def offer(api: ApiUnderTest, count: str) -> None:
     for name in ("n1", "n2"):
         relabel(api, name, {GPUS: "none"})
-        patch(api, f"{NODES}/{name}/status", {"status": {"allocatable": {"nvidia.com/gpu": count}}})
+        api.patch(f"{NODES}/{name}/status", {"status": {"allocatable": {"nvidia.com/gpu": count}}})
 
 
 def test_a_status_that_is_refused_says_so_and_the_controller_is_not_ready_until_one_is_taken(

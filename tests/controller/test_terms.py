@@ -10,7 +10,8 @@ from prometheus_client import CollectorRegistry
 from tests.support import controller
 from tests.support.api import NODES, ApiUnderTest, wait_until
 from tests.support.cluster import RACK, ZONE, Turns
-from tests.support.publishing import BINDINGS, Time, install, patch
+from tests.support.controller import available
+from tests.support.publishing import BINDINGS, Time, install
 from toposcope.api.cluster_topology import PATH
 from toposcope.controller.fence import Fence, FencedClient
 from toposcope.controller.loop import Controller
@@ -80,7 +81,7 @@ def cluster(api: ApiUnderTest) -> ApiUnderTest:
     controller.share_crd(api)
     for name in ("n1", "n2"):
         controller.make_node(api, name, {ZONE: "z", RACK: f"r-{name}"})
-        patch(api, f"{NODES}/{name}", {"spec": {"taints": None}})
+        api.patch(f"{NODES}/{name}", {"spec": {"taints": None}})
     controller.make_topology(api, required=["rack"], gracePeriod=f"{GRACE:.0f}s")
     return api
 
@@ -116,10 +117,6 @@ def leader(replicas: Callable[[], Replica]) -> Replica:
 @pytest.fixture
 def follower(replicas: Callable[[], Replica]) -> Replica:
     return replicas()
-
-
-def available(api: ApiUnderTest, name: str = "cluster") -> dict[str, Any]:
-    return controller.condition(api, "TopologyLevelsAvailable", name)
 
 
 def version(api: ApiUnderTest) -> str:

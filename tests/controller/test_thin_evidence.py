@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.api import NODES, ApiUnderTest, Clients, wait_until
 from tests.support.cluster import gpu_node
-from tests.support.controller import condition, controller_of, make_node, make_topology, running, share_crd, status_of
+from tests.support.controller import available, controller_of, make_node, make_topology, running, share_crd, status_of
 from tests.support.publishing import Time
 from toposcope.api.cluster_topology import PATH, read
 from toposcope.controller.loop import Controller
@@ -40,10 +40,6 @@ def start(client: ApiClient, time: Time) -> Iterator[Start]:
 
 def is_nodes(request: Any) -> bool:
     return bool((request.method, request.path) == ("GET", NODES))
-
-
-def available(api: ApiUnderTest, name: str = "cluster") -> dict[str, Any]:
-    return condition(api, "TopologyLevelsAvailable", name)
 
 
 def known(api: ApiUnderTest) -> dict[str, Any]:

@@ -4,9 +4,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from tests.support.cluster import gpu_node, topology
+from tests.support.cluster import BLOCK, RACK, ZONE, gpu_node, topology
 from tests.support.controller import NoWorkloads
-from tests.support.publishing import Time
+from tests.support.publishing import Time, levels
 from tests.support.tables import each_case
 from toposcope.api.cluster_topology import Topology
 from toposcope.controller.node_keys import NodeKeys
@@ -14,16 +14,10 @@ from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.unique_labels import LONGEST, changes, unique_value
 from toposcope.kube.client import Request
 from toposcope.kube.errors import ApiError, KubeError, UnreachableError
-from toposcope.topology.levels import Level
 from toposcope.topology.platforms import PLACEHOLDERS
 from toposcope.topology.table import Table
 
-ZONE, BLOCK, RACK = (
-    Level("zone", "topology.kubernetes.io/zone"),
-    Level("block", "cloud.google.com/gce-topology-block"),
-    Level("rack", "cloud.google.com/gce-topology-subblock"),
-)
-LEVELS = (ZONE, BLOCK, RACK)
+LEVELS = levels(ZONE, BLOCK, RACK)
 UNIQUE = "gpu.topology/unique-rack"
 NONE: dict[str, Any] = {"metadata": {}}
 REFUSED = ApiError(403, "Forbidden", "no")
@@ -64,7 +58,7 @@ def test_what_is_written_and_what_goes() -> None:
 def test_the_older_of_two_topologies_decides() -> None:
     nodes = table(("n", "b1", None), ("other", "b2", "x"))
     everywhere = topology(uniqueValues=["rack"])
-    first = {"matchLabels": {BLOCK.key: "b1"}}
+    first = {"matchLabels": {BLOCK: "b1"}}
     part = replace(topology(uniqueValues=["rack"], nodeSelector=first), uid="uid-part", name="part")
     assert wanted(nodes, everywhere, part) == {"other": {UNIQUE: "z.b2.r"}}
     assert wanted(nodes, part) == {"n": {UNIQUE: "z.b1.r"}, "other": {UNIQUE: None}}

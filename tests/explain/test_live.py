@@ -12,7 +12,7 @@ from tests.explain.waiting import NOW, Object
 from tests.support.api import NODES, ApiUnderTest, Clients, create_namespace, create_service_account
 from tests.support.controller import controller_of
 from tests.support.paths import CRD
-from tests.support.publishing import Time, install, patch
+from tests.support.publishing import Time, install
 from tests.support.upstream_crds import stand_in
 from toposcope.cli.main import main
 from toposcope.controller.reconcile import Reconciler
@@ -93,10 +93,10 @@ class Cluster:
         self._made.append(path)
         if made.get("spec", {}).get("taints"):
             # A node is tainted until the node controller finds it Ready, and there is none.
-            patch(self.api, path, {"spec": {"taints": document["spec"].get("taints")}})
+            self.api.patch(path, {"spec": {"taints": document["spec"].get("taints")}})
         status = document.get("status")
         if status and made.get("status") != status:
-            patch(self.api, f"{path}/status", {"status": status})
+            self.api.patch(f"{path}/status", {"status": status})
 
 
 def _collection(document: Object) -> str:

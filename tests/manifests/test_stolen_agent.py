@@ -12,7 +12,7 @@ from tests.manifests.support import NAMESPACE, Manifests
 from tests.support.api import NODES, ApiUnderTest, node, pod_token
 from tests.support.cluster import BLOCK, RACK, ZONE
 from tests.support.controller import NoWorkloads
-from tests.support.publishing import BINDINGS, Time, found, install, patch
+from tests.support.publishing import BINDINGS, Time, found, install
 from toposcope.api.cluster_topology import PATH, read
 from toposcope.api.label_keys import CHASSIS, GPUS, HOSTNAME, NVLINK_DOMAIN, STATE
 from toposcope.controller.node_decoder import NodeDecoder
@@ -85,7 +85,7 @@ def cluster(installed_once: ApiUnderTest, base: Manifests) -> Iterator[Cluster]:
         ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": None}
         status = {"status": {"conditions": [ready], "allocatable": {"nvidia.com/gpu": "8"}}}
         api.patch(f"{NODES}/{name}/status", status)
-    patch(api, f"{PATH}/cluster", {"spec": {"required": ["rack", "nvlink-domain"]}})  # the base brings it along
+    api.patch(f"{PATH}/cluster", {"spec": {"required": ["rack", "nvlink-domain"]}})  # the base brings it along
     token = pod_token(api, api.create(f"{NAMESPACE}/pods", base.pod("agent", "stolen", nodeName=STOLEN)))
     wait_for(api, (apply_node("label another node", f"{NODES}/honest-1", "may not write", labels={GPUS: "9"}),), token)
     client = ApiClient(load(str(api.kubeconfig)))
@@ -117,7 +117,7 @@ def test_a_number_that_somebody_else_wrote_does_not_stop_the_status(cluster: Clu
     """Without the policy, or by a writer whom it does not confine."""
     honest = sum(int(metadata["labels"][GPUS]) for metadata in cluster.others())
     for count in ("2147483640", "9" * 63):
-        patch(cluster.api, f"{NODES}/{STOLEN}", {"metadata": {"labels": {GPUS: count}}})
+        cluster.api.patch(f"{NODES}/{STOLEN}", {"metadata": {"labels": {GPUS: count}}})
         cluster.settle()
         status = cluster.api.get(f"{PATH}/cluster")["status"]
         assert status["gpus"] == honest + 8

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.paths import CRD
-from tests.support.publishing import Time, patch
+from tests.support.publishing import Time
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
 from toposcope.api.label_keys import GPUS, HOSTNAME, NVLINK_DOMAIN
 from toposcope.controller.informer import InformerFactory
@@ -93,7 +93,7 @@ def make_topology(api: ApiUnderTest, name: str = "cluster", **spec: Any) -> dict
 
 def edit_topology(api: ApiUnderTest, name: str = "cluster", **spec: Any) -> None:
     """Change some of a ClusterTopology's spec."""
-    patch(api, f"{PATH}/{name}", {"spec": spec})
+    api.patch(f"{PATH}/{name}", {"spec": spec})
 
 
 def make_node(api: ApiUnderTest, name: str, labels: dict[str, str]) -> None:
@@ -104,12 +104,12 @@ def make_node(api: ApiUnderTest, name: str, labels: dict[str, str]) -> None:
     agent = {HOSTNAME: name, GPUS: "8", NVLINK_DOMAIN: name}
     api.create(NODES, node(name, labels=agent | labels))
     status = {"conditions": [READY], "allocatable": {"nvidia.com/gpu": "8"}}
-    patch(api, f"{NODES}/{name}/status", {"status": status})
+    api.patch(f"{NODES}/{name}/status", {"status": status})
 
 
 def relabel(api: ApiUnderTest, name: str, labels: dict[str, str | None]) -> None:
     """Change labels of a node; None takes one away."""
-    patch(api, f"{NODES}/{name}", {"metadata": {"labels": labels}})
+    api.patch(f"{NODES}/{name}", {"metadata": {"labels": labels}})
 
 
 def status_of(api: ApiUnderTest, name: str = "cluster") -> dict[str, Any]:
@@ -121,3 +121,8 @@ def condition(api: ApiUnderTest, kind: str, name: str = "cluster") -> dict[str, 
     """A condition of a ClusterTopology, empty before it has it."""
     conditions = status_of(api, name).get("conditions", ())
     return next((condition for condition in conditions if condition["type"] == kind), {})
+
+
+def available(api: ApiUnderTest, name: str = "cluster") -> dict[str, Any]:
+    """The verdict on its required levels."""
+    return condition(api, "TopologyLevelsAvailable", name)

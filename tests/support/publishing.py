@@ -140,20 +140,15 @@ def node_labels(api: ApiUnderTest, path: str) -> tuple[str, ...]:
     return tuple(level["nodeLabel"] for level in api.get(path)["spec"]["levels"])
 
 
-def patch(api: ApiUnderTest, path: str, change: dict[str, Any]) -> None:
-    """Edit by hand."""
-    api.patch(path, change)
-
-
 @contextmanager
 def finalizer(api: ApiUnderTest, path: str, name: str) -> Iterator[None]:
     """Hold an object, and let go of it at the end: nothing else here would, and its CRD could not be removed."""
-    patch(api, path, {"metadata": {"finalizers": [name]}})
+    api.patch(path, {"metadata": {"finalizers": [name]}})
     try:
         yield
     finally:
         if found(api, path):
-            patch(api, path, {"metadata": {"finalizers": []}})
+            api.patch(path, {"metadata": {"finalizers": []}})
 
 
 def serve_all(api: ApiUnderTest) -> None:

@@ -76,11 +76,8 @@ def fail(log: logging.Logger) -> None:
         log.exception("probe failed")
 
 
-def test_exceptions(logged: Callable[..., str]) -> None:
+def test_exceptions_are_whole_and_in_json_one_line(logged: Callable[..., str]) -> None:
     assert logged("text", fail).rstrip().endswith("invalid literal for int() with base 10: 'größer als erlaubt'")
-
-
-def test_exceptions_are_one_json_line(logged: Callable[..., str]) -> None:
     text = logged("json", fail)
     line = json.loads(text)
     assert text.count("\n") == 1

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
+from tests.support.tables import each_case
 from toposcope.telemetry.handler import Page
 from toposcope.telemetry.prometheus import page
 from toposcope.telemetry.server import _LOOK_SECONDS, TelemetryServer
@@ -85,23 +86,12 @@ def test_other_paths_say_which_there_are(program: Program, path: str) -> None:
     assert (code, text) == (404, "try /metrics, /healthz or /readyz\n")
 
 
-@pytest.mark.parametrize(
-    ("request_text", "code"),
-    [
-        (b"POST /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", 501),
-        (b"GET /healthz HTTP/1.1\r\nContent-Length: 30\r\n\r\nGET /readyz HTTP/1.1\r\n\r\n", 200),
-        (b"GET /healthz HTTP/1.0\r\n\r\n", 200),
-        (b"GET /healthz HTTP/1.1\r\nConnection: Close\r\n\r\n", 200),
-        (b"GET /healthz\r\n\r\n", 400),
-        (b"GET /healthz HTTP/1.1\r\n" + b"a: b\r\n" * 200 + b"\r\n", 400),
-        (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", 400),
-    ],
-)
+@each_case("tables/telemetry.yaml")
 def test_what_may_not_be_followed_by_another_request_ends_the_connection(
-    program: Program, request_text: bytes, code: int
+    program: Program, begin: str, filler: str, times: int, end: str, code: int
 ) -> None:
     with socket.create_connection(("127.0.0.1", program.server.port), timeout=10) as client:
-        client.sendall(request_text)
+        client.sendall(f"{begin}{filler * times}{end}".encode())
         client.shutdown(socket.SHUT_WR)
         answer = b""
         with contextlib.suppress(ConnectionResetError):  # what was not read is thrown away

@@ -7,7 +7,7 @@ from tests.controller.cases.model import Machine, gone, levels
 from tests.controller.cases.world import KUEUE, World
 from tests.support.api import CRDS, crd_conditions
 from tests.support.publishing import BINDINGS, KAI, binding, found, kai_topology, kueue_topology
-from tests.support.tables import named_objects
+from tests.support.tables import each_case, named_objects
 from tools.apiserver.grove_operator import GroveExitError, start_grove
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import HOSTNAME
@@ -44,7 +44,7 @@ def test_grove_starts_beside_a_kai_topology_of_somebody_else(at: World) -> None:
 def test_a_kai_topology_of_ours_is_there_all_the_time_when_grove_comes(at: World) -> None:
     at.start(objects.cluster(2), {**HERE, "publish": {"kueue": "Never", "grove": "Never"}})
     before = at.api.get(f"{KAI}/cluster")
-    at.patch(f"{PATH}/cluster", {"spec": {"publish": {"grove": "Auto"}}})
+    at.api.patch(f"{PATH}/cluster", {"spec": {"publish": {"grove": "Auto"}}})
     at.reconcile()  # in which Grove starts
     assert at.api.get(f"{KAI}/cluster") == before
     status = at.status_of()
@@ -54,16 +54,7 @@ def test_a_kai_topology_of_ours_is_there_all_the_time_when_grove_comes(at: World
     assert at.api.get(f"{KAI}/cluster") == before
 
 
-@pytest.mark.parametrize(
-    "pairs",
-    [
-        tuple((f"l{i}", f"example.com/l{i}") for i in range(17)),
-        (("rack", "Example.com/rack"),),
-        (("rack", "my_co/rack"),),
-        (("rack", "a..b/rack"),),
-    ],
-    ids=["17 levels", "upper-case prefix", "underscore in the prefix", "empty part of the prefix"],
-)
+@each_case("tables/controller.yaml")
 def test_grove_starts_after_levels_that_it_takes_and_kai_refuses(at: World, pairs: tuple[tuple[str, str], ...]) -> None:
     at.begin(objects.cluster(1))
     at.api.create(BINDINGS, binding(*pairs))
@@ -139,7 +130,7 @@ def test_another_project_s_condition_is_not_the_truth(at: World) -> None:
     for status, reason in reports:
         reported = {"type": "TopologyLevelsUnavailable", "status": status, "reason": reason, "message": "by Grove"}
         conditions = [{**reported, "lastTransitionTime": "2026-01-01T00:00:00Z"}]
-        at.patch(f"{asks.path}/llm/status", {"status": {"conditions": conditions}})
+        at.api.patch(f"{asks.path}/llm/status", {"status": {"conditions": conditions}})
         at.reconcile()
         assert at.status_of().conditions == {}
     objects.label_racks(at, None)
@@ -159,18 +150,18 @@ def test_fields_of_a_newer_grove_stay(at: World) -> None:
         {**version, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}
         for version in before
     ]
-    at.patch(f"{CRDS}/{name}", {"spec": {"versions": newer}})
+    at.api.patch(f"{CRDS}/{name}", {"spec": {"versions": newer}})
     try:
         at.make_topology("cluster", HERE)
         at.reconcile()
         intra = [{"domain": "numa", "type": "NUMA"}]
-        at.patch(f"{BINDINGS}/cluster", {"spec": {"intraNodeLevels": intra}})
-        at.patch(f"{PATH}/cluster", {"spec": {"levels": levels(*objects.TWO)}})
+        at.api.patch(f"{BINDINGS}/cluster", {"spec": {"intraNodeLevels": intra}})
+        at.api.patch(f"{PATH}/cluster", {"spec": {"levels": levels(*objects.TWO)}})
         at.reconcile()
         spec = at.api.get(f"{BINDINGS}/cluster")["spec"]
         assert (spec["levels"], spec.get("intraNodeLevels")) == (levels(*objects.TWO), intra)
     finally:
-        at.patch(f"{CRDS}/{name}", {"spec": {"versions": before}})
+        at.api.patch(f"{CRDS}/{name}", {"spec": {"versions": before}})
 
 
 @pytest.mark.parametrize("where", ["grove", "kai", "kueue"])

@@ -105,7 +105,7 @@ class World:
 
     def play(self, step: Step) -> None:
         for path, change in step.patch.items():
-            self.patch(path, change)
+            self.api.patch(path, change)
         if step.delete:
             self.delete(step.delete)
         self.add_nodes(step.nodes)
@@ -122,10 +122,7 @@ class World:
             self.api.create(NODES, body)
 
     def label(self, node: str, **changes: Any) -> None:
-        self.patch(f"{NODES}/{node}", {"metadata": {"labels": changes}})
-
-    def patch(self, path: str, change: Spec) -> None:
-        self.api.patch(path, change)
+        self.api.patch(f"{NODES}/{node}", {"metadata": {"labels": changes}})
 
     def delete(self, path: str) -> None:
         code, answer = self.api.request("DELETE", path)
