@@ -50,12 +50,6 @@ def machine(gpus: int, nics: int, folder: Path) -> NodeTopology:
     )
 
 
-def test_16_gpus_and_18_nics_fit_with_everything(tmp_path: Path) -> None:
-    text = annotation_for(machine(16, 18, tmp_path))
-    assert len(text.encode()) <= LIMIT
-    assert len(json.loads(text)["matrix"]) == 34
-
-
 def test_a_huge_node_keeps_its_reasons(tmp_path: Path) -> None:
     text = annotation_for(machine(64, 128, tmp_path))
     assert len(text.encode()) <= LIMIT
@@ -97,13 +91,15 @@ def test_reasons_that_are_left_out_are_counted(tmp_path: Path) -> None:
     assert reasons[14:] == ["reason 14", "and 5 more: see the agent's log"]
 
 
-def test_disputes_are_dropped_first(tmp_path: Path) -> None:
+def test_16_gpus_and_18_nics_fit_with_everything_and_many_disputes_are_dropped_first(tmp_path: Path) -> None:
     base = machine(16, 18, tmp_path)
     disputes = tuple(PathDispute(f"GPU{i}", f"GPU{j}", "SYS", "NODE") for i in range(16) for j in range(i))
-    assert "disputes" in json.loads(annotation_for(base._replace(disputes=disputes[:3])))
-    document = json.loads(annotation_for(base._replace(disputes=disputes)))
-    assert "disputes" not in document
-    assert {"gpus", "nics", "matrix", "reasons"} <= document.keys()
+    for few, kept in ((3, True), (len(disputes), False)):
+        text = annotation_for(base._replace(disputes=disputes[:few]))
+        document = json.loads(text)
+        assert len(text.encode()) <= LIMIT
+        assert ("disputes" in document, len(document["matrix"])) == (kept, 34)
+        assert {"gpus", "nics", "reasons"} <= document.keys()
 
 
 class Look(msgspec.Struct, forbid_unknown_fields=True):

@@ -301,43 +301,27 @@ class TestWaiting:
 
 
 class TestRelist:
-    def test_asked_for_just_before_the_watch_begins(self) -> None:
-        following = Following()
-        opened: list[str] = []
-
-        def silent() -> Iterator[bytes]:
-            opened.append("a stream that may say nothing for a minute")
-            yield event("ADDED", "b", 6)
-
-        following.client._streams = iter([LISTED, silent(), LISTED])
-        stream = following.client.stream
-        asked = iter([False, True])
-
-        def late(request: Request, idle_timeout: float) -> Stream:
-            if next(asked, False):
-                following.reflector.relist()
-            return stream(request, idle_timeout)
-
-        following.client.stream = late  # type: ignore[method-assign]
-        following.run()
-        assert following.mirror.calls == ["replace a", "replace a"]
-        assert not opened
-
-    def test_an_end_just_before_the_list_begins(self) -> None:
+    @pytest.mark.parametrize("ends", [False, True], ids=["asked for before the watch", "the end before the list"])
+    def test_what_comes_just_before_a_stream_begins(self, ends: bool) -> None:
         following, opened = Following(), list[str]()
 
         def silent() -> Iterator[bytes]:
-            opened.append("a stream that nobody would cut")
+            opened.append("a stream that may say nothing for a minute, and that nobody would cut")
             yield event("ADDED", "b", 6)
 
         def late(request: Request, idle_timeout: float) -> Stream:
-            following.stop.ended = True
+            if next(comes, False):
+                following.stop.ended = ends
+                if not ends:
+                    following.reflector.relist()
             return stream(request, idle_timeout)
 
-        following.client._streams, stream = iter([silent()]), following.client.stream
+        following.client._streams = iter([silent()] if ends else [LISTED, silent(), LISTED])
+        comes, stream = iter([ends, True]), following.client.stream
         following.client.stream = late  # type: ignore[method-assign]
         following.run()
-        assert (opened, following.mirror.calls, following.mirror.errors) == ([], [], [])
+        assert (opened, following.mirror.errors) == ([], [])
+        assert following.mirror.calls == ([] if ends else ["replace a", "replace a"])
 
 
 class Highest(random.Random):

@@ -33,9 +33,8 @@ def test_nothing_moves_while_nothing_happens(at: World, nodes: int) -> None:
     before = at.topology("cluster")
     assert available(at)["status"] == ("True" if nodes else "Unknown")
     for _ in range(3):
-        at.pass_time(100_000)
         at.restart()
-        at.reconcile()
+        at.reconcile(after=100_000)
     assert at.topology("cluster") == before
 
 
@@ -57,8 +56,7 @@ def test_a_restart_tells_nothing_twice_and_forgets_nothing(at: World) -> None:
     settle(at)
     objects.label_racks(at, None)
     at.reconcile()
-    at.pass_time(601)
-    at.reconcile()
+    at.reconcile(after=601)
     assert at.events_on("llm") == (GONE,)
     before = at.topology("cluster")
     for _ in range(3):
@@ -85,8 +83,7 @@ def test_a_level_that_goes_stays_where_its_removal_drops_constraints(at: World) 
     keys = {path: tuple(key for _, key in path) for path in (objects.TWO, objects.THREE)}
     objects.label_racks(at, None)
     at.reconcile()
-    at.pass_time(601)
-    at.reconcile()
+    at.reconcile(after=601)
     status = at.status_of()
     assert (status.grove, status.kai, status.kueue) == (objects.THREE, keys[objects.THREE], keys[objects.TWO])
     assert status.conditions["TopologyLevelsAvailable"] == gone("rack", kept=True)
@@ -94,14 +91,11 @@ def test_a_level_that_goes_stays_where_its_removal_drops_constraints(at: World) 
     # Once the last workload of Grove's is gone, so is the level, after the grace period; Kueue's own does not hold it.
     at.delete(f"{ASKS_RACK.path}/llm")
     at.reconcile()
-    at.pass_time(599)
     at.restart()
-    at.reconcile()
-    at.pass_time(599)
-    at.reconcile()
+    at.reconcile(after=599)
+    at.reconcile(after=599)
     assert at.status_of().grove == objects.THREE
-    at.pass_time(2)
-    at.reconcile()
+    at.reconcile(after=2)
     status = at.status_of()
     assert (status.grove, status.kai, status.kueue) == (objects.TWO, keys[objects.TWO], keys[objects.TWO])
     assert status.conditions["TopologyLevelsAvailable"] == gone("rack")

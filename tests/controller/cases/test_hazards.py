@@ -91,13 +91,11 @@ def test_one_node_without_a_label_costs_no_other_node(at: World) -> None:
     at.start((objects.kueue_node("x1", "b1", "r1"), bare), INFERRED)
     assert at.status_of().kueue == (objects.KUEUE_BLOCK, HOSTNAME)
     at.label("x9", **{objects.KUEUE_RACK: "r9"})
-    at.pass_time(31)
-    at.reconcile()
+    at.reconcile(after=31)
     assert at.status_of().kueue == (objects.KUEUE_BLOCK, objects.KUEUE_RACK, HOSTNAME)
     # A node that joins before its labels takes the level from nobody either; it is named.
     at.label("x9", **{objects.KUEUE_RACK: None})
-    at.pass_time(100_000)
-    at.reconcile()
+    at.reconcile(after=100_000)
     status = at.status_of()
     assert status.kueue == (objects.KUEUE_BLOCK, objects.KUEUE_RACK, HOSTNAME)
     assert "1 of 2 nodes lacks level 'rack'" in status.conditions["LevelsCovered"][2]
@@ -135,8 +133,7 @@ def test_another_project_s_condition_is_not_the_truth(at: World) -> None:
         assert at.status_of().conditions == {}
     objects.label_racks(at, None)
     at.reconcile()
-    at.pass_time(601)
-    at.reconcile()
+    at.reconcile(after=601)
     assert at.status_of().conditions["TopologyLevelsAvailable"] == gone("rack", kept=True)
     assert at.api.get(f"{asks.path}/llm")["status"]["conditions"][0]["status"] == "False"
 

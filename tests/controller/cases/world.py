@@ -81,8 +81,9 @@ class World:
         body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": dict(spec)}
         return self.api.request("POST", PATH, body)
 
-    def reconcile(self) -> None:
-        """Run the controller and Grove until nothing is left to do; Grove never has a reason to exit."""
+    def reconcile(self, after: float = 0) -> None:
+        """Run the controller and Grove, so much later, until nothing is left to do; Grove has no reason to exit."""
+        self.pass_time(after)
         for _ in range(_ROUNDS):
             self._controller.once()
             start_grove(self.api)
