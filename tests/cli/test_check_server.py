@@ -14,7 +14,7 @@ import yaml
 
 from tests.cli.conftest import Command
 from tests.kube.scripted import server_tls
-from tests.support.api import ApiUnderTest, create_namespace, create_service_account
+from tests.support.api import ApiUnderTest, account_token, create_namespace, create_service_account
 from tests.support.paths import FIXTURES
 from tools.apiserver.certificates import make_certificates
 from toposcope.kube.client import ApiClient
@@ -141,8 +141,7 @@ def test_what_the_server_does_not_have(server: DryRun) -> None:
 def test_whoever_may_not_ask_learns_which_verbs_that_takes(served: ApiUnderTest) -> None:
     create_namespace(served, "guests")
     create_service_account(served, "guests", "guest")
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}}
-    token = served.create("/api/v1/namespaces/guests/serviceaccounts/guest/token", asked)["status"]["token"]
+    token = account_token(served, "guests", "guest")
     admin = load(str(served.kubeconfig))
     with contextlib.closing(ApiClient(Cluster(admin.server, admin.tls, lambda: token, "guests"))) as client:
         (remark,) = DryRun(client, "guests").ask(clique("x", size=1))

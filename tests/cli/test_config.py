@@ -7,22 +7,14 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.support.api import NODES, ApiUnderTest, create_namespace, node
+from tests.support.paths import FIXTURES
 from tests.support.saved import Object
 from toposcope.api.cluster_topology import HOME_NAMESPACE
 from toposcope.cli.catalogue import CONFIG_MAP, KEY, followed
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 
-CONFIG = """\
-apiVersion: config.gpu.topology/v1alpha1
-kind: ControllerConfig
-catalogue:
-  domains:
-  - {name: row, after: block, keys: [example.com/row]}
-  keys:
-  - {key: example.com/rack, domain: rack}
-  placeholders: [unassigned]
-"""
+CONFIG = (FIXTURES / "own_levels.yaml").read_text(encoding="utf-8")
 CONFIG_MAP_OBJECT: Object = {
     "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP}, "data": {KEY: CONFIG},
 }  # fmt: skip

@@ -8,21 +8,13 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Command
+from tests.support.paths import FIXTURES
 from toposcope.agent.annotation import LIMIT
 from toposcope.cli.hardware import Source, source
 from toposcope.simulator.profile import load_profile, profile_names
 from toposcope.simulator.sysfs import write_sysfs
 
-MATRIX = """\
-        GPU0    GPU1    NIC0    CPU Affinity    NUMA Affinity
-GPU0     X      NV4     PIX     0-15    0
-GPU1    NV4      X      SYS     16-31   1
-NIC0    PIX     SYS      X
-
-NIC Legend:
-
-  NIC0: mlx5_0
-"""
+MATRIX = (FIXTURES / "topo.txt").read_bytes()
 
 
 @pytest.fixture
@@ -48,7 +40,7 @@ def test_yaml_says_the_same_as_json(discover: Command) -> None:
 
 
 def test_a_matrix_from_standard_input(monkeypatch: pytest.MonkeyPatch, discover: Command) -> None:
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(MATRIX.encode())))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(MATRIX)))
     out = discover("--capture - -o labels")
     assert "gpu.topology/interconnect=nvlink" in out.out
     assert "gpu.topology/gpus-per-numa=1-1" in out.out

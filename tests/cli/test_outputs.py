@@ -11,20 +11,11 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Command, Ran, write_cluster
-from tests.support.paths import ROOT
+from tests.support.paths import FIXTURES, ROOT
 from tests.support.saved import cluster_topology, demo_nodes, pod
 from tests.support.tables import each_case
 
-WORK = """\
-apiVersion: batch/v1
-kind: Job
-metadata: {name: train, namespace: train}
-spec:
-  parallelism: 2
-  template:
-    spec:
-      containers: [{name: main, resources: {limits: {nvidia.com/gpu: 64}}}]
-"""
+WORK = (FIXTURES / "large_job.yaml").read_text(encoding="utf-8")
 Run = Callable[[str], Ran]
 
 

@@ -9,7 +9,17 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Command, Ran
-from tests.support.api import MERGE, NODES, ApiUnderTest, create_namespace, create_service_account
+from tests.support.api import (
+    MERGE,
+    NODES,
+    RBAC,
+    ApiUnderTest,
+    account_token,
+    bind,
+    create_namespace,
+    create_service_account,
+    role,
+)
 from tests.support.paths import CRD, ROOT
 from tests.support.saved import cluster_topology, demo_nodes
 from toposcope.explain.object_store import AROUND, POD, SUBJECTS
@@ -17,7 +27,6 @@ from toposcope.simulator.apiserver import EmbeddedApiServer
 from toposcope.simulator.apiserver.requests import Request
 
 TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
 STATUS = {
     "nodes": 2,
     "gpus": 8,
@@ -55,8 +64,7 @@ def kubeconfig(api: ApiUnderTest, token: str, path: Path) -> str:
 
 def grant(api: ApiUnderTest, name: str, group: str, resource: str) -> None:
     rule = {"apiGroups": [group], "resources": [resource], "verbs": ["list"]}
-    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}}
-    bind(api, role | {"rules": [rule]})
+    bind(api, role(name, rule), "people", "viewer")
 
 
 def documented_role() -> dict[str, Any]:
@@ -64,20 +72,6 @@ def documented_role() -> dict[str, Any]:
     rights = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8").partition("\n## Rights\n")[2]
     found: dict[str, Any] = yaml.safe_load(rights.partition("```yaml\n")[2].partition("```")[0])
     return found
-
-
-def bind(api: ApiUnderTest, role: dict[str, Any]) -> None:
-    """Give the account all that the role says."""
-    name = role["metadata"]["name"]
-    api.create(f"{RBAC}/clusterroles", role)
-    binding = {
-        "apiVersion": role["apiVersion"],
-        "metadata": {"name": name},
-        "kind": "ClusterRoleBinding",
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "namespace": "people", "name": "viewer"}],
-    }
-    api.create(f"{RBAC}/clusterrolebindings", binding)
 
 
 def once(toposcope: Command, words: list[str], holds: Callable[[Ran], bool]) -> Ran:
@@ -100,8 +94,7 @@ def test_each_right_that_is_missing_is_named_with_what_to_ask_for(
     api.request("PATCH", f"{TOPOLOGIES}/cluster/status", {"status": STATUS}, content_type=MERGE)
     create_namespace(api, "people")
     create_service_account(api, "people", "viewer")
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}}
-    token = api.create("/api/v1/namespaces/people/serviceaccounts/viewer/token", asked)["status"]["token"]
+    token = account_token(api, "people", "viewer")
     where = ["--kubeconfig", kubeconfig(api, token, tmp_path / "viewer.json")]
 
     for words in commands:  # no right at all
@@ -136,7 +129,7 @@ def test_each_right_that_is_missing_is_named_with_what_to_ask_for(
         assert "Traceback" not in err, words
         assert "cannot list nodes" not in err, words
 
-    bind(api, documented_role())
+    bind(api, documented_role(), "people", "viewer")
     once(toposcope, ["explain", "job/x", *where], lambda ran: "credentials" not in ran.err)
     for words in commands:
         assert "credentials" not in toposcope(*words, *where, code=None).err, words

@@ -15,13 +15,10 @@ from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.cleaning import empty_namespaces
 from tests.support.helm import find_helm
 from tests.support.paths import ROOT
+from tests.support.tables import named_objects
 
 PAGE = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
-WALKS = {
-    "kustomize": ("With kustomize", "Removal", "After kustomize"),
-    "Helm": ("With Helm", "Removal", "After Helm"),
-    "a Job": ("With kustomize", "By a Job"),
-}
+WALKS: dict[str, list[str]] = named_objects("guides.yaml")["walks"]
 """Headings, one after the other, as somebody follows them."""
 ELSEWHERE = {"docker buildx build": "tests/image", "kubectl logs": "tests/e2e"}
 """What needs more than an API server, and where it runs."""
@@ -35,14 +32,7 @@ exec {kubectl} "$@"
 FIRST_HOUR = (ROOT / "docs" / "first-hour.md").read_text(encoding="utf-8")
 FAILS = ("toposcope explain ", "toposcope diff ")
 """What exits with 1 there, because it found something."""
-SAYS = {
-    "toposcope tree": "zone > block > rack > nvlink-domain > host",
-    "toposcope diff before.toposcope": "h200-1",
-    "kubectl describe gtopo cluster": "NodesMissingLevels",
-    "toposcope explain pod/notebook -n demo": "16",
-    "toposcope explain pod/pretrain -n demo": "rack",
-    "toposcope explain pcs/llm -n demo": "rack",
-}
+SAYS: dict[str, str] = named_objects("guides.yaml")["first hour"]
 
 
 def commands(heading: str) -> list[str]:

@@ -110,24 +110,13 @@ def test_no_choice_leads_to_fewer_or_more(seed: int) -> None:
     assert exact > 12
 
 
-@pytest.mark.parametrize(
-    ("device", "slices", "found"),
-    [
-        ({}, 1, Copies(2, 2)),
-        ({"attributes": {}}, 1, Copies(0, 2, error=True)),
-        ({"attributes": {"kind": {"version": "1.0.0"}}}, 1, Copies(0, 2, error=True)),
-        ({"taints": [{"key": "sick", "effect": "NoExecute"}]}, 1, Copies(1, 1)),
-        ({"taints": [{"key": "sick", "effect": "None"}]}, 1, Copies(2, 2)),
-        ({"consumesCounters": [{"counterSet": "s"}]}, 1, UNKNOWN),
-        ({"allowMultipleAllocations": True}, 1, UNKNOWN),
-        ({}, 2, UNKNOWN),
-    ],
-)
-def test_what_else_decides(device: dict[str, Any], slices: int, found: Copies) -> None:
+@each_case("tables/integrations.yaml")
+def test_what_else_decides(device: dict[str, Any], slices: int, found: dict[str, Any] | None) -> None:
+    """Null: not known."""
     plain = {"name": "a", "attributes": attributes(kind="gpu")}
     one = slice_of("n", "d", [plain, {**plain, "name": "b", **device}])
     one["spec"]["pool"]["resourceSliceCount"] = slices
     asked = claim("c", request("r", "any", 1, f'{DOMAIN}.kind == "gpu"'))
     claims = Claims.of([device_class("any", 'device.driver == "d"'), asked])
     spec = claims.read(ClaimRef("ResourceClaim", "train", "c"), alone=True)
-    assert copies([spec], inventory([one]).nodes["n"], frozenset()) == found
+    assert copies([spec], inventory([one]).nodes["n"], frozenset()) == (Copies(**found) if found else UNKNOWN)

@@ -2,13 +2,9 @@
 
 from typing import Any
 
-import pytest
-
 from tests.support.tables import each_case
 from tests.support.workloads import ZONE
 from toposcope.integrations.osmo.pool import POOL, pools_of, schedulers_of
-
-PLAIN = {"topology_keys": [{"key": "zone", "label": ZONE.key}]}
 
 
 @each_case("tables/integrations.yaml")
@@ -17,10 +13,7 @@ def test_where_pools_stand(document: dict[str, Any], names: list[str]) -> None:
     assert [(topology.name, topology.levels) for topology in pools_of(document)] == [(name, (ZONE,)) for name in names]
 
 
-@pytest.mark.parametrize(
-    "document",
-    [{}, {"pools": {"a": {"backend": "x"}}}, {"pools": 7}, {"kind": "Pool", **PLAIN}, {"a": 1, "b": [PLAIN]}],
-)
+@each_case("tables/integrations.yaml")
 def test_what_is_no_pool(document: dict[str, Any]) -> None:
     assert not POOL.claims(document)
 

@@ -8,37 +8,18 @@ from typing import Any
 
 import yaml
 
-from tests.manifests.support import NAMESPACE, TOPOLOGIES
-from tests.support.api import APPLY, JSON_PATCH, MERGE, NODES, ApiUnderTest, node, wait_until
+from tests.support.api import APPLY, JSON_PATCH, MERGE, NODES, ApiUnderTest, account_token, node, wait_until
 from tests.support.paths import FIXTURES
+from tests.support.tables import named_objects
 from toposcope.api.yaml_text import load
 from toposcope.cli.main import main
 
-OWN, OTHER = f"{NODES}/confined-own", f"{NODES}/confined-other"
-EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
-# What a Node brings along that is not ours to touch.
-FOREIGN = {
-    "labels": {"example.com/pool": "h100", "topology.kubernetes.io/zone": "a"},
-    "annotations": {"example.com/note": "keep"},
-}
+_KNOWN = named_objects("rights/known.yaml")
+PLACES: dict[str, str] = _KNOWN["places"]
+OWN, OTHER, EVENTS = PLACES["OWN"], PLACES["OTHER"], PLACES["EVENTS"]
+FOREIGN: dict[str, dict[str, str]] = _KNOWN["foreign"]
 _MEDIA = dict.fromkeys(("body", "event"), "application/json") | {"merge": MERGE, "json_patch": JSON_PATCH}
-TOKEN_REQUEST = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
-APPS = "/apis/apps/v1/namespaces/toposcope-system"
-PLACES = {
-    "": "",
-    "OWN": OWN,
-    "OTHER": OTHER,
-    "NODES": NODES,
-    "EVENTS": EVENTS,
-    "TOPOLOGIES": TOPOLOGIES,
-    "HOME": NAMESPACE,
-    "LEASES": "/apis/coordination.k8s.io/v1/namespaces/toposcope-system/leases",
-    "AGENTS": f"{APPS}/daemonsets",
-    "CONTROLLERS": f"{APPS}/deployments",
-    "FLAVORS": "/apis/kueue.x-k8s.io/v1beta2/resourceflavors",
-}
-"""What the words in capitals stand for with which paths in tests/fixtures/rights/ begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +58,10 @@ def event(
     name: str, *, kind: str = "Node", about: str = "confined-own", by: str = "gpu.topology/agent", **more: Any
 ) -> dict[str, Any]:
     """An Event as the agent writes it; what `more` has goes into its metadata and regarding, or beside them."""
-    body: dict[str, Any] = {
-        "apiVersion": "events.k8s.io/v1",
-        "kind": "Event",
+    body = _KNOWN["event"] | {
         "metadata": {"name": name, "namespace": "default"},
-        "eventTime": "2026-01-01T00:00:00.000000Z",
         "regarding": {"apiVersion": "v1", "kind": kind, "name": about},
         "reportingController": by,
-        "reportingInstance": "confined-own",
-        "action": "Discover",
-        "reason": "GpuMissing",
-        "type": "Warning",
     }
     return body | {key: {**body.get(key, {}), **value} for key, value in more.items()}
 
@@ -103,7 +77,7 @@ def attempts(table: str, part: str, account: str = "") -> tuple[Attempt, ...]:
 
 def _attempt(what: str, request: str, says: str = "", **given: Any) -> Attempt:
     method, _, path = request.partition(" ")
-    path = re.sub("^[A-Z]*", lambda word: PLACES[word[0]], path)
+    path = re.sub("^[A-Z]*", lambda word: PLACES.get(word[0], ""), path)
     ((form, body),) = (given or {"body": None}).items()
     if form == "node":
         return apply_node(what, path, says, **body)
@@ -173,8 +147,8 @@ def without_ours(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def unbound_token(api: ApiUnderTest, account: str) -> str:
-    """A token as `kubectl create token` gets it: bound to no pod, so that it names no node."""
-    return api.create(f"{NAMESPACE}/serviceaccounts/{account}/token", TOKEN_REQUEST)["status"]["token"]
+    """A token of a program's account that names no node."""
+    return account_token(api, "toposcope-system", account)
 
 
 def run_agent(name: str, kubeconfig: Path, *flags: str) -> int:

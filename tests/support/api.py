@@ -23,6 +23,7 @@ from toposcope.simulator.apiserver import EmbeddedApiServer
 
 __all__ = ["APPLY", "CRDS", "JSON_PATCH", "MERGE", "NODES", "crd_conditions", "pod_token", "wait_until"]
 
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
 STRATEGIC = "application/strategic-merge-patch+json"
 # Label of CRDs that outlive a test; their objects do not. Its value is the module whose tests share them, or ALL.
 KEPT = "kept-between-tests"
@@ -93,3 +94,25 @@ def create_service_account(api: ApiUnderTest, namespace: str, name: str) -> None
     """Create a service account, `default` too where a pod needs it: no controller does."""
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
     api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", account)
+
+
+def account_token(api: ApiUnderTest, namespace: str, name: str) -> str:
+    """A token as `kubectl create token` gets it: bound to no pod, so that it names no node."""
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    answer = api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token", asked)
+    return answer["status"]["token"]
+
+
+def bind(api: ApiUnderTest, role: dict[str, Any], namespace: str, name: str) -> None:
+    """Give a service account all that a ClusterRole says, which is made."""
+    subject = {"kind": "ServiceAccount", "namespace": namespace, "name": name}
+    api.create(f"{RBAC}/clusterroles", role)
+    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]}
+    binding = {"apiVersion": role["apiVersion"], "kind": "ClusterRoleBinding", "metadata": role["metadata"]}
+    api.create(f"{RBAC}/clusterrolebindings", {**binding, "roleRef": ref, "subjects": [subject]})
+
+
+def role(name: str, *rules: dict[str, Any]) -> dict[str, Any]:
+    """A ClusterRole."""
+    metadata = {"name": name}
+    return {"apiVersion": RBAC.removeprefix("/apis/"), "kind": "ClusterRole", "metadata": metadata, "rules": [*rules]}

@@ -8,7 +8,7 @@ import pytest
 
 from tests.snapshot.clusters import pod_of, snapshot
 from tests.support.saved import cluster_topology, demo_nodes, pod
-from tests.support.tables import each_case
+from tests.support.tables import each_case, named_objects
 from toposcope.api import label_keys
 from toposcope.snapshot.decode import Decoder
 from toposcope.snapshot.model import NodeView
@@ -18,15 +18,7 @@ from toposcope.ui.source import FullNode, gpu_uuids, last_write
 from toposcope.ui.views import views_of
 
 WHOLE = Decoder(lambda _name, _not_ok: True)
-MATRIX = {
-    "version": 1,
-    "gpus": [{"index": 0, "uuid": "GPU-0", "numa": 0, "nics": ["mlx5_1", "gone"]}, {"index": 1, "numa": 1}],
-    "nics": [{"name": "mlx5_0", "numa": 0, "switch": "leaf-1", "port": "Ethernet1/3"}, {"name": "mlx5_1"}],
-    "cpus": {"0": "0-7"},
-    "matrix": ["X", "NV18 X", "PIX SYS X", "PXB NODE PHB X"],
-    "reasons": ["GPU 1: 17 of 18 NVLinks active"],
-    "disputes": ["GPU0 GPU1: NVML says PIX, sysfs PXB"],
-}
+MATRIX: dict[str, Any] = named_objects("ui_matrix.yaml")
 
 
 def _node(annotation: Any = MATRIX, **labels: str) -> NodeView:
@@ -79,21 +71,10 @@ def test_the_rails_of_the_node_that_a_topology_calls_miscabled() -> None:
     assert found.miscabled == [f"mlx5_0 of {node.name} goes to leaf-1 port Ethernet1/3, expected leaf-2"]
 
 
-@pytest.mark.parametrize(
-    ("annotation", "problem"),
-    [
-        (None, "there is no annotation gpu.topology/matrix"),
-        ("<script>alert(1)</script>", "cannot be read"),
-        ("[" * 100_000, "cannot be read"),
-        ({"version": 2}, "has version 2"),
-        (MATRIX | {"matrix": []}, "was too large for the annotation"),
-        (MATRIX | {"matrix": ["X"]}, "do not fit its devices"),
-        (MATRIX | {"matrix": ["X", "NVx X", "PIX SYS X", "PXB NODE PHB X"]}, "holds the cell 'NVx'"),
-        (MATRIX | {"matrix": ["X", "NV99999 X", "PIX SYS X", "PXB NODE PHB X"]}, "holds the cell 'NV99999'"),
-    ],
-)
-def test_a_missing_or_malformed_annotation(annotation: Any, problem: str) -> None:
-    found = _detail(_node(annotation))
+@each_case("tables/ui.yaml")
+def test_a_missing_or_malformed_annotation(annotation: Any, changes: dict[str, Any], times: int, problem: str) -> None:
+    """`changes` to a good one, or another; a text so many times."""
+    found = _detail(_node(MATRIX | changes if changes else annotation and annotation * times))
     assert problem in found.problem
     assert found.matrix is None
     assert found.hardware["gpus"] == "4"

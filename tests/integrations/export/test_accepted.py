@@ -9,7 +9,7 @@ from tests.integrations.export.test_levels import a_hierarchy
 from tests.support.api import ApiUnderTest, Clients
 from tests.support.cluster import BLOCK, RACK, ZONE
 from tests.support.controller import full_controller, make_node
-from tests.support.publishing import Time, install
+from tests.support.publishing import Time, install, spec_levels
 from tests.support.saved import cluster_topology, demo_nodes, saved
 from tests.support.tables import each_case
 from toposcope.api.cluster_topology import PATH
@@ -55,8 +55,7 @@ def test_what_is_exported_is_taken_and_read_back(
 
 
 def _demo_levels() -> list[dict[str, str]]:
-    keys = {"zone": ZONE, "block": BLOCK, "rack": RACK, "nvlink-domain": NVLINK_DOMAIN, "host": HOSTNAME}
-    return [{"domain": domain, "key": key} for domain, key in keys.items()]
+    return spec_levels(ZONE, BLOCK, RACK, NVLINK_DOMAIN, HOSTNAME)
 
 
 def _random_levels(seed: int) -> list[dict[str, str]]:

@@ -15,9 +15,12 @@ from pathlib import Path
 import msgspec
 from playwright.sync_api import Page, sync_playwright
 
+from tests.support.cluster import BLOCK, RACK, ZONE
+from tests.support.publishing import spec_levels
 from tests.support.saved import Object, cluster_topology, demo_nodes
 from tests.ui.browser.shown import condition
 from tests.ui.serving import Nodes, facts_of, served
+from toposcope.api.label_keys import HOSTNAME, NVLINK_DOMAIN
 from toposcope.simulator.cluster import large_cluster
 from toposcope.snapshot.decode import Decoder
 from toposcope.snapshot.model import NodeView
@@ -28,13 +31,7 @@ NODES = 5_000
 _WHOLE = Decoder(lambda _name, _not_ok: True)
 # One rack is gone; elsewhere it is a node here and there.
 _GONE_RACK = "rack-00087"
-_LEVELS = [
-    {"domain": "zone", "key": "topology.kubernetes.io/zone"},
-    {"domain": "block", "key": "cloud.google.com/gce-topology-block"},
-    {"domain": "rack", "key": "cloud.google.com/gce-topology-subblock"},
-    {"domain": "nvlink-domain", "key": "gpu.topology/nvlink-domain"},
-    {"domain": "host", "key": "kubernetes.io/hostname"},
-]
+_LEVELS = spec_levels(ZONE, BLOCK, RACK, NVLINK_DOMAIN, HOSTNAME)
 
 
 def _view(document: Object) -> NodeView:
@@ -69,7 +66,7 @@ def _large() -> list[Object]:
     for at, node in enumerate(large_cluster(NODES)):
         labels = node["metadata"]["labels"]
         document = {**node, "status": copy.deepcopy(node["status"]), "spec": dict(node["spec"])}
-        gone = labels["cloud.google.com/gce-topology-subblock"] == _GONE_RACK
+        gone = labels[RACK] == _GONE_RACK
         if gone:
             _not_ready(document)
         elif at % 211 == 30 or 1404 <= at <= 1409:
@@ -79,7 +76,7 @@ def _large() -> list[Object]:
         elif at % 307 == 11:
             document["spec"]["unschedulable"] = True
         if at in (812, 813, 2977):
-            labels.pop("cloud.google.com/gce-topology-subblock")
+            labels.pop(RACK)
         found.append(document)
     return found
 

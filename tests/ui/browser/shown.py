@@ -12,6 +12,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
+from tests.support.publishing import FOUR, spec_levels
 from tests.support.saved import Object, cluster_topology, demo_nodes, pod, saved
 from tests.ui.serving import Unfollowed, answering
 from toposcope.ui.broadcaster import Broadcaster
@@ -55,12 +56,7 @@ def demo_objects() -> list[Object]:
     topology = cluster_topology(
         {"conditions": [uncovered, ready]},
         nodeSelector={"matchExpressions": [{"key": "gpu.topology/gpus", "operator": "Exists"}]},
-        levels=[
-            {"domain": "zone", "key": "topology.kubernetes.io/zone"},
-            {"domain": "block", "key": "cloud.google.com/gce-topology-block"},
-            {"domain": "rack", "key": RACK},
-            {"domain": "host", "key": "kubernetes.io/hostname"},
-        ],
+        levels=spec_levels(*FOUR),
     )
     return [*nodes, topology, pod("trainer", "gb200-01", 3)]
 

@@ -5,20 +5,11 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.support.paths import FIXTURES
 from tests.ui.browser.shown import Shown
 from tests.ui.browser.test_map import colours_of, domain, tone
 
-JOB = """\
-apiVersion: batch/v1
-kind: Job
-metadata: {name: train, namespace: ml, labels: {kueue.x-k8s.io/queue-name: main}}
-spec:
-  parallelism: 2
-  template:
-    metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: cloud.google.com/gce-topology-subblock}}
-    spec:
-      containers: [{name: main, resources: {limits: {nvidia.com/gpu: 8}}}]
-"""
+JOB = (FIXTURES / "kueue_job.yaml").read_text(encoding="utf-8")
 
 
 def _ask(page: Page, text: str) -> None:

@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.support.saved import cluster_topology, demo_nodes
+from tests.support.tables import each_case
 from tests.ui.browser.shown import FAULTY, RACK, Shown, script, shown
 
 
@@ -128,17 +128,9 @@ def test_a_degraded_node_has_its_own_colour_and_a_pattern(page: Page, demo: Show
     assert len(sick) > len(well) + 5, "the strokes of the pattern are colours of their own"
 
 
-@pytest.mark.parametrize(
-    ("lens", "category", "tones"),
-    [
-        ("free", "all free", {"--free-4"}),
-        ("coverage", "carries every level", {"--cover-whole"}),
-        ("product", "NVIDIA-GB200", {"--kind-1", "--kind-2", "--kind-3"}),
-        ("shape", "NVIDIA-GB200", {"--kind-1", "--kind-2", "--kind-3"}),
-    ],
-)
+@each_case("tables/ui-browser.yaml")
 def test_colours_by_what_the_viewer_picks_and_only_one_kind_of_them(
-    page: Page, demo: Shown, lens: str, category: str, tones: set[str]
+    page: Page, demo: Shown, lens: str, category: str, tones: list[str]
 ) -> None:
     page.goto(f"{demo.address}#in=zone-1/block-1/rack-1")
     page.get_by_role("combobox", name="Colour by").select_option(lens)
