@@ -7,7 +7,8 @@ from toposcope.api.label_keys import PREFIX
 from toposcope.topology.label_values import is_label_value
 from toposcope.topology.leaves import leaf_labels, rails_text
 from toposcope.topology.neighbours import LIMIT, Neighbour, neighbours_text, parse_neighbours, plain
-from toposcope.topology.rails import MOST_RAILS, Rail, parse_rails
+from toposcope.topology.rails import MOST_RAILS, Miscabled, Rail, parse_rails, reported
+from toposcope.topology.text import parse
 
 
 @each_case("leaves.yaml")
@@ -31,7 +32,53 @@ def test_neighbours_survive_their_own_writing_within_the_limit() -> None:
     assert plain(f" a\n\u00e9 ~{'b' * 80}") == f"a?? ~{'b' * 58}"
 
 
+@pytest.mark.parametrize(
+    ("switch", "port", "told"),
+    [
+        ("leaf1", "7", True),
+        ("leaf1 (mac:1)", "7", True),
+        ("mac:1", "7", False),
+        ("leaf2", "7", False),
+        ("leaf1", "8", False),
+    ],
+)
+def test_the_right_switch_stands_beside_the_wrong_one_as_long_as_the_cable_is_there(
+    switch: str, port: str, told: bool
+) -> None:
+    found = {"mlx5_0": Neighbour("leaf1", "mac:1", "7", "lldp"), "mlx5_1": None}
+    wrong = {nic: Miscabled("n1", "uid", nic, switch, port, "leaf9\n") for nic in ("mlx5_0", "mlx5_1", "mlx5_2")}
+    expected = {"expected": "leaf9"} if told else {}
+    text = neighbours_text(found, wrong)
+    assert parse(text) == {
+        "mlx5_0": {"switch": "leaf1", "id": "mac:1", "port": "7", "by": "lldp"} | expected,
+        "mlx5_1": None,
+    }
+    assert parse_neighbours(text) == found
+
+
+def test_a_switch_without_a_name_is_told_by_its_id() -> None:
+    wrong = {"mlx5_0": Miscabled("n1", "uid", "mlx5_0", "guid:1", "", "guid:2")}
+    text = neighbours_text({"mlx5_0": Neighbour("", "guid:1", "", "")}, wrong)
+    assert parse(text)["mlx5_0"]["expected"] == "guid:2"
+
+
+def test_what_an_annotation_leaves_out_is_empty() -> None:
+    assert parse_neighbours('{"a":{"id":"x"}}') == {"a": Neighbour("", "x", "", "")}
+    rails = '[{"nic":"mlx5_0","switch":"leaf1","id":"mac:00:11","port":"Ethernet1/3"},null,{"nic":"b","id":"guid:1"}]'
+    assert parse_rails(rails) == (Rail("mlx5_0", "leaf1", "mac:00:11", "Ethernet1/3"), None, Rail("b", "", "guid:1"))
+    assert parse_rails("[]") == ()
+    assert parse_rails(f'[{{"nic":"a","id":"{"x" * 255}"}}]') == (Rail("a", "", "x" * 255),)
+    assert len(parse_neighbours(neighbours_text({str(nic): None for nic in range(64)}))) == 64
+    assert reported({"rails": {"miscabled": [{"node": "n1"}, 7]}}) == [Miscabled("n1", "", "", "", "", "")]
+
+
 @each_case("neighbours.yaml")
-def test_other_annotations_are_refused(text: str, times: int) -> None:
-    with pytest.raises(ValueError, match=r"\w+ \w+"):
+def test_other_neighbours_are_refused(text: str, times: int, error: str) -> None:
+    with pytest.raises(ValueError, match=f"^{error}"):
         parse_neighbours(text * times)
+
+
+@each_case("neighbours.yaml")
+def test_other_rails_are_refused(text: str, times: int, error: str) -> None:
+    with pytest.raises(ValueError, match=f"^{error}"):
+        parse_rails(text * times)
