@@ -270,6 +270,8 @@ def test_grove_s_binding_keeps_a_level_that_workloads_require(levels: dict[str, 
                 history.spec["publish"] = {"grove": "Never"}
             case ["retain"]:
                 history.spec["removalPolicy"] = "Retain"
+            case ["remove"]:
+                history.spec["removalPolicy"], history.status["observedGeneration"] = "Remove", 2
             case [*bound, name, seconds, outcome]:
                 if bound:
                     history.bound = {"-": (), "?": None}.get(bound[0].strip(":"), bound[0].strip(":"))

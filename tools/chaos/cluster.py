@@ -20,6 +20,8 @@ KUEUE: Final = "/apis/kueue.x-k8s.io/v1beta1/topologies"
 NODES: Final = "/api/v1/nodes"
 COLLECTIONS: Final = {"grove": GROVE, "kai": KAI, "kueue": KUEUE}
 PUBLISHED: Final = tuple(COLLECTIONS.values())
+LOST: Final = BLOCK_KEY
+"""The label of a level that Nodes may lose and regain."""
 BEAT: Final = "example.com/beat"
 """The annotation that somebody keeps changing: a Node of a living cluster never stands still."""
 

@@ -212,6 +212,7 @@ def _delete_published(world: World, _target: str) -> None:
 
 
 def _edit_labels(world: World, machine: Machine) -> None:
+    world.api.get(f"{NODES}/{machine.node}")  # else an apply would make one
     machine.now.edited = True
     metadata = {"name": machine.node, "labels": {f"{PREFIX}gpus": "99", f"{PREFIX}interconnect": "by-hand"}}
     body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}

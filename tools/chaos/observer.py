@@ -2,10 +2,11 @@
 
 import http.client
 import threading
+from collections.abc import Callable
 from typing import Any, Final, Self
 
 from tools.apiserver.client import AdminApi
-from tools.chaos.cluster import BEAT, GROVE, KAI, KUEUE, NODES, TOPOLOGIES
+from tools.chaos.cluster import BEAT, GROVE, KAI, KUEUE, LOST, NODES, TOPOLOGIES
 from tools.chaos.desired import timeless
 from tools.chaos.machines import PREFIX, Machine
 from tools.chaos.violations import Findings
@@ -25,7 +26,7 @@ def others(node: dict[str, Any]) -> dict[str, Any]:
     metadata = node["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     return {
-        "labels": {key: value for key, value in labels.items() if not key.startswith(PREFIX)},
+        "labels": {k: v for k, v in labels.items() if not k.startswith(PREFIX) and k != LOST},
         "annotations": {k: v for k, v in annotations.items() if not k.startswith(PREFIX) and k != BEAT},
         "finalizers": metadata.get("finalizers"),
         "owners": metadata.get("ownerReferences"),
@@ -110,12 +111,14 @@ class ObjectRules:
 
 
 class TopologyRules:
-    """What holds for a ClusterTopology that has been fine: nothing here ever gives evidence against a level."""
+    """What holds for a ClusterTopology that has been fine: nothing but `may_lack` gives evidence against a level."""
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
         self.levels: dict[str, Any] = {}
         """Name to the levels that its status should show."""
+        self.may_lack: Callable[[str], set[str]] = lambda _name: set()
+        """Which of them have been gone from all nodes for longer than the grace period of that name."""
 
     def gone(self, document: dict[str, Any]) -> None:
         """Nothing to say: a ClusterTopology is the administrator's."""
@@ -128,9 +131,10 @@ class TopologyRules:
             return
         self._findings.checked("levels")
         keys = [level["key"] for level in status["levels"]]
-        if keys != wanted:
+        lacking = self.may_lack(name)
+        if keys != [key for key in wanted if key in keys or key not in lacking]:
             self._findings.add("levels", f"status of {name} shows the levels {keys}, should be {wanted}")
-        for condition in status.get("conditions") or ():
+        for condition in () if lacking else status.get("conditions") or ():
             if condition["type"] == "TopologyLevelsAvailable" and condition["status"] == "False":
                 self._findings.add("levels", f"status of {name} says: {condition['message']}")
 

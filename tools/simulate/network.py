@@ -66,6 +66,10 @@ class Network:
         self.about_to_write: Callable[[Process, Request], None] = lambda *_: None
         self.wrote: Callable[[Process, Request, Response], None] = lambda *_: None
         self.streams: set[SimulatedConnection] = set()
+        self.travelling: dict[SimulatedConnection, Request] = {}
+        """Requests on their way."""
+        self.early: dict[SimulatedConnection, Response] = {}
+        """Answers to those that arrived as their process was stopped."""
 
     def of(self, process: Process) -> Weather:
         return self.weather.setdefault(process.name, Weather())
@@ -109,6 +113,12 @@ class Network:
         if request.method != "GET":
             self.wrote(process, request, response)
         return response
+
+    def deliver(self, process: Process) -> None:
+        """Have what a process has sent arrive, before it is stopped."""
+        for connection, request in () if self.down or self._held is not None else self.travelling.items():
+            if connection.process is process and request.method != "GET" and connection not in self.early:
+                self.early[connection] = self.serve(process, request)
 
     def cut(self, process: Process | None = None) -> None:
         """Break all watches, or those of one program."""
@@ -171,7 +181,14 @@ class SimulatedConnection(Connection):
             self._arrives_late(request, rng.random())
             scheduler.wait(self._patience)
             raise TimeoutError("timed out")
-        network.travel(weather, self._patience)
+        network.travelling[self] = request
+        try:
+            network.travel(weather, self._patience)
+        finally:
+            del network.travelling[self]
+            early = network.early.pop(self, None)
+        if early:
+            return Answer(self, early)
         if network.down or weather.refused or (fate > 1 - weather.lost and rng.random() < 0.5):  # noqa: PLR2004 - half of them
             raise ConnectionResetError("reset before the server has read the request")
         network.await_server(self.process, request, self._patience)

@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 from toposcope.agent.describe import Description
 from toposcope.agent.labels import NO_GPUS
+from toposcope.api.effective_levels import effective_levels
 from toposcope.controller.election import Election
 from toposcope.controller.publishers import objects
 from toposcope.integrations.framework.published import Published, Target
@@ -75,6 +76,15 @@ PLANTED: Final[Mapping[str, tuple[str, Mapping[str, Callable[..., Any]]]]] = {
     "a restored etcd is not noticed": ("converged", {"kube.reflector.Reflector._still_there": lambda *_: True}),
     "a Topology is made again by a later pass": ("", {"controller.publishers.objects.remove": _and_waits}),
     "new levels are not tried first": ("", {"controller.publishers.objects.try_create": lambda *_: None}),
+    "a level goes before its grace period is over": (
+        "levels",
+        {"api.effective_levels.Absences.longer_than": lambda *_, gone, **__: gone},
+    ),
+    "time without nodes counts": ("", {"api.effective_levels.Absences.forget": lambda *_, **__: None}),
+    "workloads of Grove are forgotten": (
+        "",
+        {"controller.assess.assessment.effective_levels": lambda *what: effective_levels(*what[:-1])},
+    ),
 }
 """What is done, to the invariant that it breaks (none: only a trace shows it), and what takes the place of what."""
 

@@ -48,6 +48,14 @@ def _doom(chance: float) -> tuple[Callable[[Any, str], None], Callable[[Any, str
     return begin, end
 
 
+def _does(acts: str) -> Callable[[Any, str], None]:
+    def do(world: Any, _target: str) -> None:
+        for act in acts.split():
+            getattr(world.levels, act)()
+
+    return do
+
+
 def _fault(
     name: str,
     what: str,
@@ -56,8 +64,10 @@ def _fault(
     doom: float = 0.0,
     scope: str = "program",
     relists: bool = False,
+    does: Sequence[str] = (),
 ) -> Fault:
-    how = _doom(doom) if weather is None else _weather(Weather(**weather), relists=relists)
+    own = [*map(_does, does)] or _doom(doom)
+    how = own if weather is None else _weather(Weather(**weather), relists=relists)
     return Fault(name, what, Scope(scope), tuple(seconds), *how)
 
 

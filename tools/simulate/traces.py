@@ -11,17 +11,20 @@ from functools import wraps
 from typing import Any, Final
 from unittest.mock import patch
 
-from tools.chaos.cluster import KUEUE
+from tools.chaos.cluster import KUEUE, LOST
 from tools.chaos.machines import PREFIX, STATE
 from tools.simulate.network import SimulatedConnection
 from tools.simulate.scheduler import Process
 from tools.simulate.world import KUEUES, LEASES, SimulatedMachine, Worker, World, labelled
 from toposcope.agent.loop import Agent
-from toposcope.api.cluster_topology import MANAGED_BY, TOPOSCOPE
+from toposcope.api.cluster_topology import MANAGED_BY, TOPOSCOPE, Topology
+from toposcope.api.effective_levels import Absences, EffectiveLevels, reported
+from toposcope.controller import reconcile
 from toposcope.controller.election import Election
 from toposcope.controller.publishers.immutable_topology import ImmutableTopologyPublisher
 from toposcope.integrations.framework.published import Target
 from toposcope.simulator.apiserver.requests import Request
+from toposcope.topology.table import Table
 
 _LONGEST: Final = 60_000_000
 """After that much time all that the model counts is over."""
@@ -392,7 +395,58 @@ class ReplacementTrace(Trace):
     _on_remove = _on_put
 
 
-KINDS: Final = {kind.config[0].removesuffix("Trace"): kind for kind in (LeaseTrace, LabelsTrace, ReplacementTrace)}
+class LevelsTrace(Trace):
+    """Of leaders' passes and the level whose label Nodes may lose; times are in millionths of the grace period."""
+
+    config = "LevelsTrace", "LevelsTrace"
+    watched = ((reconcile, "assess"),)
+
+    def __init__(self, world: World, most: int) -> None:
+        super().__init__(world, most)
+        self._now: dict[str, dict[str, Any]] = {}
+        """What the last pass over each topology, by uid, saw of the cluster."""
+        self._passed: dict[str, tuple[Absences, int]] = {}
+        """By whose memory, and when."""
+
+    def seen(self, subject: str) -> dict[str, Any]:
+        return self._now[subject]
+
+    def _on_assess(self, act: Act, topology: Topology, nodes: Table, absences: Absences, now: float, *more: Any) -> Any:
+        assessed, process, uid = act(), self._world.scheduler.current.process, topology.uid
+        if not self._world.actors[process.name].program.leads():
+            return assessed
+        carrying, bound = sum(bool(node.label(LOST)) for node in nodes), more[3]
+        few = "few" if 100 * carrying < topology.min_coverage * len(nodes) else "most"
+        shown = few if carrying else "no" if nodes else "none"
+        required = "unknown" if bound is None else "yes" if "block" in bound else "no"
+        first = {"carried": shown, "shown": shown, "bound": required, "retain": topology.retain}
+        decisions = {"read": _decision(reported(topology)), "decided": _decision(assessed.effective)}
+        moment = round(now * 1e6 / topology.grace)
+        if uid not in self._now:
+            self._now[uid] = first
+            self.note(uid, "Start", **decisions)
+        else:
+            memory, then = self._passed[uid]
+            self.note(uid, "Wait", time=min(moment - then, _LONGEST))
+            for name, action in _OF_CLUSTER.items():
+                if self._now[uid][name] != first[name]:
+                    self._now[uid] |= {name: first[name]}
+                    self.note(uid, action)
+            if memory is not absences:
+                self.note(uid, "Restart")
+        self._passed[uid] = absences, moment
+        self.note(uid, "Pass", **decisions)
+        return assessed
+
+
+def _decision(levels: EffectiveLevels) -> dict[str, bool]:
+    parts = {"level": levels.levels, "expired": levels.expired, "retained": levels.retained}
+    return {name: any(level.key == LOST for level in part) for name, part in parts.items()}
+
+
+_OF_CLUSTER: Final = {"carried": "Nodes", "shown": "Watch", "bound": "Workloads", "retain": "Policy"}
+_ALL: Final = (LeaseTrace, LabelsTrace, ReplacementTrace, LevelsTrace)
+KINDS: Final = {kind.config[0].removesuffix("Trace"): kind for kind in _ALL}
 """By model."""
 _BEFORE: Final = {"Read": {"", "Read"}, "Try": {"Read"}, "Delete": {"Try"}, "Create": {"Read", "Delete"}}
 """After which steps of a pass each is one, whatever the server answers."""

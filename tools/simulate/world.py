@@ -32,6 +32,7 @@ from tools.chaos.proxy import Mode
 from tools.chaos.stand_ins import StandIns
 from tools.chaos.violations import Findings, Leaks
 from tools.simulate import scheduler
+from tools.simulate.levels import Levels
 from tools.simulate.network import Network, Weather
 from tools.simulate.scheduler import START, Process, Scheduler
 from toposcope.agent.describe import describe
@@ -296,6 +297,7 @@ class Program:
 
     def signal(self, number: signal.Signals) -> None:
         if number is signal.SIGSTOP:
+            self._world.network.deliver(self.process)
             self.process.stopped = True
         else:
             self._world.scheduler.resume(self.process)
@@ -415,6 +417,7 @@ class World(world.World):
         self._state = 0
         self._changes = 0
         """Since the neighbours' last turn, of what they look at."""
+        self.levels = Levels(self)
         self._essences: dict[tuple[str, Key], tuple[Any, int]] = {}
         self._rules: dict[str, Rules] = {}
         uids = (f"00000000-0000-4000-8000-{number:012}" for number in range(10**12))
@@ -434,6 +437,7 @@ class World(world.World):
         self._rules = {_storage(path): rule for path, rule in rules.items()}
         self.turns = Turns(self.findings, self.scale.lease)
         self.published_writes = PublishedWrites(self.findings)
+        self.published_writes.may_lack = self.observer.topologies.may_lack = self.levels.may_lack
         self.actors: dict[str, Any] = {}
         self.desired: dict[str, Any] = {}
         self._desired_later: dict[str, Any] = {}
@@ -457,6 +461,7 @@ class World(world.World):
         self._changes += storage not in _FREQUENT
         # What of a Lease matters is cheaper to find: most changes are of Leases.
         document = {} if storage == LEASES else item.decode()
+        self.levels.seen(storage, document, gone=gone)
         rules = self._rules.get(storage)
         if rules:
             (rules.gone if gone else rules.seen)(document)
@@ -470,6 +475,10 @@ class World(world.World):
             leads = sum(actor.program.leads() << at for at, actor in enumerate(self.controllers)) if self.actors else 0
             self.states.add(self._state ^ leads)
         self.scheduler.note(f"{storage} {item.key} {item.revision} {gone}")
+
+    def begin_round(self) -> None:
+        super().begin_round()
+        self.levels.begin_round()
 
     def _about_to_write(self, process: Process, _request: Request) -> None:
         if self.doomed.get(process.name) == 0.0:
@@ -504,7 +513,7 @@ class World(world.World):
             self.actors[name] = Program(self, name, machine)
         for name in sorted(self.contenders):
             self.actors[name] = Program(self, name, None)
-        self.stand_ins = StandIns(self.api, [machine.node for machine in self.machines], cluster.passing_node())
+        self.stand_ins = StandIns(self.api, [machine.node for machine in self.machines], self.levels.passing)
         self._neighbours()
         for actor in self.actors.values():
             actor.program.start()

@@ -114,6 +114,8 @@ def effective_levels(
     before = topology.levels if topology.levels is not None else _before(topology, catalogue)
     absences.keep_only(topology.uid, _LEVEL, [level.key for level in before])
 
+    # With Retain the binding had all levels, also those that its status says have expired.
+    other_spec = topology.status.get("observedGeneration") != topology.generation
     listed = catalogue.level_keys if topology.levels is None else [level.key for level in before]
 
     def expired(level: Level) -> bool:
@@ -126,7 +128,7 @@ def effective_levels(
         if topology.retain or topology.publish.get("grove") == "Never":
             return False
         if bound is None:
-            return level in last.retained or level not in last.expired
+            return other_spec or level in last.retained or level not in last.expired
         leaving = level in last.retained and level.domain not in bound
         left = absences.longer_than(topology.uid, UNNEEDED + level.key, gone=leaving, grace=topology.grace, now=now)
         return level.domain in bound or (leaving and not left)

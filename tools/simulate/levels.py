@@ -1,0 +1,123 @@
+"""What takes the label of a level from Nodes, what asks for that level meanwhile, and when the judge may miss it."""
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Final
+
+from tools.apiserver.client import MERGE
+from tools.chaos.cluster import LOST, NODES, TOPOLOGIES, machine_node, other_nodes, passing_node
+from toposcope.api.label_keys import NVLINK_DOMAIN
+from toposcope.simulator import manifests
+
+_SETS: Final = "/apis/grove.io/v1alpha1/namespaces/toposcope-system/podcliquesets"
+_SET: Final[dict[str, Any]] = {
+    "apiVersion": "grove.io/v1alpha1",
+    "kind": "PodCliqueSet",
+    "metadata": {"name": "bound"},
+    "spec": {"template": {"topologyConstraint": {"topologyName": "cluster", "packDomain": "block"}}},
+}
+_GRACE: Final = 30.0
+
+
+@dataclass
+class Loss:
+    """What happened to the label of a level in one round."""
+
+    since: float = inf
+    """When first no Node carried it."""
+    partly: bool = False
+    """Whether any Node lacked it."""
+    anew: bool = False
+    """Whether a ClusterTopology was deleted: a new one knows of no level that nodes had before, nor will have again."""
+
+
+class Levels:
+    """Of a world: what its faults do, by the names in faults.yaml, and whether a level may be missing for that."""
+
+    def __init__(self, world: Any) -> None:
+        self._world = world
+        self.passing = passing_node()
+        """The Node that comes and goes."""
+        self._carriers: dict[str, bool] = {}
+        """The Nodes, and whether each carries the label."""
+        self._losses = [Loss(), Loss()]
+        """Of the round before, and of this one."""
+
+    def begin_round(self) -> None:
+        """What happened in the round before the last is no evidence any more."""
+        self._losses = [self._losses[1], Loss()]
+
+    def seen(self, storage: str, document: dict[str, Any], *, gone: bool) -> None:
+        """Take down what is evidence."""
+        loss = self._losses[1]
+        loss.anew |= gone and storage == "clustertopologies.gpu.topology"
+        if storage == "nodes":
+            self._carriers |= {(name := document["metadata"]["name"]): LOST in document["metadata"]["labels"]}
+            if gone:
+                del self._carriers[name]
+            carry = set(self._carriers.values())
+            loss.partly |= False in carry
+            if carry == {False}:
+                loss.since = min(loss.since, self._world.monotonic())
+                self._world.published_writes.deletion_expected = True
+
+    def may_lack(self, name: str) -> set[str]:
+        """Which levels that ClusterTopology may lack now."""
+        over = name == "cluster" and self._world.monotonic() > min(loss.since for loss in self._losses) + _GRACE
+        anew = any(loss.anew for loss in self._losses) and any(loss.partly for loss in self._losses)
+        return {LOST, NVLINK_DOMAIN} if anew else {LOST} if over else set()
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        return [*other_nodes(), *map(machine_node, self._world.machines), passing_node()]
+
+    def _relabel(self, *, carry: bool) -> None:
+        nodes = self._nodes()
+        for node in nodes:
+            labels = node["metadata"]["labels"]
+            labels |= {} if carry else {LOST: None}
+            change = {"metadata": {"labels": {LOST: labels[LOST]}}}
+            self._world.api.request("PATCH", f"{NODES}/{node['metadata']['name']}", change, content_type=MERGE)
+        labels = nodes[-1]["metadata"]["labels"]
+        self.passing["metadata"]["labels"] = {key: text for key, text in labels.items() if text}
+
+    def lose(self) -> None:
+        """Take the label from every Node, also from those that will come."""
+        self._relabel(carry=False)
+
+    def regain(self) -> None:
+        """Put it back."""
+        self._relabel(carry=True)
+
+    def regain_later(self) -> None:
+        """Put it back in a while."""
+        self._world.scheduler.call(self._world.scheduler.rng.uniform(0.0, 3 * _GRACE), self.regain)
+
+    def require(self) -> None:
+        """Have a workload require the level through Grove's binding."""
+        self._world.add_crd(manifests.crd("grove_podcliqueset"))
+        self._world.api.create(_SETS, _SET)
+
+    def release(self) -> None:
+        """Take that workload away, with its kind."""
+        self._world.api.remove_crd("podcliquesets.grove.io")
+
+    def retain(self, policy: str = "Retain") -> None:
+        """Have the administrator keep levels that are gone."""
+        change = {"spec": {"removalPolicy": policy}}
+        self._world.api.request("PATCH", f"{TOPOLOGIES}/cluster", change, content_type=MERGE)
+
+    def let_go(self) -> None:
+        """Have levels go again."""
+        self.retain("Remove")
+
+    def vanish(self) -> None:
+        """Delete every Node."""
+        for node in self._nodes():
+            self._world.api.request("DELETE", f"{NODES}/{node['metadata']['name']}")
+
+    def come_back(self) -> None:
+        """Make them again, without the label."""
+        for node in self._nodes()[:-1]:
+            if node["metadata"]["name"] not in self._carriers:
+                del node["metadata"]["labels"][LOST]
+                self._world.add_node(node)
