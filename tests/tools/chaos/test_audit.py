@@ -119,7 +119,8 @@ def test_published_objects_say_what_is_desired_and_an_agent_writes_its_own_node(
     log.add(pod, about, 1, **write)
     findings = Findings()
     judge = PublishedWrites(findings)
-    judge.levels["grove.io", "cluster"] = ["rack", "host"]
+    judge.levels["grove.io", "cluster"] = [{"key": key} for key in ("rack", "lost", "host")]
+    judge.may_lack = lambda _name: {"lost"}
     judge.deletion_expected = deletion_expected
     judge.allowed = {("kai.scheduler", "lent")}
     judge.judge(log.read()[0])
