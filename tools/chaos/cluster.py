@@ -1,7 +1,8 @@
 """What stands in the cluster before Toposcope comes: Nodes, and objects of others that must never change."""
 
 import copy
-from collections.abc import Iterator
+import functools
+import json
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,14 +69,20 @@ def machine_node(machine: Machine) -> dict[str, Any]:
     return node
 
 
-def other_nodes() -> Iterator[dict[str, Any]]:
+@functools.cache
+def _other_nodes() -> str:
+    return json.dumps([bare(node) for node in large_cluster(_OTHERS)])
+
+
+def other_nodes() -> list[dict[str, Any]]:
     """Nodes whose labels were written once and are nobody's business here: the rest of the cluster."""
-    yield from map(bare, large_cluster(_OTHERS))
+    nodes: list[dict[str, Any]] = json.loads(_other_nodes())
+    return nodes
 
 
 def passing_node() -> dict[str, Any]:
     """A Node like the others, that comes and goes."""
-    node = next(other_nodes())
+    node = other_nodes()[0]
     node["metadata"] |= {"name": "passing", "labels": {**node["metadata"]["labels"], HOSTNAME: "passing"}}
     return node
 

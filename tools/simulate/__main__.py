@@ -6,12 +6,14 @@ one that fails is shrunk to the fewest faults, and the command that repeats it i
 
 import argparse
 import logging
+import os
 import secrets
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable
-from itertools import chain, count, islice, repeat
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from itertools import chain, count, islice, repeat, takewhile
 from math import inf
 from pathlib import Path
 from typing import Any, Final
@@ -32,10 +34,8 @@ CORPUS: Final = Path(__file__).parents[2] / "tests/fixtures/seeds.yaml"
 def main() -> int:
     """Simulate; 1 when something did not hold."""
     arguments = _arguments()
-    collect_rarely()
-    logging.basicConfig(level=logging.INFO) if arguments.log else logging.disable(logging.CRITICAL)
+    _prepare(log=arguments.log)
     first = secrets.randbelow(1 << 31) if arguments.seed is None else arguments.seed
-    told: Callable[[str], None] = print if arguments.log else lambda _: None
     known = [] if arguments.seed is not None else yaml.safe_load(CORPUS.read_text(encoding="utf-8"))
     try:
         if arguments.steps:
@@ -44,15 +44,42 @@ def main() -> int:
     except ScheduleError as error:
         print(f"simulate: {error}", file=sys.stderr)
         return 2
-    began, real = time.process_time(), time.monotonic()
+    began = time.monotonic()
     done: list[Run] = []
-    drawn = zip(islice(count(first), arguments.seeds), repeat(None), repeat(inf))
-    for seed, rounds, settles in chain(planned, drawn):
-        done.append(run(seed, rounds, told, settles=settles))
+
+    def goes_on(_planned: _Planned) -> bool:
+        failed = any(one.violations for one in done)
         enough = arguments.hours and sum(one.hours for one in done) >= arguments.hours
-        if done[-1].violations or enough or time.monotonic() - real > 60 * arguments.minutes:
-            break
-    return _report(done, began, shrink=not (arguments.no_shrink or arguments.steps), write=arguments.write)
+        return not (failed or enough or time.monotonic() - began > 60 * arguments.minutes)
+
+    drawn = zip(islice(count(first), arguments.seeds), repeat(None), repeat(inf))
+    for one in _runs(takewhile(goes_on, chain(planned, drawn)), log=arguments.log):
+        done.append(one)  # noqa: PERF402 - `goes_on` looks at it in between
+    took = time.monotonic() - began
+    return _report(done, took, shrink=not (arguments.no_shrink or arguments.steps), write=arguments.write)
+
+
+_Planned = tuple[int, steps.Rounds | None, float]
+
+
+def _prepare(*, log: bool = False) -> None:
+    collect_rarely()
+    logging.basicConfig(level=logging.INFO) if log else logging.disable(logging.CRITICAL)
+
+
+def _runs(planned: Iterable[_Planned], *, log: bool) -> Iterator[Run]:
+    """What is planned, in its order, on every CPU: each process runs one seed at a time. One that logs runs alone."""
+    if log:
+        yield from (run(seed, rounds, print, settles=settles) for seed, rounds, settles in planned)
+        return
+    processes = os.cpu_count() or 1
+    with ProcessPoolExecutor(processes, initializer=_prepare) as pool:
+        ahead: deque[Future[Run]] = deque()
+        for seed, rounds, settles in planned:
+            ahead.append(pool.submit(run, seed, rounds, settles=settles))
+            if len(ahead) > processes:
+                yield ahead.popleft().result()
+        yield from (future.result() for future in ahead)
 
 
 def _arguments() -> argparse.Namespace:
@@ -74,14 +101,13 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _report(done: list[Run], began: float, *, shrink: bool, write: bool) -> int:
-    took = time.process_time() - began
+def _report(done: list[Run], took: float, *, shrink: bool, write: bool) -> int:
     hours = sum(one.hours for one in done)
     failed = [one for one in done if one.violations]
     figure = {
         "simulated": f"{len(done)} runs, the last of seed {done[-1].seed}",
         "cluster time": f"{hours:,.1f} hours",
-        "CPU time": f"{took:,.0f} s ({hours / took:.2f} hours a second)",
+        "hours a second": f"{hours / took:.2f} ({hours / sum(one.seconds for one in done):.2f} of CPU time)",
         "faults": f"{sum(len(schedule) for one in done for schedule in one.rounds[: one.played]):,}",
         "distinct states": f"{len(set().union(*(one.states for one in done))):,}",
         "found": "; ".join(str(violation) for one in failed for violation in one.violations) or "nothing",

@@ -40,6 +40,8 @@ class Weather:
     """The chance that a connection breaks: half of the time before the server has seen the request."""
     late: float = 0.0
     """The chance that a request takes so long that its sender gives up."""
+    resent: float = 0.0
+    """The chance that a proxy sends a request once more, because it has seen no answer to the first one."""
     torn: float = 0.0
     """The chance that half of a watch's lines arrive, and the connection breaks."""
     stalled: bool = False
@@ -196,6 +198,9 @@ class SimulatedConnection(Connection):
             headers = {"Retry-After": str(rng.randint(1, 5))} if weather.status == HTTPStatus.TOO_MANY_REQUESTS else {}
             refusal = StatusError(weather.status, "Unavailable", "a proxy says so", headers=headers)
             return Answer(self, Response.of(refusal))
+        if weather.resent and rng.random() < weather.resent:
+            network.serve(self.process, request)
+            network.travel(weather, self._patience)
         response = network.serve(self.process, request) if not weather.paged else self._older(request, weather.paged)
         if fate > 1 - weather.lost:
             raise ConnectionResetError("reset before the answer has come")

@@ -2,6 +2,7 @@
 
 import logging
 import random
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ class Run:
     rounds: Rounds
     played: int = 0
     hours: float = 0.0
+    seconds: float = 0.0
+    """The CPU time that it took."""
     trace: str = ""
     states: set[int] = field(default_factory=set)
     checks: dict[str, int] = field(default_factory=dict)
@@ -57,7 +60,7 @@ def run(
 
     `settles` is how many seconds after its last fault the cluster may take to become what it should.
     """
-    world = World(seed)
+    began, world = time.process_time(), World(seed)
     for handler in logging.getLogger().handlers:
         handler.setFormatter(_Stamp(world.scheduler))
     # Apart from the scheduler's, so that which rounds there are does not depend on what happens in one.
@@ -76,6 +79,7 @@ def run(
                 world.sleep(world.scheduler.rng.uniform(*_QUIET))
     except NotSettledError as error:
         made.violations = world.findings.take() or [Violation("converged", str(error))]
+    made.seconds = time.process_time() - began
     made.hours, made.trace = world.scheduler.now / 3600, world.scheduler.trace
     made.states, made.checks = world.states, world.findings.checks
     return made

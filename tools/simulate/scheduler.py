@@ -38,6 +38,9 @@ class Process:
         self.off = 0.0
         self.stopped = False
         """As by SIGSTOP: none of its threads runs."""
+        self.waits_left = 0
+        """Above 0, `ended` is called when one of its threads waits for the time that makes it 0."""
+        self.ended: Callable[[], object] = bool
         self.failed: Callable[[str, BaseException], None] | None = None
         """Told of the thread's name and of an exception that ended it; without it the run ends."""
 
@@ -137,6 +140,10 @@ class Scheduler:
     def wait(self, seconds: float | None) -> bool:
         """Let others run until `wake`, at most so long; whether it was woken. Raises KilledError."""
         thread = self.current
+        if thread.process.waits_left:
+            thread.process.waits_left -= 1
+            if not thread.process.waits_left:
+                thread.process.ended()
         thread.process.check()
         thread.turn += 1
         thread.waits, thread.woken = True, False

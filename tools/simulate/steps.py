@@ -48,6 +48,17 @@ def _doom(chance: float) -> tuple[Callable[[Any, str], None], Callable[[Any, str
     return begin, end
 
 
+def _die_waiting() -> tuple[Callable[[Any, str], None], Callable[[Any, str], None]]:
+    def begin(world: Any, target: str) -> None:
+        world.crash_at_a_wait(target)
+
+    def end(world: Any, target: str) -> None:
+        world.actors[target].program.process.waits_left = 0
+        world.actors[target].program.start()
+
+    return begin, end
+
+
 def _does(acts: str) -> Callable[[Any, str], None]:
     def do(world: Any, _target: str) -> None:
         for act in acts.split():
@@ -64,9 +75,10 @@ def _fault(
     doom: float = 0.0,
     scope: str = "program",
     relists: bool = False,
+    waits: bool = False,
     does: Sequence[str] = (),
 ) -> Fault:
-    own = [*map(_does, does)] or _doom(doom)
+    own = [*map(_does, does)] or (_die_waiting() if waits else _doom(doom))
     how = own if weather is None else _weather(Weather(**weather), relists=relists)
     return Fault(name, what, Scope(scope), tuple(seconds), *how)
 

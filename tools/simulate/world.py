@@ -75,6 +75,7 @@ _NEIGHBOURS: Final = 30.0
 """Seconds between two turns of those who live in the cluster besides us."""
 _REFUSED: Final = 300
 _FAIR: Final = 0.5
+_WAITS: Final = 60
 _JSON: Final = "application/json"
 _HOLDER: Final = re.compile(rb'"holderIdentity":"([^"_]*)')
 _FREQUENT: Final = {LEASES, "nodes", "events.events.k8s.io"}
@@ -497,8 +498,14 @@ class World(world.World):
         if self.doomed.get(process.name) == 1.0:
             self._crash(process)
 
+    def crash_at_a_wait(self, name: str) -> None:
+        """Kill a program at one of its next waits, wherever in its code that is."""
+        process = self.actors[name].program.process
+        process.waits_left = self.scheduler.rng.randint(1, _WAITS)
+        process.ended = lambda: self._crash(process)
+
     def _crash(self, process: Process) -> None:
-        del self.doomed[process.name]
+        self.doomed.pop(process.name, None)
         program = self.actors[process.name].program
         if program.process is process:
             program.die()
