@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import logging
 import os
 import signal
 import sys
@@ -78,6 +79,16 @@ def _nothing_left_open() -> Iterator[None]:
     """Fail the module that leaves a socket or file open, and not a later one in which the collector comes across it."""
     yield
     gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    """A program that a test runs in this process logs to a stderr that is captured for that test alone."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -307,6 +307,17 @@ class TestStreams:
             stream.interrupt()
         stream.interrupt()  # too late, and harmless
 
+    def test_interrupted_when_the_server_has_announced_to_close(self, scripted: Scripted) -> None:
+        """http.client then forgets the connection's socket, and reads on."""
+        head, body = chunked(self.TEXT, complete=False).split(b"\r\n\r\n", 1)
+        open_yet = Reply(head + b"\r\nConnection: close\r\n\r\n" + body), Reply(None)
+        stream = scripted(*open_yet).client().stream(WATCH, 2.0)
+        reader = iter(stream)
+        assert [next(reader) for _ in range(3)] == self.TEXT.splitlines()
+        stream.interrupt()
+        with pytest.raises(UnreachableError, match="IncompleteRead"):
+            next(reader)
+
     def test_interrupted_before_it_began(self, scripted: Scripted) -> None:
         server = scripted(Reply(None))
         stream = server.client().stream(WATCH, PATIENCE)

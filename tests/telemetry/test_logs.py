@@ -3,7 +3,7 @@
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,21 +13,17 @@ from toposcope.telemetry.logs import FORMATS, set_up
 
 
 @pytest.fixture
-def logged(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
+def logged(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     """Sets logging up and gives what a function then writes to stderr."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
 
     def run(log_format: str, write: Callable[[logging.Logger], Any], *, verbose: bool = False) -> str:
         # Those that are there belong to the test runner; `set_up` would close them.
-        root.handlers[:] = []
+        logging.getLogger().handlers[:] = []
         set_up(log_format, verbose=verbose)
         write(logging.getLogger("agent"))
         return capsys.readouterr().err
 
-    yield run
-    root.handlers[:] = handlers
-    root.setLevel(level)
+    return run
 
 
 def test_text(logged: Callable[..., str]) -> None:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 
 class Lock(Protocol):
@@ -68,16 +68,19 @@ class Connection(http.client.HTTPConnection):
     (`checked_url` sees to it), and bytes are left alone.
     """
 
+    _opened: socket.socket | None = None
+    """The last socket: http.client forgets it as soon as a server announces that it will close, and reads on."""
+
     def connect(self) -> None:
         """Raises OSError."""
         address: Any = (self.host.encode(), self.port)
-        self.sock = socket.create_connection(address, self.timeout)
+        self._opened = self.sock = socket.create_connection(address, self.timeout)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def shut_down(self) -> None:
         """Make a reader in another thread see it break off. Raises OSError or TypeError if it is not open."""
         # The plain shutdown: that of a TLS socket drops its session under the reader's feet.
-        socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
+        socket.socket.shutdown(cast(socket.socket, self._opened), socket.SHUT_RDWR)
 
 
 class TlsConnection(Connection):
@@ -94,7 +97,7 @@ class TlsConnection(Connection):
         """Raises OSError."""
         super().connect()
         name = self._name.encode() if self._name.isascii() else self._name  # as above; a `tls-server-name` may be any
-        self.sock = self.tls.wrap_socket(self.sock, server_hostname=name)
+        self._opened = self.sock = self.tls.wrap_socket(self.sock, server_hostname=name)
 
 
 class Runtime:
