@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from tests.support.api import ApiUnderTest, Clients
 from tests.support.cleaning import clean
 from tests.support.paths import use_memory
+from tests.support.threads import still_running
 from tools.apiserver.server import RealApiServer, UnavailableError, find_binaries
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
@@ -76,9 +78,11 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _nothing_left_open() -> Iterator[None]:
-    """Fail the module that leaves a socket or file open, and not a later one in which the collector comes across it."""
+    """Fail the module that leaves a thread, socket or file, and not a later one in which it is come across."""
+    before = set(threading.enumerate())
     yield
     gc.collect()
+    assert not still_running(set(threading.enumerate()) - before)
 
 
 @pytest.fixture(autouse=True)

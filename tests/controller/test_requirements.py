@@ -13,6 +13,7 @@ from tests.support.api import CRDS, ApiUnderTest, Clients, create_namespace, wai
 from tests.support.cluster import BLOCK, ZONE
 from tests.support.cluster import RACK as CLOUD_RACK
 from tests.support.tables import each_case, each_row
+from tests.support.threads import PATIENCE, still_running
 from tests.support.upstream_crds import stand_in, upstream_crd
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.controller.informer import InformerFactory
@@ -24,7 +25,6 @@ from toposcope.simulator.apiserver.server import Faults
 from toposcope.topology.levels import Level
 
 RACK = "cloud.provider.com/topology-rack"
-PATIENCE = 30.0  # seconds until a test gives up
 ASKS_RACK = {"topologyConstraint": {"topology": "cluster", "requiredTopologyLevel": RACK}}
 NEEDS_RACK = (LevelRequest(RACK, required=True, topology="cluster"),)
 GROUPS = "/apis/scheduling.run.ai/v2alpha2"
@@ -56,9 +56,7 @@ def requirements(clients: Clients, changes: Changes) -> Iterator[Requirements]:
     found = Requirements(InformerFactory(clients(), threading.Event()), changes)
     yield found
     found.close()
-    for thread in threads():
-        thread.join(PATIENCE)
-    assert not threads()
+    assert not still_running(threads())
 
 
 def threads() -> list[threading.Thread]:
