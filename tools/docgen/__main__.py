@@ -18,10 +18,10 @@ DOCS: Final = Path(__file__).parents[2] / "docs"
 _MEASURED_ALONE: Final = ("real", "look", "planning", "ui")
 
 
-def _input() -> str:
-    """What `make fuzz` found, each subject of its last run."""
+def _by(column: str) -> str:
+    """The tables of reliability.md with this first column, each as measured last."""
     tables = figures.read("reliability").items()
-    return figures.part("reliability", *(name for name, table in tables if table.head[0] == "subject"))
+    return figures.part("reliability", *(name for name, table in tables if table.head[0] == column))
 
 
 PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
@@ -41,9 +41,10 @@ PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "reliability.md": {
         **{
             name: partial(figures.part, "reliability", name)
-            for name in ("invariants", "faults", "processes", "simulation", "mutants", "large input")
+            for name in ("invariants", "faults", "processes", "simulation", "large input")
         },
-        "input": _input,
+        "input": partial(_by, "subject"),
+        "mutants": partial(_by, "file"),
     },
 }
 """Page to its generated parts; the part without a name is the whole page."""
