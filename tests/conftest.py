@@ -18,7 +18,7 @@ from tests.support.api import ApiUnderTest, Clients
 from tests.support.cleaning import clean
 from tests.support.paths import use_memory
 from tests.support.threads import still_running
-from tools.apiserver.server import RealApiServer, UnavailableError, find_binaries
+from tools.apiserver.server import SHARED, RealApiServer, UnavailableError, find_binaries
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 from toposcope.simulator.apiserver import EmbeddedApiServer
@@ -105,6 +105,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session")
 def started_server() -> Iterator[RealApiServer | UnavailableError]:
     """A kube-apiserver, or why there is none; TOPOSCOPE_REQUIRE_REAL_API=1 turns its absence into a failure."""
+    if SHARED:
+        yield SHARED[0]
+        return
     try:
         binaries = find_binaries()
     except UnavailableError as error:

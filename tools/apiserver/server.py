@@ -206,6 +206,10 @@ class RealApiServer:
         ]
 
 
+SHARED: Final[list[RealApiServer]] = []
+"""At most one that runs already, for tests in forks of this process to share."""
+
+
 def free_ports(count: int) -> list[int]:
     """TCP ports that nothing listens on, on any address; all are held until the last is known, so they differ.
 
