@@ -64,7 +64,7 @@ def run(chosen: Iterable[Mutant], seconds: float | None) -> None:
     """
     began = time.monotonic()
     shutil.rmtree(_TREE, ignore_errors=True)
-    for folder in ("manifests", "tests", "tools", "toposcope"):
+    for folder in ("docs", "manifests", "tests", "tools", "toposcope"):
         shutil.copytree(ROOT / folder, _TREE / folder, ignore=shutil.ignore_patterns("node_modules", "__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", _TREE)
     chosen = list(chosen)
