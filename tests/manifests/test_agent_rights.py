@@ -155,6 +155,7 @@ def test_keys_of_others_beyond_the_bounds_do_not_stop_the_agent(cluster: Cluster
 
 def test_the_policies_bind_nobody_else(cluster: Cluster) -> None:
     cluster.api.patch(rights.OTHER, {"metadata": {"labels": {"example.com/pool": "h200"}}})
+    cluster.api.create(f"{rights.EVENTS}?dryRun=All", rights.event("a.20", by="kubelet"))
 
 
 def test_labels_survive_updates_and_installs(cluster: Cluster, base: Manifests, kubectl: str, tmp_path: Path) -> None:

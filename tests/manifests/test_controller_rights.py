@@ -46,6 +46,11 @@ def test_it_may_do_nothing_else(installed_once: ApiUnderTest, token: str) -> Non
     assert rights.untouched(installed_once) == before
 
 
+def test_the_policies_bind_nobody_else(installed_once: ApiUnderTest, token: str) -> None:
+    installed_once.create(f"{rights.EVENTS}?dryRun=All", rights.event("a.20", by="kubelet"))
+    installed_once.patch(f"{TOPOLOGIES}/cluster?dryRun=All", {"spec": {"required": ["rack"]}})
+
+
 @pytest.mark.parametrize(("group", "resource"), KINDS)
 def test_its_role_names_what_it_needs(installed_once: ApiUnderTest, token: str, group: str, resource: str) -> None:
     assert rights.granted(installed_once, token, group, resource) == KINDS[group, resource]
