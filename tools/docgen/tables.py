@@ -112,7 +112,7 @@ def mistaken() -> str:
     """Keys that are no level."""
     known = ([code(key), code(instead), why] for key, (instead, why) in MISTAKEN.items())
     unknown = ([code(key), "", why] for key, why in UNKNOWN.items())
-    return markdown(["key", "what was meant", "why it is none"], [*known, *unknown])
+    return markdown(["key", "probably meant", "why it is not a level"], [*known, *unknown])
 
 
 def fields(part: str) -> str:
