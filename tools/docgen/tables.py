@@ -148,7 +148,7 @@ def _meaning(field: dict[str, Any]) -> str:
     # That a count is not negative goes without saying.
     limits = [text.format(field[name]) for name, text in _LIMITS.items() if field.get(name)]
     if limits:
-        words.append(", ".join(limits).capitalize() + ".")
+        words.append(f"{limits[0][0].upper()}{', '.join(limits)[1:]}.")
     words += [f"Rule: {rule['message']}." for rule in field.get("x-kubernetes-validations", [])]
     return " ".join(words)
 

@@ -1,6 +1,6 @@
 """Say on one screen whether all is well: controller, nodes, levels, published resources, and what to do next.
 
-Exit code 1 when something is not as it should be.
+Exit code 1 if something needs attention.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @command.on_screen("status")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
-    """Print the state; 1 when something is not as it should be."""
+    """Print the state; 1 if something needs attention."""
     snapshot = command.load_snapshot(arguments, pods=False)
     scope = select_scope(snapshot, arguments.topology)
     controller = _controller(arguments, datetime.now(UTC))

@@ -1,4 +1,4 @@
-"""`--watch`: print it again whenever something has changed, until Ctrl-C.
+"""`--watch`: print again whenever something changes, until Ctrl-C.
 
 Nodes, pods and ClusterTopologies are followed by the reflectors that also feed the page; what else a command reads is
 read again when these change, and every `_LOOK_AGAIN` seconds.
