@@ -51,7 +51,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         return _explain_node(screen, arguments, of_node)
     kinds, name = _named("/".join(filter(None, (arguments.subject, arguments.name))))
     snapshot, store = _gathered(arguments, name if object_store.POD in kinds else None)
-    kind = next((one for one in kinds if any(ref.name == name for ref, _ in store.of_kind(one))), kinds[0])
+    kind = next((kind for kind in kinds if any(ref.name == name for ref, _ in store.of_kind(kind))), kinds[0])
     try:
         subject = subject_of(store, snapshot, kind, name, arguments.namespace)
     except ObjectNotFoundError as error:

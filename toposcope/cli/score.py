@@ -60,8 +60,8 @@ def document(score: Score) -> dict[str, Any]:
         "score": round(score.value, 3),
         "betterNow": score.better_now,
         "levels": [
-            {"domain": one.level.domain, "spans": one.spans, "fewestNow": one.now, "fewest": one.empty}
-            for one in score.spreads
+            {"domain": spread.level.domain, "spans": spread.spans, "fewestNow": spread.now, "fewest": spread.empty}
+            for spread in score.spreads
         ],
     }
 

@@ -117,4 +117,4 @@ class _Page:
 
 def _reasons(why: list[str]) -> str:
     """Why collections cannot be read; mostly it is the same for all."""
-    return "; ".join(dict.fromkeys(one.partition(": ")[2] for one in why))
+    return "; ".join(dict.fromkeys(reason.partition(": ")[2] for reason in why))

@@ -29,11 +29,11 @@ def changes(
     if asked and not levels:
         return []
     units = node_units(topology.name, levels, selected) if asked and levels else {}
-    asking = [one for one in topologies if one.mode("slinky") != "Never"]
+    asking = [candidate for candidate in topologies if candidate.mode("slinky") != "Never"]
     found = []
     for node in nodes:
         before, value = node.label(SLINKY_KEPT), units.get(node.name)
-        decides = next((one for one in asking if one.selects(node)), topology)
+        decides = next((candidate for candidate in asking if candidate.selects(node)), topology)
         if before != value and decides.uid == topology.uid:
             found.append(Change(node.name, node.uid, {SLINKY: value}, {SLINKY: before}, "annotations"))
     return found

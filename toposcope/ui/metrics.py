@@ -95,16 +95,16 @@ class PlanningMetrics:
         placed = [(name, schedulers.get(score.gang.scheduler, _OTHER), score) for name, score in scores]
         shares: dict[tuple[str, ...], list[float]] = {}
         for topology, scheduler, score in placed:
-            for one in score.spreads:
-                if one.empty < one.worst:
-                    shares.setdefault((topology, scheduler, one.level.domain), []).append(one.empty / one.spans)
+            for tier in score.spreads:
+                if tier.empty < tier.worst:
+                    shares.setdefault((topology, scheduler, tier.level.domain), []).append(tier.empty / tier.spans)
         yield histogram(
             f"{_PREFIX}gang_score",
             "Fewest domains of the level that a running gang could span on an empty cluster / domains it spans.",
             ("topology", "scheduler", "domain"),
             [(key, _buckets(values), sum(values)) for key, values in shares.items()],
         )
-        misplaced = [one for one in placed if one[2].misplaced]
+        misplaced = [gang for gang in placed if gang[2].misplaced]
         counts = Counter({(topology, scheduler): 0 for topology, scheduler, _ in placed})
         counts.update((topology, scheduler) for topology, scheduler, _ in misplaced)
         text = "Running gangs that would span at most half the domains of some level if they were placed now."

@@ -151,13 +151,13 @@ def _disagreeing(nodes: Table, domain: str, used: str, key: str) -> Iterator[Dia
 def _alike(ours: Sequence[str | None], theirs: Sequence[str | None], weights: Sequence[int]) -> bool:
     """Whether each value of one is always beside the same value of the other, where there are both."""
     pairs: set[tuple[str | int, str | int]] = set()
-    for i, (one, other, nodes) in enumerate(zip(ours, theirs, weights, strict=True)):
-        if one is None or other is None or (one in OWN_VALUES and other in OWN_VALUES):
+    for i, (mine, other, nodes) in enumerate(zip(ours, theirs, weights, strict=True)):
+        if mine is None or other is None or (mine in OWN_VALUES and other in OWN_VALUES):
             continue
-        if nodes > 1 and (one in OWN_VALUES or other in OWN_VALUES):
+        if nodes > 1 and (mine in OWN_VALUES or other in OWN_VALUES):
             return False
-        pairs.add((i if one in OWN_VALUES else one, i if other in OWN_VALUES else other))
-    return len(pairs) == len({one for one, _ in pairs}) == len({other for _, other in pairs})
+        pairs.add((i if mine in OWN_VALUES else mine, i if other in OWN_VALUES else other))
+    return len(pairs) == len({mine for mine, _ in pairs}) == len({other for _, other in pairs})
 
 
 def _carrying(nodes: Table, key: str) -> int:

@@ -169,7 +169,7 @@ def fabric_facts(levels: Sequence[Level], nodes: Table) -> FabricFacts:
     found = (*_split_fabrics(sizes, nodes.machines), *_split_chassis(nodes.machines))
     partitions = tuple(split for split in found if split.within)
     intended = frozenset[str]().union(*(partition.within for partition in partitions))
-    small = tuple(one for one in _small(sizes, nested) if one.name not in intended)
+    small = tuple(domain for domain in _small(sizes, nested) if domain.name not in intended)
     return FabricFacts(tuple(split for split in found if not split.within), small, partitions)
 
 
@@ -295,7 +295,7 @@ def _named(splits: Sequence[Split]) -> str:
 
 
 def _smalls(small: Sequence[Small]) -> str:
-    named = [f"{one.name} ({one.gpus} {plural(one.gpus, 'GPU')}, usual {one.usual})" for one in small]
+    named = [f"{domain.name} ({domain.gpus} {plural(domain.gpus, 'GPU')}, usual {domain.usual})" for domain in small]
     several = f"{len(small)} NVLink domains are smaller than their siblings"
     what = plural(len(small), "1 NVLink domain is smaller than its siblings", several)
     return f"{what}: {listing(named, MOST_FINDINGS)}"
