@@ -131,7 +131,7 @@ def add_object(parser: argparse.ArgumentParser, dest: str, kinds: Sequence[str],
     def name(text: str) -> str:
         kind, slash, rest = text.partition("/")
         if slash and (kind.lower().partition(".")[0] not in kinds or not rest):
-            raise argparse.ArgumentTypeError(f"{text!r} is no {kinds[0]}: write NAME or {kinds[0]}/NAME")
+            raise argparse.ArgumentTypeError(f"{text!r} is not a {kinds[0]}: write NAME or {kinds[0]}/NAME")
         return rest if slash else text
 
     class Name(argparse.Action):
@@ -143,7 +143,7 @@ def add_object(parser: argparse.ArgumentParser, dest: str, kinds: Sequence[str],
             if value is not None:
                 kind = str(getattr(found, dest))
                 if kind.lower().partition(".")[0] not in kinds:
-                    parser.error(f"{kind!r} is no kind that {parser.prog} takes: write NAME or {kinds[0]}/NAME")
+                    parser.error(f"{kind!r} is not a kind that {parser.prog} takes: write NAME or {kinds[0]}/NAME")
                 setattr(found, dest, value)
 
     first = {} if needed else {"nargs": "?"}

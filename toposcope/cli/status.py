@@ -107,7 +107,7 @@ def _controller(arguments: argparse.Namespace, now: datetime) -> _Controller:
 def _findings(scope: Scope, controller: _Controller) -> Iterator[_Finding]:
     """The worst first."""
     if controller.lost:
-        yield _Finding("controller", f"{controller.words}: what follows may be old", _CONTROLLER)
+        yield _Finding("controller", f"{controller.words}: the rest may be stale", _CONTROLLER)
     if scope.topology is None:
         text = "there is no ClusterTopology, so nothing is published: the levels below come from labels alone"
         yield _Finding("topology", text, shell("toposcope suggest"))

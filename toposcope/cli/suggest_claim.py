@@ -25,7 +25,7 @@ def run_claim(screen: Screen, arguments: argparse.Namespace) -> int:
     nic = _nic_class(machines, claims) if arguments.nic == "" else arguments.nic
     found = supply(machines, snapshot.inventory, claims, arguments.gpus, arguments.link or "", nic)
     if not found.nodes:
-        complain(f"toposcope suggest: {found.words}: no claim gets that on any of {len(machines)} nodes of {DRIVER}")
+        complain(f"toposcope suggest: {found.words}: no claim can get that on any of {len(machines)} nodes of {DRIVER}")
         for sentence in _left_out(found):
             complain(f"toposcope suggest: {sentence}")
         return EXIT_PROBLEMS
@@ -54,7 +54,7 @@ def run_taints(screen: Screen, arguments: argparse.Namespace) -> int:
             "note: pods keep the GPUs that they have; DeviceTaintRules need the feature gate of this name (off in 1.36)"
         )
     else:
-        complain("note: no agent finds fault with a GPU that a DRA driver offers")
+        complain("note: no agent reports a faulty GPU that a DRA driver offers")
     return EXIT_OK
 
 

@@ -98,7 +98,7 @@ class _Page:
         now = datetime.now().astimezone()
         if stale:
             self._lost = self._lost or f"{now - timedelta(seconds=stale[0]):%H:%M:%S}"
-            said = f"warning: no answer since {self._lost}, what is shown is as of then: {_reasons(stale[1])}"
+            said = f"warning: no answer since {self._lost}, showing the state of that time: {_reasons(stale[1])}"
         elif self._lost:
             self._lost, said = "", said or "the API server answers again"
         if (text, said) == (self.text, self._said):

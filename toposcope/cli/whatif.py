@@ -168,12 +168,12 @@ def _page(
         yield f"  and {counted(len(left), 'gang')} more, {worse:,} of them marked !; -o json lists all"
     yield from (f"{'+' if new.fits else '!'} {new.subject}: {new.answer}" for new in result.admitted)
     for name, (pods, allowed) in held.items():
-        text = f"! PodDisruptionBudget {name} lets {allowed:,} of {counted(pods, 'pod')} go now"
+        text = f"! PodDisruptionBudget {name} allows {allowed:,} of {counted(pods, 'eviction')} now"
         yield screen.paint(text, "yellow")
     if result.rehomed or result.admitted or held:
         yield ""
     if not table:
-        yield "No slot is lost or won."
+        yield "No slot is lost or gained."
         return
     yield "Gangs that fit into one domain, before -> after"
     rows = []

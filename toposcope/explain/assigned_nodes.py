@@ -30,8 +30,8 @@ _REPLACES: Final[dict[State, str]] = {
 """What Kueue does where kubernetes.io/hostname is the lowest level: pkg/controller/tas/node_controller.go of 0.19.2,
 default feature gates (TASFailedNodeReplacement, TASReplaceNodeOnPodTermination and so on)."""
 _KEEPS: Final = (
-    "Kueue 0.19 replaces nodes only in topologies whose lowest level is kubernetes.io/hostname; to have the Workload "
-    "assigned anew, set its spec.active to false, and to true again"
+    "Kueue 0.19 replaces nodes only in topologies whose lowest level is kubernetes.io/hostname; to make Kueue "
+    "assign the Workload again, set its spec.active to false, and to true again"
 )
 
 

@@ -98,7 +98,7 @@ _FIELDS: Final[Mapping[str, Callable[[Any, Catalogue], TopologyLevels]]] = {
 def read_topology(document: Any, catalogue: Catalogue = BUILT_IN) -> TopologyLevels:
     """The levels in the topology resource of any system, or in a ClusterTopology. Raises UnreadableDocumentError."""
     if not isinstance(document, dict):
-        raise UnreadableDocumentError(f"this is no topology but a {type(document).__name__}; give one object")
+        raise UnreadableDocumentError(f"this is not a topology but a {type(document).__name__}; give one object")
     group, kind = str(document.get("apiVersion", "")).rpartition("/")[0], str(document.get("kind", ""))
     if (group, kind) == (_OWN_GROUP, KIND):
         text = f"{KIND} with spec.levels (look at the cluster for levels that are inferred)"

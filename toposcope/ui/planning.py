@@ -75,7 +75,7 @@ def plan_of(snapshot: Snapshot, topology: str | None, required: RequiredLevels |
     Without what is `required` it is good for scores and slots only.
     """
     if snapshot.pods is None:
-        raise NoPlanError("what runs is not known, so nor is what is free: the pods cannot be read")
+        raise NoPlanError("running pods and free GPUs are unknown: the pods cannot be read")
     try:
         return Plan(snapshot, select_scope(snapshot, topology), required or RequiredLevels())
     except TopologyNotFoundError as error:

@@ -34,7 +34,7 @@ from toposcope.topology.table import Table, table_of
 
 IS_IT_RUNNING: Final = "is the agent's DaemonSet running there?"
 """What `AgentsReporting` says of nodes without labels as long as the cause is not known."""
-_MIXED: Final = "; but {} goes by the value alone and mixes them: have it ask for a label of spec.uniqueValues"
+_MIXED: Final = "; but {} goes by the value alone and mixes them: let it ask for a label of spec.uniqueValues"
 
 
 @dataclass(frozen=True, slots=True)

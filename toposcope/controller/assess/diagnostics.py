@@ -57,7 +57,7 @@ def diagnostics(
             names = nodes.first_names([label in nodes.placeholders for label in nodes.labels(level.key)], MOST_NAMES)
             text = (
                 f"{level.key} of level '{level.domain}' says unknown{words}: {', '.join(names)}; they lack the "
-                "level until who writes it has a place for them"
+                "level until its writer has a value for them"
             )
             results.append(Diagnostic(level.key, level.domain, PLACEHOLDER, _carrying(nodes, level.key), text))
     results += [_mixed(nodes, level, mixed[level.key]) for level in levels if level.key in mixed]
@@ -114,7 +114,7 @@ def _mixed(nodes: Table, level: Level, who: str) -> Diagnostic:
     unique = unique_key(level.domain)
     text = (
         f"{level.key} of level '{level.domain}' has one value in several domains, and {who} goes by the value alone; "
-        f"list {level.domain} in spec.uniqueValues, and have it ask for {unique}"
+        f"list {level.domain} in spec.uniqueValues, and let it ask for {unique}"
     )
     return Diagnostic(level.key, level.domain, NAMES_MIXED, _carrying(nodes, level.key), text)
 

@@ -274,7 +274,7 @@ def fabric_condition(report: Health) -> Condition:
         parts.append(("NodesUnknown", text))
     texts = [text for _, text in parts] or ["No node is degraded and no NVLink domain is broken"]
     if report.fabric.partitions:
-        texts.append(f"partitions, which are no fault: {_named(report.fabric.partitions)}")
+        texts.append(f"partitions, not faults: {_named(report.fabric.partitions)}")
     status, reason = ("False", parts[0][0]) if parts else ("True", "AllHealthy")
     return Condition(FABRIC_HEALTHY, status, reason, "; ".join(texts))
 

@@ -152,7 +152,7 @@ def _expected(ids: Ids, rail: int, alike: Mapping[Ids, int], kinds: Mapping[Ids,
 def rails_condition(found: Rails) -> Condition:
     """The `RailsConsistent` condition."""
     if not found.nodes:
-        text = "No Ready node knows the switches that its rails end in; docs/switches.md says how to have them found"
+        text = "No Ready node knows the switches that its rails end in; docs/switches.md says how to find them"
         return Condition(RAILS_CONSISTENT, "Unknown", NO_RAILS, text)
     parts = []
     if found.miscabled:

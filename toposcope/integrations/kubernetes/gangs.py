@@ -82,7 +82,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
             _level(template, cluster)
         return Reading(subject=f"a Workload of {NAME}")
     if POD_GROUPS.name in cluster.unserved:
-        text = f"the cluster does not serve {POD_GROUPS.name}, and the API server drops what asks for it without a word"
+        text = f"the cluster does not serve {POD_GROUPS.name}, and the API server silently drops fields that ask for it"
         root.error("kube-scheduler/served", text, GATES)
     if kind == COMPOSITES.key:
         return Reading(_tree(root, root, cluster))
