@@ -42,11 +42,11 @@ test: $(VENV)/dev ## Run the tests, against a real kube-apiserver where Go can b
 	@$(MAKE) --no-print-directory ui || echo "The page could not be built; what needs it is skipped."
 	$(BIN)/python -m pytest -n logical --dist worksteal -m "not thorough" $(ARGS)
 
-test-all: $(VENV)/dev ## The same with those that take long: browsers, Prometheus, helm, the image, other projects' cases
+test-all: $(VENV)/dev ## The same with the slow tests: browsers, Prometheus, helm, the image, other projects' cases
 	@$(MAKE) --no-print-directory ui || echo "The page could not be built; its tests in a browser are skipped."
 	$(BIN)/python -m pytest -n logical --dist worksteal $(ARGS)
 
-schedulers: $(VENV)/dev ## Hold `toposcope check` and `whatif` to a real kube-scheduler and Kueue (CASES=1000 SEED=7 for more than CI does)
+schedulers: $(VENV)/dev ## Compare `toposcope check` and `whatif` with a real kube-scheduler and Kueue (CASES=1000 SEED=7 for more than CI does)
 	CASES=$(CASES) SEED=$(SEED) TOPOSCOPE_REQUIRE_SCHEDULERS=1 $(BIN)/python -m pytest tests/schedulers $(ARGS)
 
 e2e: $(VENV)/dev ui ## Run agent, controller and page on real kubelets (Linux, root; says what else is missing)
@@ -60,15 +60,15 @@ lint: $(VENV)/dev $(PAGE)/node_modules/.ready ## Check style, types, the directi
 	$(BIN)/hadolint Dockerfile
 	cd $(PAGE) && $(NODE) npm run --silent check
 
-format: $(VENV)/dev $(PAGE)/node_modules/.ready ## Put the code into its standard form
+format: $(VENV)/dev $(PAGE)/node_modules/.ready ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	cd $(PAGE) && $(NODE) npm run --silent format
 
-bench: $(VENV)/dev ## Measure, each figure beside its limit or peer (ARGS=--quick for a short run)
+bench: $(VENV)/dev ## Measure, with each figure's limit or peer (ARGS=--quick for a short run)
 	$(BIN)/python -m tools.bench $(ARGS)
 
-chaos: $(VENV)/dev ## Break a cluster at random for 10 minutes and judge it from outside (ARGS="--minutes 3 --seed 7")
+chaos: $(VENV)/dev ## Break a cluster at random for 10 minutes and check it from outside (ARGS="--minutes 3 --seed 7")
 	$(BIN)/python -m tools.chaos $(ARGS)
 
 # Sets of strings have another order in each process; nothing should depend on it, and a failure is repeated all the same.
@@ -81,7 +81,7 @@ model: $(VENV)/dev ## Check in TLA+ models of Lease, labels, levels and replacem
 mutants: $(VENV)/dev ## Change the code one small thing at a time; some test has to fail (ARGS="--since main~1", or patterns of files)
 	$(BIN)/python -m tools.mutants $(ARGS)
 
-fuzz: $(VENV)/dev ## Make up bad input of every kind for some minutes (ARGS="--seconds 60 --seed 7", or the names of subjects)
+fuzz: $(VENV)/dev ## Feed every parser bad input for some minutes (ARGS="--seconds 60 --seed 7", or the names of subjects)
 	$(BIN)/python -m tools.fuzz $(ARGS)
 
 # Apart from the development environment, whose versions it judges.

@@ -22,8 +22,8 @@ import pynvml
 import pytest
 
 from tests.support.machines import changed, probed
-from tests.support.nvml_library import library
 from tests.support.paths import ROOT
+from tests.support.skipping import nvml_in_c
 from tests.support.tables import each_case
 from tools.libnvml.build import environment, lines_of, write_table
 from toposcope.agent.describe import describe
@@ -80,7 +80,7 @@ def simulated(machine: Machine | str, faults: Faults | None = None) -> Simulated
 def through_c() -> Iterator[Probe]:
     """Probes a machine, given by its table and sysfs, in an agent that found the library through its environment."""
     command = [sys.executable, "-m", "tests.support.nvml_prober"]
-    given = os.environ | environment(library(), Path(os.devnull))
+    given = os.environ | environment(nvml_in_c(), Path(os.devnull))
     with subprocess.Popen(command, env=given, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as prober:
         assert prober.stdin
         assert prober.stdout
@@ -202,7 +202,7 @@ Start = Callable[..., Agent]
 
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
-    for name, value in environment(library(), tmp_path / "table").items():
+    for name, value in environment(nvml_in_c(), tmp_path / "table").items():
         monkeypatch.setenv(name, value)
     with contextlib.ExitStack() as stack:
 
@@ -282,7 +282,7 @@ def test_a_library_that_comes_later_is_found(start: Start, tmp_path: Path, monke
     raw = agent.probe()
     assert [(fault.code, fault.text) for fault in raw.faults] == [(12, "NVML Shared Library Not Found")]
     assert len(raw.gpu_functions) == 8  # sysfs answers all the same
-    shutil.copy(library() / "libnvidia-ml.so.1", driver)
+    shutil.copy(nvml_in_c() / "libnvidia-ml.so.1", driver)
     assert len(agent.probe().gpus) == 8
 
 
@@ -328,7 +328,7 @@ def test_an_xid_wakes_the_agent_and_a_lost_gpu_ends_the_events_until_a_probe(sta
 @pytest.fixture
 def nvml() -> Iterator[ctypes.CDLL]:
     """In this process, which must not keep it: the loader would give it to whoever asks for the driver's later."""
-    loaded = ctypes.CDLL(str(library() / "libnvidia-ml.so.1"))
+    loaded = ctypes.CDLL(str(nvml_in_c() / "libnvidia-ml.so.1"))
     yield loaded
     _ctypes.dlclose(loaded._handle)
 

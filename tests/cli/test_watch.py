@@ -87,7 +87,7 @@ def test_it_prints_what_changed_and_outlives_the_api_server(words: str, api: Api
         found.shows("---", changed)
         api.embedded.faults.reject(503, times=1_000_000)
         api.embedded.faults.cut_watches()
-        found.shows("warning: no answer since ", "what is shown is as of then: 503")
+        found.shows("warning: no answer since ", "showing the state of that time: 503")
         api.embedded.faults.stop_rejecting()
         found.shows("the API server answers again")
         assert found.interrupt() == 130

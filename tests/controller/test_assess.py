@@ -175,7 +175,7 @@ def test_a_level_is_what_nearly_all_nodes_carry(without: int, total: int, percen
     assert (
         "Kueue and KAI leave a node without one of the levels out of the whole topology" in covered.message
     ) == level
-    assert (f"({RACK}) is on {total - without} of {total} nodes and no level" in covered.message) != level
+    assert (f"({RACK}) is on {total - without} of {total} nodes and not a level" in covered.message) != level
 
 
 def test_the_message_stays_short_however_long_the_names_and_many_the_labels() -> None:

@@ -147,7 +147,7 @@ def test_what_memory_shows_is_looked_at_again_before_anything_is_written(api: Ap
     kai.gone("cluster")  # as if the watch had not come that far
     outcome = site.publish(*publishing.FOUR)[0]
     assert outcome.reason == "Conflict"
-    assert "a KAI Topology named cluster exists that neither Grove nor Toposcope made" in outcome.message
+    assert "a KAI Topology named cluster exists that neither Grove nor Toposcope created" in outcome.message
     assert publishing.found(api, f"{publishing.BINDINGS}/cluster") is None
     assert site.asked["PATCH"] == 0
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cluster import Cluster
-from tests.support.nvml_library import library
+from tests.support.skipping import nvml_in_c
 from tools.libnvml.build import lines_of, write_table
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
@@ -27,7 +27,7 @@ def cluster() -> Iterator[Cluster]:
     for name, profile in MACHINES.items():
         machines[name] = folder / "nvml" / name
         machines[name].mkdir(parents=True)
-        shutil.copy(library() / "libnvidia-ml.so.1", machines[name])
+        shutil.copy(nvml_in_c() / "libnvidia-ml.so.1", machines[name])
         write_table(machines[name] / "table", lines_of(SimulatedNvml(load_profile(profile))))
     with Cluster(folder, machines) as running:
         yield running

@@ -1,14 +1,17 @@
-"""What OSMO's PodGroup loses, on random trees. The rules are in tests/fixtures/integrations/osmo.yaml."""
+"""What OSMO's PodGroup loses, on random trees; its pools. The rules are in tests/fixtures/integrations/osmo.yaml."""
 
 import random
+from typing import Any
 
 import pytest
 
+from tests.support.tables import each_case
 from tests.support.workloads import RACK, ZONE
 from toposcope.integrations.framework.constraints import Pods
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.osmo.pod_group import Requirement, Task, lost, tree_of
+from toposcope.integrations.osmo.pool import POOL, pools_of, schedulers_of
 from toposcope.topology.levels import Level
 
 LEVELS = TopologyLevels("pool", (ZONE, Level("spine", "example.com/spine"), RACK))
@@ -78,3 +81,20 @@ def test_what_is_lost_is_what_the_podgroup_does_not_say(seed: int) -> None:
 
 def rank(requirement: Requirement) -> int:
     return LEVELS.rank(requirement.level) if requirement.level else 0
+
+
+@each_case("tables/integrations.yaml")
+def test_where_pools_stand(document: dict[str, Any], names: list[str]) -> None:
+    assert POOL.claims(document)
+    assert [(topology.name, topology.levels) for topology in pools_of(document)] == [(name, (ZONE,)) for name in names]
+
+
+@each_case("tables/integrations.yaml")
+def test_what_is_no_pool(document: dict[str, Any]) -> None:
+    assert not POOL.claims(document)
+
+
+def test_backends() -> None:
+    backend = {"backends": [{"name": "default", "scheduler_settings": {"scheduler_type": "kai"}}]}
+    assert POOL.claims(backend)
+    assert schedulers_of(backend) == {"default": "kai"}

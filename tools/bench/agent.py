@@ -127,7 +127,7 @@ def memory_figures(*, quick: bool) -> Iterator[Figure]:
 def _held(what: str, runs: Sequence[Memory], part: str, target: Target | None = None, **peers: list[Memory]) -> Figure:
     """One part of what several runs held."""
     every = (runs, *peers.values())
-    ours, *others = (Sample(tuple(getattr(held, part) / _MIB for held in each), "MiB") for each in every)
+    ours, *others = (Sample(tuple(getattr(held, part) / _MIB for held in run), "MiB") for run in every)
     return Figure(what, ours, target, tuple(map(Peer, peers, others)))
 
 

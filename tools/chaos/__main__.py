@@ -53,23 +53,21 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tools.chaos", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--minutes", type=float, default=10.0, help="how long to go on; default: 10")
-    parser.add_argument("--seed", type=int, help="default: one that is drawn and printed")
-    parser.add_argument("--only", metavar="FAULT,...", help="these faults and no others")
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long to run; default: 10")
+    parser.add_argument("--seed", type=int, help="default: a random one, which is printed")
+    parser.add_argument("--only", metavar="FAULT,...", help="only these faults")
     parser.add_argument(
-        "--schedule", metavar="STEP,...", help="this one round, as a failed run prints it: FAULT@START+SECONDS:TARGET"
+        "--schedule", metavar="STEP,...", help="only this round, as a failed run prints it: FAULT@START+SECONDS:TARGET"
     )
-    parser.add_argument("--each", action="store_true", help="begin with every fault once, in a round of its own")
+    parser.add_argument("--each", action="store_true", help="begin with a separate round for each fault")
     parser.add_argument("--agents", type=int, default=Scale().agents, help=f"machines; default: {Scale().agents}")
     for program, speed in (("agent", Scale().agent_speed), ("controller", Scale().controller_speed)):
         about = f"how much faster than the machine's the clocks of {program}s run; default: {speed:g}"
         parser.add_argument(f"--{program}-speed", type=float, default=speed, metavar="FACTOR", help=about)
-    parser.add_argument("--no-shrink", action="store_true", help="leave a schedule that failed as it is")
-    parser.add_argument(
-        "--plant", "--sabotage", action="store_true", help="plant violations first: each has to be found"
-    )
+    parser.add_argument("--no-shrink", action="store_true", help="do not shrink a failing schedule")
+    parser.add_argument("--plant", "--sabotage", action="store_true", help="plant violations first: each must be found")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/figures/reliability.json")
-    parser.add_argument("--list", action="store_true", help="show the faults and end")
+    parser.add_argument("--list", action="store_true", help="list the faults and exit")
     return parser.parse_args()
 
 

@@ -19,7 +19,7 @@ def tables(
     """The tables of a run, each with its head first; one that would have nothing else is left out."""
     violations = Counter(violation.invariant for outcome in outcomes for violation in outcome.violations)
     invariants = [[sentence, f"{checks[name]:,}", str(violations[name])] for name, sentence in INVARIANTS.items()]
-    table = [["invariant", "looked at", "violations"], *invariants]
+    table = [["invariant", "checks", "violations"], *invariants]
     named = {"invariants": table, "faults": _faults(outcomes), "processes": _processes(trends, speeds, seconds)}
     return {name: rows for name, rows in named.items() if rows[1:]}
 

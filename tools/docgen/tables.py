@@ -112,7 +112,7 @@ def mistaken() -> str:
     """Keys that are no level."""
     known = ([code(key), code(instead), why] for key, (instead, why) in MISTAKEN.items())
     unknown = ([code(key), "", why] for key, why in UNKNOWN.items())
-    return markdown(["key", "what was meant", "why it is none"], [*known, *unknown])
+    return markdown(["key", "probably meant", "why it is not a level"], [*known, *unknown])
 
 
 def fields(part: str) -> str:
@@ -148,7 +148,7 @@ def _meaning(field: dict[str, Any]) -> str:
     # That a count is not negative goes without saying.
     limits = [text.format(field[name]) for name, text in _LIMITS.items() if field.get(name)]
     if limits:
-        words.append(", ".join(limits).capitalize() + ".")
+        words.append(f"{limits[0][0].upper()}{', '.join(limits)[1:]}.")
     words += [f"Rule: {rule['message']}." for rule in field.get("x-kubernetes-validations", [])]
     return " ".join(words)
 

@@ -72,7 +72,7 @@ def _annotation() -> str:
         parse(text)
     except MatrixError as error:
         refusal(error)
-    return "passed over by the controller; refused as a reference by the agent; read by `toposcope matrix`"
+    return "skipped by the controller; refused as a reference by the agent; read by `toposcope matrix`"
 
 
 def _labels() -> str:
@@ -188,7 +188,7 @@ SIZES: Final = (
 def size_rows(sizes: tuple[Size, ...] = SIZES) -> tuple[list[tuple[str, ...]], list[str]]:
     """A table, its head first, and the findings if there are any."""
     findings = list[str]()
-    rows: list[tuple[str, ...]] = [("large input", "seconds", "peak", "may have", "what came of it")]
+    rows: list[tuple[str, ...]] = [("large input", "seconds", "peak", "may have", "result")]
     for index, size in enumerate(sizes):
         outcome, seconds, peak = _in_child(index)
         wrong = outcome if outcome.startswith("BROKEN") else f"BROKEN: {peak:.0f} MiB" if peak > size.peak else ""

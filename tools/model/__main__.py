@@ -1,4 +1,4 @@
-"""`make model`: check what must never go wrong in every state that the models can reach (docs/reliability.md)."""
+"""`make model`: check in every state of the models what must never go wrong (docs/maintainers/verification.md)."""
 
 import sys
 import time

@@ -58,9 +58,7 @@ def _activity(metrics: AgentMetrics) -> Iterator[Family]:
     yield _counter("probe_failures", text, "reason", metrics.failures)
     text = f"Attempts to bring the Node's labels up to date, by outcome: {', '.join(get_args(Outcome))}."
     yield _counter("publishes", text, "outcome", metrics.publishes)
-    yield _number(
-        "watching", "1 while a watch tells of changes that others make to the Node, else 0.", metrics.watching
-    )
+    yield _number("watching", "1 while a watch reports changes that others make to the Node, else 0.", metrics.watching)
     yield _number(
         "confined", "1 while the admission policies refuse what they must, 0 while they do not.", metrics.confined
     )
@@ -134,7 +132,7 @@ def _gpus(topology: NodeTopology | None) -> Iterator[Family]:
     in_fabric = topology is not None and topology.fabric is not Fabric.NOT_SUPPORTED
     yield _gauge(
         "gpu_fabric_health_bad",
-        "1 for each bit of the GPU's fabric health that is bad; nothing where there is no fabric.",
+        "1 for each bad bit of the GPU's fabric health; absent without a fabric.",
         ("gpu", "bit"),
         (
             ((gpu.pci, bit), gpu.registration is not None and bit in gpu.registration.health)

@@ -77,14 +77,13 @@ def _runtime(given: dict[str, str]) -> str:
         return f"the driver is loaded on this node, but {_CAPABILITIES} is {wanted!r}: add utility"
     if asked == _BY_MOUNTS:
         return (
-            f"the driver is loaded on this node, but the container got nothing of it: {_BY_MOUNTS}/all must be a mount "
-            "of /dev/null, and the runtime must heed such mounts (accept-nvidia-visible-devices-as-volume-mounts=true)"
+            f"the driver is loaded on this node, but the container got none of its files: {_BY_MOUNTS}/all must be a "
+            "mount of /dev/null, and the runtime must heed these (accept-nvidia-visible-devices-as-volume-mounts=true)"
         )
     return (
-        "the driver is loaded on this node and asked for, but the container got nothing of it: set runtimeClassName: "
-        "nvidia, and if that is set, the cluster ignores the variable (accept-nvidia-visible-devices-envvar-when-"
-        "unprivileged=false): add the kustomize component privileged-runtime; GKE and Bottlerocket have components of "
-        "their own"
+        "the driver is loaded on this node and asked for, but the container got none of its files: set "
+        "runtimeClassName: nvidia; if set, the cluster ignores the variable (accept-nvidia-visible-devices-envvar-when-"
+        "unprivileged=false): add the kustomize component privileged-runtime; GKE and Bottlerocket have their own"
     )
 
 
@@ -124,4 +123,4 @@ class RestartPolicy:
             return ""
         if self._worked:
             return "NVML worked in this container and no longer starts, though the driver is loaded"
-        return "the driver was loaded after this container was made, which got nothing of it"
+        return "the driver was loaded after this container was created, so the container got none of its files"

@@ -35,7 +35,7 @@ class Description(NamedTuple):
         if self.problem:
             return self.problem
         if self.topology is None:
-            return "no GPUs on this node: it carries no labels of ours"
+            return "no GPUs on this node: it gets no labels"
         topology = self.topology
         facts = f"interconnect {topology.interconnect}, fabric {topology.fabric}, shape {topology.shape}"
         return "; ".join((f"{len(topology.gpus)} GPUs, {facts}, state {topology.state}", *topology.reasons))

@@ -254,7 +254,7 @@ class Agent:
         """What is wrong when only a restart would help: the loop hangs, or the container is outdated."""
         silent = self._monotonic() - self._synced
         if silent > _SILENT_SYNCS * self._options.interval + _LONGEST_PROBE:
-            return f"no probe has come to an end for {silent:.0f} s"
+            return f"no probe has finished for {silent:.0f} s"
         return self._restart.reason()
 
     def ready(self) -> str:

@@ -38,15 +38,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--once", action="store_true", help="probe and publish once, then exit: 0 when both went well")
     parser.add_argument("--interval", type=float, metavar="SECONDS", help="time between probes; default: 60")
-    about = "wait a random time up to this before the first write, so that a roll-out does not stampede; default: 30"
+    about = "wait a random time up to this before the first write, so that a rollout does not stampede; default: 30"
     parser.add_argument("--spread", type=float, metavar="SECONDS", help=about)
     parser.add_argument(
-        "--accept-degraded", action="store_true", help="make the node's present state its baseline, then exit"
+        "--accept-degraded", action="store_true", help="make the node's current state its baseline, then exit"
     )
     parser.add_argument(
         "--cleanup", action="store_true", help="remove all our labels and annotations from this node, then exit"
     )
-    about = "also write nvidia.com/gpu.clique and its kind where nobody else does; the admission policy must allow it"
+    about = "also write nvidia.com/gpu.clique and others that nobody else writes; the admission policy must allow it"
     parser.add_argument("--nvidia-labels", action="store_true", help=about)
     about = "compare this node's ResourceSlices with its hardware, and note what differs; needs the verb list on them"
     parser.add_argument("--audit-slices", action="store_true", help=about)

@@ -46,9 +46,9 @@ def node_events(before: Mapping[str, str], after: Mapping[str, str], reasons: Se
         if now == State.DEGRADED:
             events.append(NodeEvent("Warning", "NodeDegraded", why))
         elif now == State.UNKNOWN and was is not None:
-            events.append(NodeEvent("Warning", "TopologyUnknown", f"the labels are from before: {why}"))
+            events.append(NodeEvent("Warning", "TopologyUnknown", f"the labels are stale: {why}"))
         elif now == State.OK and was is not None:
-            note = "all GPUs and links that this node has shown before are there"
+            note = "all GPUs and links of the node's baseline are back"
             events.append(NodeEvent("Normal", "NodeHealthy", note))
     for key, reason, what in _MOVED:
         if key in before and key in after and before[key] != after[key]:

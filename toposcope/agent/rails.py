@@ -46,7 +46,7 @@ class RailMemory:
         neighbours: dict[str, Neighbour | None] = {}
         with contextlib.suppress(ValueError):  # as good as none
             neighbours = parse_neighbours(switches or "{}")
-        cabled = {nic for nic, found in neighbours.items() if found} | self._rails
+        cabled = {nic for nic, neighbour in neighbours.items() if neighbour} | self._rails
         self._rails |= {*rail_nics(topology, cabled)}
         for nic in self._rails:
             self._see(nic, neighbours.get(nic))

@@ -87,6 +87,6 @@ class SliceAudit:
                     continue
                 raise
             named = {"apiVersion": api_version, "kind": SLICE.kind}
-            found = inventory(kept({**one, **named}) for one in answer["items"])
+            found = inventory(kept({**item, **named}) for item in answer["items"])
             return found.nodes.get(self._name, NodeDevices())
         return NodeDevices()

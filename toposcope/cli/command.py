@@ -109,7 +109,7 @@ def add_cluster_arguments(parser: argparse._ActionsContainer) -> None:
         "--kubeconfig", metavar="FILE", help="default: the pod's service account, $KUBECONFIG, ~/.kube/config"
     )
     parser.add_argument("--context", metavar="NAME", help="a context of the kubeconfig; default: the current one")
-    about = "how long the API server may be silent, such as 5s or 2m; 0: for ever; default: 20s"
+    about = "how long the API server may be silent, such as 5s or 2m; 0: forever; default: 20s"
     parser.add_argument("--request-timeout", type=_seconds, default=_TIMEOUT, metavar="TIME", help=about)
 
 
@@ -117,7 +117,7 @@ def _seconds(text: str) -> float:
     """Seconds; 0 for no limit. A plain number is in seconds, as kubectl takes it."""
     number, unit = (text, "s") if text[-1:].isdigit() else (text[:-1], text[-1:])
     if unit not in _UNITS or not (number.isascii() and number.isdigit() and len(number) <= _DIGITS):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 5s, 2m or 1h; 0 waits for ever")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 5s, 2m or 1h; 0 waits forever")
     return int(number) * _UNITS[unit]
 
 
@@ -131,7 +131,7 @@ def add_object(parser: argparse.ArgumentParser, dest: str, kinds: Sequence[str],
     def name(text: str) -> str:
         kind, slash, rest = text.partition("/")
         if slash and (kind.lower().partition(".")[0] not in kinds or not rest):
-            raise argparse.ArgumentTypeError(f"{text!r} is no {kinds[0]}: write NAME or {kinds[0]}/NAME")
+            raise argparse.ArgumentTypeError(f"{text!r} is not a {kinds[0]}: write NAME or {kinds[0]}/NAME")
         return rest if slash else text
 
     class Name(argparse.Action):
@@ -143,7 +143,7 @@ def add_object(parser: argparse.ArgumentParser, dest: str, kinds: Sequence[str],
             if value is not None:
                 kind = str(getattr(found, dest))
                 if kind.lower().partition(".")[0] not in kinds:
-                    parser.error(f"{kind!r} is no kind that {parser.prog} takes: write NAME or {kinds[0]}/NAME")
+                    parser.error(f"{kind!r} is not a kind that {parser.prog} takes: write NAME or {kinds[0]}/NAME")
                 setattr(found, dest, value)
 
     first = {} if needed else {"nargs": "?"}
@@ -153,7 +153,7 @@ def add_object(parser: argparse.ArgumentParser, dest: str, kinds: Sequence[str],
 
 def add_watch(parser: argparse.ArgumentParser, *, no_pods: bool = False) -> None:
     """Declare `--watch`; `no_pods` for commands that never look at pods."""
-    text = "print it again whenever something has changed, until Ctrl-C"
+    text = "print again whenever something changes, until Ctrl-C"
     parser.add_argument("-w", "--watch", action="store_true", help=text)
     parser.set_defaults(**({"no_pods": True} if no_pods else {}), known=None)
 

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--node-name", default=platform.node(), help="name to use in labels; default: this host's")
     parser.add_argument("--sysfs", type=Path, default=Path("/sys"), metavar="DIR", help="where sysfs is; default: /sys")
     about = (
-        "also write every NVML call and sysfs read of the probe, with its answer, as JSON, to be replayed "
+        "also write every NVML call and sysfs read of the probe, with its answer, as JSON, to replay "
         "elsewhere with --profile FILE. UUIDs, serial numbers, chassis serials and GUIDs in it are "
         "replaced; host and node names are not in it. Kept: product names, driver version, PCI addresses "
         "and vendor ids of all devices, NIC names, CPU and NUMA layout, link states and speeds, clique ids, tray and "

@@ -78,7 +78,8 @@ def _page(screen: Screen, plan: Plan, what: str, steps: Sequence[Step], units: i
     for step in steps:
         if step.blocked:
             yield screen.paint(
-                f"! {step.unit.name}: not with those above: {', '.join(step.blocked)} lets no more go", "yellow"
+                f"! {step.unit.name}: not with those above: {', '.join(step.blocked)} allows no more evictions",
+                "yellow",
             )
         if wide and step.unit.gangs:
             yield f"  {step.unit.name} runs {first_few([gang.handle for gang in step.unit.gangs], 10)}"

@@ -1,6 +1,6 @@
 """Explain why a workload in the cluster waits: check, one by one, what you would check by hand.
 
-Of a node it checks agent, hardware, what the DRA driver says of it, and its NVLink domain. Otherwise it takes a
+For a node it checks agent, hardware, what the DRA driver reports, and its NVLink domain. Otherwise it takes a
 DynamoGraphDeployment (dgd), PodCliqueSet (pcs), PodClique, PodGang, PodGroup, Kueue Workload (wl), Job, Volcano's Job
 (vcjob), JobSet, LeaderWorkerSet (lws), Deployment, StatefulSet or Pod; a pod, like everything else, leads to its owner.
 """
@@ -35,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "subject", metavar="KIND/NAME", help="what to explain, as kubectl names it: pcs/llm, pod/llm-0, node/gpu-7"
     )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="the name, where it stands apart: pod llm-0")
-    about = "default: that of the context; with --from the only one where there is such an object"
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the name, if given separately: pod llm-0")
+    about = "default: that of the context; with --from the only one with such an object"
     parser.add_argument("-n", "--namespace", metavar="NAMESPACE", help=about)
     command.add_source_arguments(parser, _OUTPUTS)
     command.add_watch(parser)
@@ -51,7 +51,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         return _explain_node(screen, arguments, of_node)
     kinds, name = _named("/".join(filter(None, (arguments.subject, arguments.name))))
     snapshot, store = _gathered(arguments, name if object_store.POD in kinds else None)
-    kind = next((one for one in kinds if any(ref.name == name for ref, _ in store.of_kind(one))), kinds[0])
+    kind = next((kind for kind in kinds if any(ref.name == name for ref, _ in store.of_kind(kind))), kinds[0])
     try:
         subject = subject_of(store, snapshot, kind, name, arguments.namespace)
     except ObjectNotFoundError as error:

@@ -89,11 +89,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--variant", metavar="VARIANT", help=f"variant of the format; the first is the default. {forms}"
     )
     about = (
-        "print it as YAML or JSON, if it is one of both, or only its name (wide: in full); or a file to write. "
+        "print it as YAML or JSON, if the format is one of them, or only its name (wide: in full); or a file to write. "
         "Default: print it as the other system prefers"
     )
     parser.add_argument("-o", "--output", metavar="yaml|json|wide|name|FILE", help=about)
-    parser.add_argument("--name", help="name of what is written; default: the ClusterTopology's, else cluster")
+    parser.add_argument("--name", help="name of the resource; default: the ClusterTopology's, else cluster")
     parser.add_argument(
         "--without", action="append", default=[], metavar="LEVEL", help="leave a level out; can be repeated"
     )

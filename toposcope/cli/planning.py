@@ -56,7 +56,7 @@ class Plan(plan.Plan):
             return (self.node(wanted).name,)
         name, value = pair(wanted)
         level, last = self.level(name), self.scope.level(name) + 1
-        keys = [one.key for one in self.scope.levels[max(0, last - 1 - value.count("/")) : last]]
+        keys = [level.key for level in self.scope.levels[max(0, last - 1 - value.count("/")) : last]]
         found = tuple(
             node.name
             for node in self.scope.nodes
@@ -92,12 +92,12 @@ class _Collectors(tuple[Collector, ...]):
     __slots__ = ()
 
     def wants(self, group: str, kind: str) -> bool:
-        return any(one.wants(group, kind) for one in self)
+        return any(collector.wants(group, kind) for collector in self)
 
     def put(self, document: Mapping[str, Any]) -> None:
-        for one in self:
-            if one.wants(*kind_of(document)):
-                one.put(document)
+        for collector in self:
+            if collector.wants(*kind_of(document)):
+                collector.put(document)
 
 
 def read(
@@ -111,7 +111,7 @@ def read(
 
     Raises CommandError where it has no nodes, or its pods are not known.
     """
-    collectors = _Collectors(one for one in (others, required) if one is not None)
+    collectors = _Collectors(collector for collector in (others, required) if collector is not None)
     snapshot = load_snapshot(arguments, published=published, others=collectors or None)
     scope = select_scope(snapshot, arguments.topology)
     if not scope.nodes:

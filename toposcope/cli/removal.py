@@ -152,9 +152,9 @@ def _nodes(client: ApiClient) -> Iterator[Removal]:
 
 def _annotated(metadata: Mapping[str, Any]) -> bool:
     """Whether the controller applied Slinky's annotation: another owner's stays."""
-    applied = (one for one in metadata.get("managedFields") or () if one.get("operation") == "Apply")
-    fields = (one.get("fieldsV1") or {} for one in applied if one.get("manager") == MANAGER)
-    return any(f"f:{SLINKY}" in ((one.get("f:metadata") or {}).get("f:annotations") or {}) for one in fields)
+    applied = (entry for entry in metadata.get("managedFields") or () if entry.get("operation") == "Apply")
+    fields = (entry.get("fieldsV1") or {} for entry in applied if entry.get("manager") == MANAGER)
+    return any(f"f:{SLINKY}" in ((owned.get("f:metadata") or {}).get("f:annotations") or {}) for owned in fields)
 
 
 _PAUSE: Final = 1.0

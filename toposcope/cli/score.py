@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope score`."""
     parser.add_argument("workload", nargs="?", metavar="[NAMESPACE/]NAME", help="one gang; default: all that run")
     parser.add_argument("--topology", metavar="NAME", help="a ClusterTopology; default: the only one")
-    about = "exit with 1 where a gang scores less, and show only those; from 0 to 1"
+    about = "show only gangs that score less, and exit with 1 if there are any; from 0 to 1"
     parser.add_argument("--below", type=_share, metavar="SCORE", help=about)
     add_source_arguments(parser)
 
@@ -60,8 +60,8 @@ def document(score: Score) -> dict[str, Any]:
         "score": round(score.value, 3),
         "betterNow": score.better_now,
         "levels": [
-            {"domain": one.level.domain, "spans": one.spans, "fewestNow": one.now, "fewest": one.empty}
-            for one in score.spreads
+            {"domain": spread.level.domain, "spans": spread.spans, "fewestNow": spread.now, "fewest": spread.empty}
+            for spread in score.spreads
         ],
     }
 

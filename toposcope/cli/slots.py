@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_size_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare `--gpus` and `--gpus-per-pod`."""
-    about = "sizes of gangs; default: a pod and its multiples by two, and what a domain of each level holds"
+    about = "sizes of gangs; default: a pod, its doublings, and the size of a domain of each level"
     parser.add_argument("--gpus", type=_numbers, metavar="N,N,...", help=about)
     parser.add_argument(
         "--gpus-per-pod", type=number, metavar="N", help="default: as many as most nodes have, so pods fill nodes"

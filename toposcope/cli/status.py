@@ -1,6 +1,6 @@
 """Say on one screen whether all is well: controller, nodes, levels, published resources, and what to do next.
 
-Exit code 1 when something is not as it should be.
+Exit code 1 if something needs attention.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @command.on_screen("status")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
-    """Print the state; 1 when something is not as it should be."""
+    """Print the state; 1 if something needs attention."""
     snapshot = command.load_snapshot(arguments, pods=False)
     scope = select_scope(snapshot, arguments.topology)
     controller = _controller(arguments, datetime.now(UTC))
@@ -107,7 +107,7 @@ def _controller(arguments: argparse.Namespace, now: datetime) -> _Controller:
 def _findings(scope: Scope, controller: _Controller) -> Iterator[_Finding]:
     """The worst first."""
     if controller.lost:
-        yield _Finding("controller", f"{controller.words}: what follows may be old", _CONTROLLER)
+        yield _Finding("controller", f"{controller.words}: the rest may be stale", _CONTROLLER)
     if scope.topology is None:
         text = "there is no ClusterTopology, so nothing is published: the levels below come from labels alone"
         yield _Finding("topology", text, shell("toposcope suggest"))
@@ -137,7 +137,7 @@ def document(scope: Scope, controller: _Controller, found: Sequence[_Finding]) -
         "states": dict(Counter(mark.value for node in scope.nodes for mark in marks(node))),
         "levels": [level.domain for level in scope.levels],
         "published": list(_published(status)),
-        "findings": [{"about": one.what, "message": one.message, "next": one.next} for one in found],
+        "findings": [{"about": finding.what, "message": finding.message, "next": finding.next} for finding in found],
     }
 
 
@@ -156,8 +156,8 @@ def _page(
     yield f"{name}: {verdict}"
     states = ", ".join(f"{count:,} {mark}" for mark, count in whole["states"].items())
     published = (
-        f"{one['kind']}.{one['apiVersion'].partition('/')[0]}{'' if one['inSync'] else ' (not in sync)'}"
-        for one in whole["published"]
+        f"{resource['kind']}.{resource['apiVersion'].partition('/')[0]}{'' if resource['inSync'] else ' (not in sync)'}"
+        for resource in whole["published"]
     )
     rows = {
         "controller": controller.words,
@@ -167,9 +167,9 @@ def _page(
     }
     for title, text in rows.items():
         yield from _wrapped(f"  {title:<12}", text, most=2)
-    for one in found if wide else found[:_MOST]:
-        yield from _wrapped("! ", f"{one.what}: {one.message}", most=None if wide else 2)
-        yield Whole(f"  next: {one.next}")
+    for finding in found if wide else found[:_MOST]:
+        yield from _wrapped("! ", f"{finding.what}: {finding.message}", most=None if wide else 2)
+        yield Whole(f"  next: {finding.next}")
     if len(found) > _MOST and not wide:
         yield f"and {len(found) - _MOST} more: toposcope status -o wide"
 

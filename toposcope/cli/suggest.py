@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     claim = parser.add_argument_group("claim")
     number = whole("a number of GPUs; give 1 to 16", most=16)
     claim.add_argument("--gpus", type=number, default=1, metavar="N", help="how many; default: 1")
-    claim.add_argument("--link", choices=tuple(LINKS), help="how each has to reach each other, on every machine here")
+    claim.add_argument("--link", choices=tuple(LINKS), help="how the GPUs must be linked, on every node here")
     claim.add_argument(
         "--nic", nargs="?", const="", metavar="CLASS", help="a NIC of this DeviceClass near each of them"
     )

@@ -25,7 +25,7 @@ def run_claim(screen: Screen, arguments: argparse.Namespace) -> int:
     nic = _nic_class(machines, claims) if arguments.nic == "" else arguments.nic
     found = supply(machines, snapshot.inventory, claims, arguments.gpus, arguments.link or "", nic)
     if not found.nodes:
-        complain(f"toposcope suggest: {found.words}: no claim gets that on any of {len(machines)} nodes of {DRIVER}")
+        complain(f"toposcope suggest: {found.words}: no claim can get that on any of {len(machines)} nodes of {DRIVER}")
         for sentence in _left_out(found):
             complain(f"toposcope suggest: {sentence}")
         return EXIT_PROBLEMS
@@ -54,19 +54,19 @@ def run_taints(screen: Screen, arguments: argparse.Namespace) -> int:
             "note: pods keep the GPUs that they have; DeviceTaintRules need the feature gate of this name (off in 1.36)"
         )
     else:
-        complain("note: no agent finds fault with a GPU that a DRA driver offers")
+        complain("note: no agent reports a faulty GPU that a DRA driver offers")
     return EXIT_OK
 
 
 def _machines(snapshot: Snapshot) -> list[Machine]:
     there = snapshot.inventory.nodes
     all_of_them = (machine(node.name, there.get(node.name, NodeDevices()), node.matrix) for node in snapshot.nodes)
-    return [one for one in all_of_them if one.gpus]
+    return [machine for machine in all_of_them if machine.gpus]
 
 
 def _nic_class(machines: Sequence[Machine], claims: Claims) -> str:
     """The only DeviceClass whose devices are no GPUs and have a place on the PCI bus. Raises CommandError."""
-    others = [device for one in machines for device in one.there.devices if device.driver != DRIVER]
+    others = [device for machine in machines for device in machine.there.devices if device.driver != DRIVER]
     found = sorted(
         name
         for name, selectors in claims.classes.items()
@@ -96,9 +96,9 @@ def _left_out(found: Supply) -> Iterator[str]:
 def _write(screen: Screen, arguments: argparse.Namespace, found: Sequence[tuple[dict[str, Any], list[str]]]) -> None:
     form, file = form_and_file(arguments.output)
     if form == "name":
-        text = "".join(f"{one['kind'].lower()}.{GROUP}/{one['metadata']['name']}\n" for one, _ in found)
+        text = "".join(f"{taint['kind'].lower()}.{GROUP}/{taint['metadata']['name']}\n" for taint, _ in found)
     elif form == "json":
-        text = json_text({"apiVersion": "v1", "kind": "List", "items": [one for one, _ in found]})
+        text = json_text({"apiVersion": "v1", "kind": "List", "items": [taint for taint, _ in found]})
     else:
-        text = "---\n".join(yaml_text(one, why) for one, why in found)
+        text = "---\n".join(yaml_text(taint, why) for taint, why in found)
     write_output(screen, text, file)

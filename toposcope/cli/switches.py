@@ -1,4 +1,4 @@
-"""Keep on this node which switch and port each of its NICs is cabled to: from LLDP, and from InfiniBand's first hop."""
+"""Record on this node which switch and port each NIC is cabled to, by LLDP or InfiniBand's first hop."""
 
 import argparse
 import os
@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--kubeconfig", metavar="FILE", help="default: the pod's service account, $KUBECONFIG, ~/.kube/config"
     )
     parser.add_argument(
-        "--interval", type=float, default=30.0, metavar="SECONDS", help="time between looks at the ports; default: 30"
+        "--interval", type=float, default=30.0, metavar="SECONDS", help="time between checks of the ports; default: 30"
     )
     parser.add_argument(
         "--sysfs", type=Path, default=Path("/sys"), metavar="DIR", help="where the kernel's sysfs is; default: /sys"

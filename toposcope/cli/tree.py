@@ -1,4 +1,4 @@
-"""Show the hierarchy with counts: nodes, GPUs, what is free, what is unhealthy. Domains of equal shape share a line."""
+"""Show the hierarchy with counts: nodes, GPUs, free GPUs, problems. Domains of the same shape share a line."""
 
 import argparse
 import sys

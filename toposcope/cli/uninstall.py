@@ -1,7 +1,7 @@
 """Remove what Toposcope wrote to a cluster, in the right order, and nothing else.
 
-Its programs are stopped first, because they would write again; then go the resources published for schedulers, then the
-ClusterTopologies, then the labels and annotations on Nodes. Without --yes nothing is changed.
+It first stops the programs, because they would write again, then deletes the resources published for schedulers, the
+ClusterTopologies, and last the labels and annotations on Nodes. Without --yes it changes nothing.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""`--watch`: print it again whenever something has changed, until Ctrl-C.
+"""`--watch`: print again whenever something changes, until Ctrl-C.
 
 Nodes, pods and ClusterTopologies are followed by the reflectors that also feed the page; what else a command reads is
 read again when these change, and every `_LOOK_AGAIN` seconds.
@@ -98,7 +98,7 @@ class _Page:
         now = datetime.now().astimezone()
         if stale:
             self._lost = self._lost or f"{now - timedelta(seconds=stale[0]):%H:%M:%S}"
-            said = f"warning: no answer since {self._lost}, what is shown is as of then: {_reasons(stale[1])}"
+            said = f"warning: no answer since {self._lost}, showing the state of that time: {_reasons(stale[1])}"
         elif self._lost:
             self._lost, said = "", said or "the API server answers again"
         if (text, said) == (self.text, self._said):
@@ -117,4 +117,4 @@ class _Page:
 
 def _reasons(why: list[str]) -> str:
     """Why collections cannot be read; mostly it is the same for all."""
-    return "; ".join(dict.fromkeys(one.partition(": ")[2] for one in why))
+    return "; ".join(dict.fromkeys(reason.partition(": ")[2] for reason in why))

@@ -98,9 +98,9 @@ def _changes(arguments: argparse.Namespace, plan: Plan) -> Changes:
 
 def _admitted(arguments: argparse.Namespace) -> Iterator[Any]:
     problems: list[Problem] = []
-    for one in documents(arguments.admit, problems.append, limit=arguments.from_limit):
+    for document in documents(arguments.admit, problems.append, limit=arguments.from_limit):
         try:
-            yield one.read(dict)
+            yield document.read(dict)
         except InputError as error:
             problems += error.problems
     if problems:
@@ -126,8 +126,8 @@ def _rank(result: WhatIf, key: tuple[int, Level]) -> tuple[int, int]:
 def document(result: WhatIf, table: Sequence[Change]) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print; docs/planning.md describes it."""
     return {
-        "gangs": [_gang(one) for one in result.rehomed],
-        "admitted": [{"workload": one.subject, "answer": one.answer, "fits": one.fits} for one in result.admitted],
+        "gangs": [_gang(gang) for gang in result.rehomed],
+        "admitted": [{"workload": new.subject, "answer": new.answer, "fits": new.fits} for new in result.admitted],
         "slots": [
             {
                 "gpus": known.gpus,
@@ -161,19 +161,19 @@ def _page(
 ) -> Iterator[str]:
     order = [Outcome.WAITS, Outcome.SPREADS, Outcome.MOVES, Outcome.STAYS]
     ranked = sorted(result.rehomed, key=lambda one: order.index(one.outcome))
-    for one in ranked[:_SHOWN]:
-        yield screen.paint(f"{'!' if one.worse else '~'} {one.sentence}", "yellow" if one.worse else "")
+    for gang in ranked[:_SHOWN]:
+        yield screen.paint(f"{'!' if gang.worse else '~'} {gang.sentence}", "yellow" if gang.worse else "")
     if left := ranked[_SHOWN:]:
-        worse = sum(one.worse for one in left)
+        worse = sum(gang.worse for gang in left)
         yield f"  and {counted(len(left), 'gang')} more, {worse:,} of them marked !; -o json lists all"
-    yield from (f"{'+' if one.fits else '!'} {one.subject}: {one.answer}" for one in result.admitted)
+    yield from (f"{'+' if new.fits else '!'} {new.subject}: {new.answer}" for new in result.admitted)
     for name, (pods, allowed) in held.items():
-        text = f"! PodDisruptionBudget {name} lets {allowed:,} of {counted(pods, 'pod')} go now"
+        text = f"! PodDisruptionBudget {name} allows {allowed:,} of {counted(pods, 'eviction')} now"
         yield screen.paint(text, "yellow")
     if result.rehomed or result.admitted or held:
         yield ""
     if not table:
-        yield "No slot is lost or won."
+        yield "No slot is lost or gained."
         return
     yield "Gangs that fit into one domain, before -> after"
     rows = []
@@ -206,13 +206,13 @@ def _free(screen: Screen, arguments: argparse.Namespace, plan: Plan, per_pod: in
     best: tuple[Freeing, tuple[Rehomed, ...]] | None = None
     with working("domains to free"):
         found = freeings(capacity, plan.snapshot.pods or (), arguments.free, per_pod, depth, movable)
-        for _, one in zip(range(_MOST_TRIED), found, strict=False):
+        for _, candidate in zip(range(_MOST_TRIED), found, strict=False):
             rehomed = vacated(
-                plan.snapshot, arguments.topology, plan.capacity, plan.gangs, one, arguments.free, per_pod
+                plan.snapshot, arguments.topology, plan.capacity, plan.gangs, candidate, arguments.free, per_pod
             )
             waiting = any(gang.outcome is Outcome.WAITS for gang in rehomed)
             if best is None or not waiting:
-                best = one, rehomed
+                best = candidate, rehomed
             if not waiting:
                 break
     if best is None:
@@ -224,7 +224,7 @@ def _free(screen: Screen, arguments: argparse.Namespace, plan: Plan, per_pod: in
     if arguments.output == "table":
         screen.show(_freed(screen, level.domain, freeing.domain, freeing.pods, rehomed, arguments.free))
     else:
-        pods, gangs = [f"{pod.namespace}/{pod.name}" for pod in freeing.pods], [_gang(one) for one in rehomed]
+        pods, gangs = [f"{pod.namespace}/{pod.name}" for pod in freeing.pods], [_gang(gang) for gang in rehomed]
         plan_document = {"level": level.domain, "domain": list(freeing.domain), "pods": pods, "gangs": gangs}
         show_document(screen, arguments.output, plan_document)
     return EXIT_PROBLEMS if any(gang.worse for gang in rehomed) else EXIT_OK
@@ -246,9 +246,9 @@ def _freed(
         return
     leave = plural(len(moving), "leaves", "leave")
     yield f"{where} takes a gang of {gpus:,} GPUs when {counted(len(moving), 'pod')} {leave} it:"
-    homes = {(pod.namespace, pod.name): pod.node for one in rehomed for pod in one.placed}
+    homes = {(pod.namespace, pod.name): pod.node for gang in rehomed for pod in gang.placed}
     for pod in moving:
         to = homes.get((pod.namespace, pod.name))
         yield f"  {pod.namespace}/{pod.name} from {pod.node}" + (f" to {to}" if to else ", then waits")
-    for one in rehomed:
-        yield screen.paint(f"{'!' if one.worse else '~'} {one.sentence}", "yellow" if one.worse else "")
+    for gang in rehomed:
+        yield screen.paint(f"{'!' if gang.worse else '~'} {gang.sentence}", "yellow" if gang.worse else "")

@@ -85,13 +85,13 @@ def condition_events(topology: Topology, status: Mapping[str, Any]) -> list[Leve
 
 def rail_events(topology: Topology, found: Rails) -> list[LevelEvent]:
     """An Event on the Node of each miscabled rail that the status names first now."""
-    before = {one.key for one in reported(topology.status)}
+    before = {rail.key for rail in reported(topology.status)}
     return [
         LevelEvent(
-            {"apiVersion": "v1", "kind": "Node", "name": one.node, "uid": one.uid}, True, MISCABLED, one.sentence
+            {"apiVersion": "v1", "kind": "Node", "name": rail.node, "uid": rail.uid}, True, MISCABLED, rail.sentence
         )
-        for one in found.miscabled[:MOST_FINDINGS]
-        if one.key not in before
+        for rail in found.miscabled[:MOST_FINDINGS]
+        if rail.key not in before
     ]
 
 

@@ -137,7 +137,7 @@ class TopologyMetrics(Collector):
             yield _gauge(name, text, ("topology",), (((n,), number(r)) for n, r in reports))
         yield _gauge(
             "topology_node_states",
-            f"Selected nodes by what their agents say of them: {', '.join(State)}.",
+            f"Selected nodes by the state that their agents report: {', '.join(State)}.",
             ("topology", "state"),
             (((n, state.value), r.health.count(state)) for n, r in reports for state in State),
         )
@@ -180,10 +180,10 @@ def _demand(reports: Iterable[tuple[str, Report]]) -> Iterator[Metric]:
             required.append(((name, domain), domain in report.required))
             workloads.append(((name, domain), report.required.get(domain, 0)))
             available.append(((name, domain), usable.get(domain, False) and domain not in report.unavailable))
-    yield _gauge("level_required", "1 where the spec or a workload asks for the level, else 0.", _LEVEL, required)
+    yield _gauge("level_required", "1 if the spec or a workload asks for the level, else 0.", _LEVEL, required)
     yield _gauge("level_workloads", "Workloads that ask for the level.", _LEVEL, workloads)
     yield _gauge(
-        "level_available", "1 where the level is in effect and on a node that takes pods, else 0.", _LEVEL, available
+        "level_available", "1 if the level is in effect and on a node that takes pods, else 0.", _LEVEL, available
     )
 
 
@@ -228,7 +228,7 @@ class RequestMetrics:
         requests = Counter("toposcope_api_requests", text, ["verb", "resource", "code"], registry=registry)
         seconds = Histogram(
             "toposcope_api_request_duration_seconds",
-            "How long requests to the API server took, watches left out.",
+            "How long requests to the API server took, except watches.",
             ["verb"],
             buckets=(0.005, 0.025, 0.1, 0.5, 2, 10),
             registry=registry,
@@ -284,7 +284,7 @@ class WatchMetrics(Collector):
         yield counter(
             "toposcope_lists", text, ("resource", "reason"), _by_name(self._lists, lambda at: (_name(at[0]), at[1]))
         )
-        text = "Events and bookmarks that came for a followed collection."
+        text = "Events and bookmarks received for a watched collection."
         yield counter(
             "toposcope_watch_events", text, ("resource",), _by_name(self._events, lambda path: (_name(path),))
         )
@@ -321,7 +321,7 @@ class ControllerMetrics:
         self.reconcile_seconds = Histogram(
             "toposcope_reconcile_duration_seconds", text, buckets=(0.005, 0.02, 0.1, 0.5, 2, 10), registry=registry
         )
-        text = "From the first change that came until it was dealt with, debounce and failed passes included."
+        text = "From the first change until it was handled, debounce and failed passes included."
         self.reaction_seconds = Histogram(
             "toposcope_reaction_duration_seconds", text, buckets=(0.02, 0.1, 0.5, 1, 2, 5, 15, 60), registry=registry
         )
@@ -330,7 +330,7 @@ class ControllerMetrics:
         text = "ClusterTopologies that are not kept up to date because there are more than the supported number."
         self.left_out = Gauge("toposcope_topologies_left_out", text, registry=registry)
         self.config_problems = Gauge(
-            "toposcope_config_problems", "What is wrong with the file of --config, entries.", registry=registry
+            "toposcope_config_problems", "Invalid entries of the --config file.", registry=registry
         )
         self.requests = RequestMetrics(registry)
         self.watches = WatchMetrics(registry)
@@ -362,7 +362,7 @@ class LeaderMetrics:
         leader = Gauge("toposcope_leader", "1 while this process may write, else 0.", registry=registry)
         leader.set_function(may_write)
         self.transitions = Counter(
-            "toposcope_leader_transitions", "How often this process began or ceased to lead.", registry=registry
+            "toposcope_leader_transitions", "How often this process started or stopped leading.", registry=registry
         )
 
         def value() -> float:

@@ -123,7 +123,7 @@ class NodeDecoder:
             tuple([shared_value(labels[key], name, host) for key in keys])
             if host
             else tuple([OWN_NAME if (value := labels[key]) == name else value for key in keys]),
-            "True" in [one.status for one in node.status.conditions or () if one.type == "Ready"],
+            "True" in [condition.status for condition in node.status.conditions or () if condition.type == "Ready"],
             not node.spec.unschedulable,
             offered,
             _hardware(labels, offered),

@@ -61,7 +61,7 @@ class Change:
 def unasked(nodes: Table, topologies: Iterable[Topology]) -> set[str]:
     """Keys on nodes that no ClusterTopology asks for; annotations only if one has while this process ran."""
     there = {key for keys in nodes.key_sets for key in keys if key == SLINKY_KEPT or key.startswith(unique_key(""))}
-    return there.difference(*(one.label_keys() for one in topologies))
+    return there.difference(*(topology.label_keys() for topology in topologies))
 
 
 def removals(nodes: Table, keys: Collection[str]) -> Iterator[Change]:
@@ -90,8 +90,8 @@ class NodeKeys:
         Raises KubeError without an answer.
         """
         began = self._monotonic()
-        self._written = {name: one for name, one in self._written.items() if began - one[1] < one[0].memory}
-        todo = [one for one in wanted if self._written.get((one.field, one.node), (None, 0.0))[0] != one]
+        self._written = {name: write for name, write in self._written.items() if began - write[1] < write[0].memory}
+        todo = [change for change in wanted if self._written.get((change.field, change.node), (None, 0.0))[0] != change]
         owned, first, where = 0, None, ""
         for done, change in enumerate(todo):
             if self._monotonic() - began > self._patience:

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config",
         metavar="FILE",
-        help="label keys, levels and placeholder values of your own, beside the built-in ones (docs/levels.md); "
+        help="your own label keys, levels and placeholder values, beside the built-in ones (docs/levels.md); "
         "read again when it changes; it may be missing",
     )
     about = "reconcile once, then exit: 0 when everything was written; a required level on no node counts as gone"
@@ -52,14 +52,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--leader-elect",
         action="store_true",
-        help="several controllers run, and one at a time writes: the one that holds the Lease "
-        f"{LEASE}; without this flag there must be one controller only",
+        help="run several controllers, of which one at a time writes: the holder of the Lease "
+        f"{LEASE}; without this flag run only one controller",
     )
     about = f"where the Lease is; default: the pod's namespace, outside of a pod {HOME_NAMESPACE}"
     parser.add_argument("--lease-namespace", default="", metavar="NAMESPACE", help=about)
     about = (
-        "how long after a leader's last sign of life another controller takes over; longer suits an API server "
-        f"that is slow or often away; default: {Timing().lease}"
+        "how long after a leader's last renewal another controller takes over; use more for an API server "
+        f"that is slow or often unavailable; default: {Timing().lease}"
     )
     parser.add_argument("--lease-duration", type=int, default=Timing().lease, metavar="SECONDS", help=about)
     parser.add_argument("--log-format", choices=FORMATS, default="text", help="default: text")

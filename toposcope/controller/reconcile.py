@@ -202,7 +202,7 @@ class Reconciler:
         self.reports = {name: report for name, report in self.reports.items() if name in demands}
         self.refused = {name: why for name, why in self.refused.items() if name in demands}
         # What Grove's workloads are bound to is no more deleted than its levels are removed.
-        idle = () if self._bound is None else [one for one in latest if not self._bound.get(one.name)]
+        idle = () if self._bound is None else [topology for topology in latest if not self._bound.get(topology.name)]
         by_value = workloads.by_value()
         began = self._monotonic()
         turn = {name: i for i, name in enumerate(self._left)}
@@ -216,10 +216,10 @@ class Reconciler:
             else:
                 draft.let_nodes_go()
                 works[topology.name] = work
-        works |= {one.name: partial(self._leave_out, one) for one in everything[MOST_TOPOLOGIES:]}
+        works |= {topology.name: partial(self._leave_out, topology) for topology in everything[MOST_TOPOLOGIES:]}
         self.left_out = len(everything) - len(latest)
         now = self._monotonic()
-        wait = self._absences.next_deadline({one.uid: one.grace for one in latest}, now)
+        wait = self._absences.next_deadline({topology.uid: topology.grace for topology in latest}, now)
         over = math.inf if wait is None else now + wait
         for name in [*works]:
             now = self._monotonic()
@@ -312,7 +312,7 @@ class Reconciler:
         now = self._monotonic()
         self._due += [now + resource.again_in for resource in published if resource.again_in is not None]
         labelled, annotated = self._label(draft), self._annotate(draft)
-        on_nodes = [one for one in (labelled, annotated) if one]
+        on_nodes = [condition for condition in (labelled, annotated) if condition]
         conditions = conditions_of(
             topology, assessment, published, anything_served=wanted, shared=shared, children=children, on_nodes=on_nodes
         )
@@ -354,7 +354,7 @@ class Reconciler:
         now = self._monotonic()
         self._unasked = {key: self._unasked.get(key, now + _REGRET) for key in unasked(nodes, topologies)}
         if due := [key for key, when in self._unasked.items() if when <= now]:
-            there = [one["metadata"] for one in listing.everything(self._client, PATH, metadata_only=True)]
+            there = [item["metadata"] for item in listing.everything(self._client, PATH, metadata_only=True)]
             if {(t.uid, t.generation) for t in topologies} == {(t["uid"], t.get("generation", 0)) for t in there}:
                 left, error, node = self._write_keys([*removals(nodes, due)])
                 if error or not left:  # what nodes still carry is another owner's
@@ -450,9 +450,9 @@ class Reconciler:
 
     def _record_events(self, topology: Topology, due: Sequence[LevelEvent], limit: EventRateLimit) -> None:
         """Record as many Events as the rate limit allows; the condition covers the rest."""
-        allowed = [one for one in due if limit.allow(self._monotonic())]
-        for one in allowed:
-            self._record(topology, one)
+        allowed = [change for change in due if limit.allow(self._monotonic())]
+        for change in allowed:
+            self._record(topology, change)
         if len(allowed) < len(due):
             text = "ClusterTopology %s: %d Events of %d are not recorded: too many in a short time"
             log.warning(text, topology.name, len(due) - len(allowed), len(due))

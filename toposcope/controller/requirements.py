@@ -91,10 +91,11 @@ class Requirements:
     def bound_requests(self) -> dict[WorkloadRef, tuple[LevelRequest, ...]] | None:
         """The requests of workloads whose constraints depend on Grove's binding; None: not all can be read now."""
         informers = [informer for kind, informer in self._informers.items() if kind in BOUND]
-        if not self._discovered or self._discovery_failed or any(not one.synced or one.error for one in informers):
+        behind = any(not informer.synced or informer.error for informer in informers)
+        if behind or not self._discovered or self._discovery_failed:
             return None
         served = POD_CLIQUE_SETS in self._informers  # without Grove nothing is bound
-        return roll_up(read for one in informers for read in one.objects()) if served else {}
+        return roll_up(read for informer in informers for read in informer.objects()) if served else {}
 
     def by_value(self) -> dict[str, str]:
         """Who goes by a label's value alone, by its key: the first one with pod affinity or kube-scheduler's gangs."""

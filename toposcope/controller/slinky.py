@@ -29,11 +29,11 @@ def changes(
     if asked and not levels:
         return []
     units = node_units(topology.name, levels, selected) if asked and levels else {}
-    asking = [one for one in topologies if one.mode("slinky") != "Never"]
+    asking = [candidate for candidate in topologies if candidate.mode("slinky") != "Never"]
     found = []
     for node in nodes:
         before, value = node.label(SLINKY_KEPT), units.get(node.name)
-        decides = next((one for one in asking if one.selects(node)), topology)
+        decides = next((candidate for candidate in asking if candidate.selects(node)), topology)
         if before != value and decides.uid == topology.uid:
             found.append(Change(node.name, node.uid, {SLINKY: value}, {SLINKY: before}, "annotations"))
     return found
@@ -46,14 +46,14 @@ def condition(
     mode = topology.mode("slinky")
     if refused and refused.conflict:
         many = f"{left} {plural(left, 'node keeps', 'nodes keep')}"
-        text = f"{many} what somebody else wrote, first {node}: {refused.message}"
+        text = f"{many} another owner's annotation, first {node}: {refused.message}"
         return Condition(SLINKY_ANNOTATED, "False", "Conflict", text)
     if refused:
         fix = "; install the component slinky (docs/integrations/slinky.md)" if refused.forbidden else ""
         return Condition(SLINKY_ANNOTATED, "False", "Rejected", f"{refused.message}{fix}")
     if mode == DRY_RUN:
         first = f", first {wanted[0].node}: {wanted[0].values[SLINKY] or 'none'}" if wanted else ""
-        text = f"Dry run, nothing of this is written: {SLINKY} of {len(wanted)} {plural(len(wanted), 'node')}{first}"
+        text = f"Dry run, nothing is written: {SLINKY} of {len(wanted)} {plural(len(wanted), 'node')}{first}"
         return Condition(SLINKY_ANNOTATED, "True", DRY_RUN, text)
     if left:
         return Condition(SLINKY_ANNOTATED, "Unknown", "Writing", f"{left} {plural(left, 'node')} still to be written")

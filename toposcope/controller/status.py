@@ -90,7 +90,7 @@ def _in_sync(published: Sequence[Published]) -> Condition:
     dry_run = [resource for resource in published if resource.reason == DRY_RUN]
     if dry_run:  # as the spec says: no failure
         text = "; ".join(f"{resource.handle} {resource.message.splitlines()[0].rstrip(':')}" for resource in dry_run)
-        return Condition(PUBLISHED, "True", DRY_RUN, f"Dry run, nothing of this is written: {text}")
+        return Condition(PUBLISHED, "True", DRY_RUN, f"Dry run, nothing is written: {text}")
     names = ", ".join(resource.handle for resource in published)
     return Condition(PUBLISHED, "True", IN_SYNC, f"In sync: {names}")
 
@@ -193,7 +193,7 @@ def left_out(topology: Topology, most: int, now: datetime) -> dict[str, Any]:
 def refused_summary(refusal: ApiError) -> Condition:
     """The `Ready` of a topology whose status the API server refuses."""
     text = (
-        "The API server refuses the status, so that all but its conditions is from before; apply the CRD of this "
+        "The API server refuses the status, so everything but its conditions is stale; apply the CRD of this "
         f"version (manifests/crds), and if that does not help, report a bug with this message: {refusal.message}"
     )
     return Condition(READY, "False", "StatusRefused", text)

@@ -50,14 +50,14 @@ def changes(
         depth = next((depth for depth, level in enumerate(levels, 1) if level.domain == domain), 0)
         if asked and not depth:
             continue
-        asking = [one for one in topologies if domain in one.unique]
+        asking = [candidate for candidate in topologies if domain in candidate.unique]
         columns = [nodes.values(level.key) for level in levels[:depth]] if asked else [[None] * len(nodes)]
         for node, path in zip(nodes, zip(*columns, strict=True), strict=True):
             values = [value for value in path if value is not None]
             mine = asked and topology.selects(node)
             value = unique_value(values) if mine and len(values) == len(path) else None
             # Where several decide about a node the oldest counts; a label that none decides about goes.
-            decides = next((one for one in asking if one.selects(node)), topology)
+            decides = next((candidate for candidate in asking if candidate.selects(node)), topology)
             if node.label(key) != value and decides.uid == topology.uid:
                 found.setdefault(node.name, (node, {}))[1][key] = value
     return [

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
+from toposcope.api.label_keys import HOSTNAME
 from toposcope.explain.context import Context
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.features import Object, Ref, Step, condition, failed
@@ -10,7 +11,6 @@ from toposcope.integrations.kueue.queues import WORKLOAD, AssignedDomain, assign
 from toposcope.snapshot.model import NodeView
 from toposcope.topology.text import listing, plural, shell
 
-_HOST: Final = "kubernetes.io/hostname"
 _MOST_NAMES: Final = 5
 State = Literal["gone", "not Ready", "cordoned"]
 _REPLACES: Final[dict[State, str]] = {
@@ -30,8 +30,8 @@ _REPLACES: Final[dict[State, str]] = {
 """What Kueue does where kubernetes.io/hostname is the lowest level: pkg/controller/tas/node_controller.go of 0.19.2,
 default feature gates (TASFailedNodeReplacement, TASReplaceNodeOnPodTermination and so on)."""
 _KEEPS: Final = (
-    "Kueue 0.19 replaces nodes only in topologies whose lowest level is kubernetes.io/hostname; to have the Workload "
-    "assigned anew, set its spec.active to false, and to true again"
+    "Kueue 0.19 replaces nodes only in topologies whose lowest level is kubernetes.io/hostname; to make Kueue "
+    "assign the Workload again, set its spec.active to false, and to true again"
 )
 
 
@@ -67,7 +67,7 @@ def _lost(context: Context, workload: Object) -> Iterator[tuple[AssignedDomain, 
 
 
 def _path(node: NodeView, levels: Sequence[str]) -> tuple[str | None, ...]:
-    return tuple(node.label(level) or (node.name if level == _HOST else None) for level in levels)
+    return tuple(node.label(level) or (node.name if level == HOSTNAME else None) for level in levels)
 
 
 def _state(nodes: list[NodeView]) -> State | None:
@@ -81,7 +81,7 @@ def _state(nodes: list[NodeView]) -> State | None:
 
 def _step(ref: Ref, workload: Object, lost: list[tuple[AssignedDomain, State]]) -> Step:
     (first, state), *others = lost
-    hosts = first.levels[-1:] == (_HOST,)
+    hosts = first.levels[-1:] == (HOSTNAME,)
     name = first.values[-1] if hosts else "/".join(first.values)
     what = f"node {name}" if hosts else f"domain {name} ({', '.join(first.levels)})"
     marked = [(node / "name").text() or "" for node in (Field(workload) / "status" / "unhealthyNodes").items()]

@@ -139,13 +139,12 @@ class Context:
 
     def published(self, name: str, *kinds: Kind) -> Published | None:
         """The topology resource of this name and one of these kinds."""
-        return next((one for kind in kinds for one in self.all_published(kind) if one.name == name), None)
+        return next((item for kind in kinds for item in self.all_published(kind) if item.name == name), None)
 
     def all_published(self, kind: Kind) -> Iterator[Published]:
         """The topology resources of one kind."""
-        for one in self.snapshot.published:
-            if (one.api_version.rpartition("/")[0], one.kind) == kind.key:
-                yield one
+        published = self.snapshot.published
+        return (item for item in published if (item.api_version.rpartition("/")[0], item.kind) == kind.key)
 
 
 def asked_levels(groups: Iterable[Group]) -> tuple[Level, ...]:

@@ -37,11 +37,11 @@ def _agent(_: Snapshot, node: NodeView) -> Step:
         here = "-l app.kubernetes.io/component=agent --field-selector spec.nodeName={}"
         pods = shell(f"kubectl get pods -A -o wide {here}", node.name)
         return failed(
-            f"it has GPUs and no label {label_keys.GPUS}: no agent has described it",
+            f"it has GPUs and no label {label_keys.GPUS}: no agent has labelled it",
             "where GPUs come from a DRA driver alone, see docs/integrations/dra.md for what the agent's pod needs",
             commands=(pods,),
         )
-    return passed("its agent has described it")
+    return passed("its agent has labelled it")
 
 
 def _hardware(_: Snapshot, node: NodeView) -> Step:
@@ -50,8 +50,8 @@ def _hardware(_: Snapshot, node: NodeView) -> Step:
         said = "; ".join(why) or "its annotation gives no reason"
         return failed(f"it is degraded: {said}", commands=(_matrix(node),))
     if state is State.UNKNOWN:
-        return unknown("its hardware does not answer; its labels are from before", *why, commands=(_matrix(node),))
-    return passed("as good as it has ever been", *why) if state else unknown("no agent has described it")
+        return unknown("its hardware does not answer; its labels are stale", *why, commands=(_matrix(node),))
+    return passed("matches its baseline", *why) if state else unknown("no agent has labelled it")
 
 
 def _matrix(node: NodeView) -> Command:
@@ -81,9 +81,9 @@ def _driver(snapshot: Snapshot, node: NodeView) -> Step:
     """The audit: what the driver publishes of each GPU, beside what NVML and sysfs say."""
     there = snapshot.inventory.nodes.get(node.name, NodeDevices())
     if _unlisted(snapshot):
-        return unknown(f"{_UNLISTED} what a driver says of it is not known")
+        return unknown(f"{_UNLISTED} what a driver says about it is not known")
     if not any(device.driver == DRIVER for device in there.devices):
-        return passed(f"{DRIVER} publishes nothing of it, so there is nothing to compare")
+        return passed(f"{DRIVER} publishes nothing about it, so there is nothing to compare")
     if node.matrix is None:
         return unknown("its agent has written down no devices to compare with the driver's")
     try:
@@ -99,7 +99,7 @@ def _driver(snapshot: Snapshot, node: NodeView) -> Step:
     ]
     differ = disagreements(seen, there)
     if not differ:
-        return passed(f"{DRIVER} says of {len(seen)} {plural(len(seen), 'GPU')} what NVML and sysfs say")
+        return passed(f"{DRIVER} agrees with NVML and sysfs on {len(seen)} {plural(len(seen), 'GPU')}")
     slices = shell("kubectl get resourceslices --field-selector spec.nodeName={} -o yaml", node.name)
     return failed(f"{DRIVER} and the hardware disagree: {differ[0]}", *differ[1:], commands=(slices, _matrix(node)))
 

@@ -215,8 +215,8 @@ def _set_apart(context: Context, remaining: _RemainingVerdict) -> Iterator[str]:
     """The wrong cables that may make domains of the level that is short smaller."""
     shortage, scope = remaining.verdict.shortage, context.scope(remaining.workload)
     if shortage and shortage.level and shortage.level.key in (LEAF, LEAF_GROUP) and scope and scope.topology:
-        for one in reported(scope.topology.status):
-            yield f"a wrong cable may set {one.node} apart: {one.sentence}"
+        for rail in reported(scope.topology.status):
+            yield f"a wrong cable may set {rail.node} apart: {rail.sentence}"
 
 
 def _counted(context: Context, remaining: _RemainingVerdict) -> Iterator[str]:

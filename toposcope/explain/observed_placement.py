@@ -14,7 +14,8 @@ from toposcope.explain.context import Context
 from toposcope.integrations.framework.constraints import Group, Workload
 from toposcope.integrations.grove.api import POD_CLIQUE_SETS
 from toposcope.integrations.jobset.api import JOB_KEY
-from toposcope.integrations.lws.api import GROUP_KEY, SUBGROUP_KEY
+from toposcope.integrations.kueue.queues import POD_SET_OF
+from toposcope.integrations.lws.api import GROUP_INDEX, GROUP_KEY, SUBGROUP_KEY
 from toposcope.snapshot.model import PodView, Snapshot
 from toposcope.topology.hierarchy import level_value
 from toposcope.topology.levels import Level
@@ -25,8 +26,6 @@ _SCALING_GROUP: Final = "grove.io/podcliquescalinggroup"
 _SCALING_GROUP_COPY: Final = "grove.io/podcliquescalinggroup-replica-index"
 _CLIQUE: Final = "grove.io/podclique"
 _JOB_KIND: Final = "jobset.sigs.k8s.io/replicatedjob-name"
-_GROUP_INDEX: Final = "leaderworkerset.sigs.k8s.io/group-index"
-_POD_SET: Final = "kueue.x-k8s.io/podset"
 
 Labels = Mapping[str, str]
 Copies = Mapping[str, Sequence[PodView]]
@@ -144,9 +143,9 @@ def _copy_namer(system: str, group: Group) -> Callable[[Labels], str | None]:
     if kind == "job of":
         return lambda labels: labels.get(JOB_KEY) if labels.get(_JOB_KIND) == name else None
     if system == "Kueue" and kind == "pod set":
-        return lambda labels: "" if labels.get(_POD_SET, name) == name else None
+        return lambda labels: "" if labels.get(POD_SET_OF, name) == name else None
     exclusive = group.anti_affinity in (GROUP_KEY, SUBGROUP_KEY)
-    label = group.anti_affinity if exclusive else _GROUP_INDEX if group.copies > 1 else ""
+    label = group.anti_affinity if exclusive else GROUP_INDEX if group.copies > 1 else ""
     return lambda labels: labels.get(label)
 
 

@@ -83,10 +83,10 @@ def _way_out(context: Context, workload: Workload, total: int) -> Iterator[str]:
     if verdict is None or verdict.kind != "fits":
         return
     if workload.gang:
-        yield f"delete its pods, and KAI places all of them anew: {answer(verdict)}"
+        yield f"delete its pods, and KAI places all of them again: {answer(verdict)}"
     elif (context.explained.group, context.explained.kind) == JOB:
         minimum = f'{BATCH_MIN_MEMBER}: "{total}"'
-        yield f"or create the Job anew with {minimum}, so that its pods start together: {answer(verdict)}"
+        yield f"or recreate the Job with {minimum}, so that its pods start together: {answer(verdict)}"
     else:
         yield f"or make its pods a PodGroup with minMember: {total}, so that they start together: {answer(verdict)}"
 

@@ -25,6 +25,7 @@ from toposcope.integrations.kai import topology as kai_topology
 from toposcope.integrations.kai import workload as kai
 from toposcope.integrations.kubernetes import gangs
 from toposcope.integrations.kubernetes import workload as kubernetes
+from toposcope.integrations.kueue import api as kueue_api
 from toposcope.integrations.kueue import queues
 from toposcope.integrations.kueue import topology as kueue_topology
 from toposcope.integrations.kueue import workload as kueue
@@ -78,15 +79,15 @@ GANG_MARKS: Final = (
 
 _OWN_GROUP: Final = API_VERSION.partition("/")[0]
 _KINDS: Final[Mapping[tuple[str, str], Callable[[Any, Catalogue], TopologyLevels]]] = {
-    ("grove.io", "ClusterTopologyBinding"): lambda document, _: grove_topology.read(document),
-    ("grove.io", "ClusterTopology"): lambda document, _: grove_topology.read(document),
-    ("kai.scheduler", "Topology"): kai_topology.read,
-    ("kueue.x-k8s.io", "Topology"): kai_topology.read,
+    grove_api.BINDINGS.key: lambda document, _: grove_topology.read(document),
+    grove_api.OLDER_TOPOLOGIES.key: lambda document, _: grove_topology.read(document),
+    kai_api.TOPOLOGIES.key: kai_topology.read,
+    kueue_api.TOPOLOGIES.key: kai_topology.read,
 }
 """Readers of topology resources by API group and kind."""
 _CONFIGURING: Final = {kind.key for kind in READ if kind is not queues.WORKLOAD}
 """Kinds that count as applied where they stand beside a workload."""
-_OPTIONS: Final = {(kind.group, kind.kind): kind.option for kind in PUBLISHED}
+_OPTIONS: Final = {kind.key: kind.option for kind in PUBLISHED}
 _FIELDS: Final[Mapping[str, Callable[[Any, Catalogue], TopologyLevels]]] = {
     "topology_keys": lambda document, _: osmo_pool.read(document),
     "config": lambda document, _: grove_topology.read_values(document),
@@ -98,7 +99,7 @@ _FIELDS: Final[Mapping[str, Callable[[Any, Catalogue], TopologyLevels]]] = {
 def read_topology(document: Any, catalogue: Catalogue = BUILT_IN) -> TopologyLevels:
     """The levels in the topology resource of any system, or in a ClusterTopology. Raises UnreadableDocumentError."""
     if not isinstance(document, dict):
-        raise UnreadableDocumentError(f"this is no topology but a {type(document).__name__}; give one object")
+        raise UnreadableDocumentError(f"this is not a topology but a {type(document).__name__}; give one object")
     group, kind = str(document.get("apiVersion", "")).rpartition("/")[0], str(document.get("kind", ""))
     if (group, kind) == (_OWN_GROUP, KIND):
         text = f"{KIND} with spec.levels (look at the cluster for levels that are inferred)"

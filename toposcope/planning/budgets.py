@@ -26,7 +26,7 @@ class Budget:
 
     def covers(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """Whether a pod counts to it. An empty selector selects every pod of the namespace."""
-        return namespace == self.namespace and all(one.holds("", labels) for one in self.selector)
+        return namespace == self.namespace and all(condition.holds("", labels) for condition in self.selector)
 
 
 def budget_of(document: Mapping[str, Any]) -> Budget:
@@ -34,11 +34,11 @@ def budget_of(document: Mapping[str, Any]) -> Budget:
     root = Field(document)
     metadata, selector = root / "metadata", root / "spec" / "selector"
     expressions = [Expression(key, "In", (value,)) for key, value in (selector / "matchLabels").texts().items()]
-    for one in (selector / "matchExpressions").items():
-        operator = next((known for known in OPERATORS if known == (one / "operator").text()), None)
+    for expression in (selector / "matchExpressions").items():
+        operator = next((known for known in OPERATORS if known == (expression / "operator").text()), None)
         if operator is not None:
-            values = tuple(text for value in (one / "values").items() if (text := value.text()) is not None)
-            expressions.append(Expression((one / "key").text() or "", operator, values))
+            values = tuple(text for value in (expression / "values").items() if (text := value.text()) is not None)
+            expressions.append(Expression((expression / "key").text() or "", operator, values))
     return Budget(
         (metadata / "namespace").text() or "default",
         (metadata / "name").text() or "",
@@ -78,10 +78,10 @@ class Budgets:
         namespace, _, name = pod.partition("/")
         labels = self._labels.get(pod)
         return [
-            one
-            for one in self.budgets
-            if (labels is not None and one.covers(namespace, labels) if one.pods is None else name in one.pods)
-            and one.namespace == namespace
+            budget
+            for budget in self.budgets
+            if (labels is not None and budget.covers(namespace, labels) if budget.pods is None else name in budget.pods)
+            and budget.namespace == namespace
         ]
 
     def documents(self, pods: Iterable[PodView]) -> Iterator[dict[str, Any]]:

@@ -99,7 +99,7 @@ class Capacity:
         """What the nodes of a gang have in common of product and number of GPUs."""
         nodes = [self.nodes[self.number[name]] for name in {pod.node for pod in gang.placed} if name in self.number]
         values = ((key, {node.labels.get(key) for node in nodes}) for key in (GPU_PRODUCT, GPUS))
-        return tuple((key, value) for key, found in values if len(found) == 1 and (value := found.pop()) is not None)
+        return tuple((key, value) for key, shown in values if len(shown) == 1 and (value := shown.pop()) is not None)
 
     def slots(self, view: View, pods: Pods) -> list[int]:
         """By node: how many such pods fit, were they alone."""
@@ -169,7 +169,7 @@ class Capacity:
         ranked = self.ranked(view, pods, depth)
         if instead:
             others = sorted((-count, domain) for domain, count in instead.items() if count)
-            ranked_now: Iterable[tuple[int, Path]] = merge((one for one in ranked if one[1] not in instead), others)
+            ranked_now: Iterable[tuple[int, Path]] = merge((pair for pair in ranked if pair[1] not in instead), others)
         else:
             ranked_now = ranked
         held = accumulate(-count for count, _ in islice(ranked_now, wanted))

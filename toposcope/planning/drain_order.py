@@ -128,7 +128,7 @@ def _counts(snapshot: Snapshot, budgets: Budgets) -> dict[str, Counter[tuple[str
 def over_budget(snapshot: Snapshot, budgets: Budgets, down: Collection[str]) -> dict[str, tuple[int, int]]:
     """The budgets that keep pods on these nodes: how many pods there count to each, and how many it lets go now."""
     held = sum((counts for node, counts in _counts(snapshot, budgets).items() if node in down), Counter())
-    allowed = {(one.namespace, one.name): one.allowed for one in budgets.budgets}
+    allowed = {(budget.namespace, budget.name): budget.allowed for budget in budgets.budgets}
     return {"/".join(key): (held[key], allowed[key]) for key in sorted(held) if held[key] > allowed[key]}
 
 
@@ -138,7 +138,7 @@ class DrainOrder:
     def __init__(self, capacity: Capacity, budgets: Budgets, sizes: Sequence[int], per_pod: int) -> None:
         self._levels = capacity.levels
         self._paths = capacity.paths
-        self._allowed = {(one.namespace, one.name): one.allowed for one in budgets.budgets}
+        self._allowed = {(budget.namespace, budget.name): budget.allowed for budget in budgets.budgets}
         self._tables: list[_Table] = []
         self._columns: list[tuple[int, int, int]] = []
         """What slots are counted of: GPUs, pods, and number of the table; the largest and narrowest first."""
@@ -226,7 +226,7 @@ class DrainOrder:
             taken[domain] = taken.get(domain, 0) + slots[number]
             nodes[domain] = nodes.get(domain, 0) + 1
         own = [count for domain, count in taken.items() if count and nodes[domain] == self._members[domain]]
-        return own, [one for one in taken.items() if one[1] and nodes[one[0]] < self._members[one[0]]]
+        return own, [(at, count) for at, count in taken.items() if count and nodes[at] < self._members[at]]
 
     def _blocked(self, unit: Unit) -> tuple[str, ...]:
         return tuple("/".join(key) for key, count in unit.budgets.items() if count > self._allowed.get(key, 0))

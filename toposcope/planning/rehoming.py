@@ -73,7 +73,7 @@ class Rehomed:
             case Outcome.STAYS:
                 return f"{name}: finds other nodes in the same {level}"
             case Outcome.MOVES:
-                return f"{name}: starts anew in another {level}, {where}"
+                return f"{name}: restarts in another {level}, {where}"
             case Outcome.SPREADS:
                 return f"{name}: no longer fits into one {level}; it spreads over {where}"
             case Outcome.WAITS if self.required:

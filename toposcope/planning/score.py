@@ -69,7 +69,7 @@ class Score:
     @property
     def misplaced(self) -> bool:
         """Whether it spans at least twice the domains of some level that it would span if it were placed anew."""
-        return self.better_now and any(one.now is not None and 2 * one.now <= one.spans for one in self.spreads)
+        return self.better_now and any(tier.now is not None and 2 * tier.now <= tier.spans for tier in self.spreads)
 
 
 def better_place(capacity: Capacity, score: Score) -> tuple[Level, tuple[Path, ...]] | None:
@@ -141,7 +141,7 @@ class _Scorer:
     def place(self, score: Score) -> tuple[Level, tuple[Path, ...]] | None:
         """As `better_place`: of single domains the fullest that holds it, else the roomiest ones."""
         capacity, gang = self._capacity, score.gang
-        depth = next(depth for depth, one in enumerate(score.spreads, 1) if one.now is not None and one.now < one.spans)
+        depth = next(at for at, tier in enumerate(score.spreads, 1) if tier.now is not None and tier.now < tier.spans)
         count = score.spreads[depth - 1].now or 1
         kinds, freed = self._kinds.of(gang.placed, capacity.alike(gang)), _held(capacity, gang)
         rooms = [

@@ -54,7 +54,7 @@ class WhatIf:
     @property
     def well(self) -> bool:
         """Whether every gang is as close together as before, and everything fits."""
-        return all(one.fits for one in self.admitted) and not any(one.worse for one in self.rehomed)
+        return all(change.fits for change in self.admitted) and not any(change.worse for change in self.rehomed)
 
 
 def whatif(
@@ -83,7 +83,7 @@ def relocated(
 ) -> tuple[tuple[Rehomed, ...], Snapshot]:
     """The gangs that lose pods (`NAMESPACE/NAME`), and the snapshot `without` them once they have found other nodes."""
     rehomed = tuple(rehome(before, _capacity(without, topology, (), before), gangs, frozenset(lost)))
-    moved = [pod for one in rehomed for pod in one.placed]
+    moved = [pod for gang in rehomed for pod in gang.placed]
     names = {(pod.namespace, pod.name) for pod in moved}
     kept = tuple(pod for pod in without.pods or () if (pod.namespace, pod.name) not in names)
     return rehomed, occupied(replace(without, pods=kept), moved)
@@ -147,7 +147,7 @@ def _pods_of(snapshot: Snapshot, placed: Iterable[Placed]) -> Iterator[PodView]:
         for place, (name, _) in enumerate(copy.nodes):
             node = snapshot.by_name[name]
             free, held = snapshot.free(node) or {}, taken.get(name, {})
-            left = tuple(free.get(one, 110 if one == PODS else 0) - held.get(one, 0) for one in resources)
+            left = tuple(free.get(name, 110 if name == PODS else 0) - held.get(name, 0) for name in resources)
             bins.append(Bin(place, left, (True,) * len(kinds)))
         packing = pack(bins, sizes, tuple(kind.count for kind in kinds)).placed or {}
         for place, counts in packing.items():

@@ -63,5 +63,5 @@ def _in_words(message: str) -> str:
     elif wrong := re.fullmatch("Expected `int` (.*)", problem):
         problem = f"write a whole number {wrong[1]}"
     problem = re.sub("Object contains unknown field", "unknown field", problem)
-    problem = re.sub("Invalid enum value (.*)", r"\1 is no word of this field", problem)
+    problem = re.sub("Invalid enum value (.*)", r"\1 is not a value of this field", problem)
     return field + re.sub("Object missing required field (.*)", r"\1 is missing", problem)

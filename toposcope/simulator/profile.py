@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from toposcope.errors import ToposcopeError
 from toposcope.simulator import machine as hardware
 from toposcope.simulator.document import DocumentError, Number, Part, read_document
 from toposcope.simulator.faults import Faults, LinksByGpu
@@ -211,7 +212,7 @@ def load_profile(name_or_path: str | Path) -> Machine:
         raise ProfileError(f"{path.name}: {error}") from error
 
 
-class _FieldError(ValueError):
+class _FieldError(ToposcopeError):
     """A field that does not fit the others: its name and the fix."""
 
 

@@ -168,7 +168,7 @@ def states(scope: Scope, node: NodeView) -> tuple[str, ...]:
 def wrong_cables(scope: Scope, node: NodeView) -> list[str]:
     """A sentence for each rail of the node that the topology's status calls miscabled."""
     found = reported(scope.topology.status) if scope.topology else ()
-    return [one.sentence for one in found if one.node == node.name]
+    return [rail.sentence for rail in found if rail.node == node.name]
 
 
 def awaited(scope: Scope, node: NodeView) -> bool:

@@ -143,7 +143,7 @@ def crossings_of(scope: Scope) -> Crossings:
     said = condition({"status": scope.topology.status}, HIERARCHY_CONSISTENT) if scope.topology else None
     if crossed and said and (said.status, said.reason) == ("False", NAMES_MIXED):
         return Crossings([said.message], [])
-    return Crossings(*([one.sentence for one in crossed if one.reused is reused] for reused in (False, True)))
+    return Crossings(*([clash.sentence for clash in crossed if clash.reused is reused] for reused in (False, True)))
 
 
 def _sizes(columns: Sequence[Sequence[str | None]]) -> Sizes | None:

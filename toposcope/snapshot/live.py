@@ -206,9 +206,9 @@ class _Reader:
             if kind is dra.SLICE and not found:
                 break
         unread = refused.pop(COMPUTE_DOMAIN.name, None)
-        if unread and any(one["spec"].get("driver") == DRIVER for one in found):
+        if unread and any(item["spec"].get("driver") == DRIVER for item in found):
             self._warn({COMPUTE_DOMAIN.name: unread}, "which ComputeDomains nodes are in is unknown")
-        if any(one.has_gpus and not gpu_count(one.allocatable) for one in nodes):
+        if any(node.has_gpus and not gpu_count(node.allocatable) for node in nodes):
             self._warn(refused, "devices that drivers offer by resource claims (DRA) are not counted")
         return tuple(found)
 

@@ -86,8 +86,8 @@ class Switches:
         if not due:
             return
         neighbours = {port.nic: self._neighbour(port, now) for port in self._ports}
-        for nic, found in neighbours.items():
-            self._say(nic, f"{found.switch or found.id} {found.port} ({found.by})" if found else "no neighbour")
+        for nic, peer in neighbours.items():
+            self._say(nic, f"{peer.switch or peer.id} {peer.port} ({peer.by})" if peer else "no neighbour")
         self._settled |= all(neighbours.values()) or now >= self._began + SETTLE_SECONDS
         if self._settled:
             self._publish(neighbours, now)

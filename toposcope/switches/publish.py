@@ -54,8 +54,8 @@ class Publisher:
         query, pages = {"limit": str(_PAGE)}, 0
         while pages == 0 or query["continue"]:
             page = self._client.call(Request("GET", _TOPOLOGIES, query))
-            wrong = [one for topology in page.get("items") or () for one in reported(topology.get("status") or {})]
-            found |= {one.nic: one for one in wrong if one.node == self._name}
+            wrong = [rail for topology in page.get("items") or () for rail in reported(topology.get("status") or {})]
+            found |= {rail.nic: rail for rail in wrong if rail.node == self._name}
             query, pages = {**query, "continue": page["metadata"].get("continue") or ""}, pages + 1
         return found, pages
 

@@ -60,7 +60,7 @@ def histogram(
 
 def exposition(families: Iterable[Family]) -> bytes:
     """The answer to a scrape, as `CONTENT_TYPE` says."""
-    return "".join(line for each in families for line in _lines(each)).encode()
+    return "".join(line for family in families for line in _lines(family)).encode()
 
 
 def _lines(each: Family) -> Iterable[str]:

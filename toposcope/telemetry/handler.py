@@ -62,7 +62,7 @@ class Handler(StreamRequestHandler):
         else:
             return self._answer(HTTPStatus.BAD_REQUEST, b"too many headers\n", _TEXT, last=True)
         if len(words) != _REQUEST_LINE or not words[2].startswith(b"HTTP/1.") or not line.endswith(b"\n"):
-            return self._answer(HTTPStatus.BAD_REQUEST, b"this is no request of HTTP/1.1\n", _TEXT, last=True)
+            return self._answer(HTTPStatus.BAD_REQUEST, b"not an HTTP/1.1 request\n", _TEXT, last=True)
         if words[0] != b"GET":
             return self._answer(HTTPStatus.NOT_IMPLEMENTED, b"only GET is answered\n", _TEXT, last=True)
         # A body is not read, so what follows it would be taken for a request.

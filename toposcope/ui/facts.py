@@ -103,7 +103,7 @@ class Facts:
 
     def put_topology(self, name: str, topology: Topology | None) -> None:
         """A ClusterTopology was added or changed; None: it was deleted."""
-        others = {other: found for other, found in self._topologies.items() if other != name}
+        others = {other: kept for other, kept in self._topologies.items() if other != name}
         self.replace_topologies(others | ({name: topology} if topology else {}))
 
     def replace_topologies(self, topologies: Mapping[str, Topology]) -> None:

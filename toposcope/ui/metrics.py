@@ -95,23 +95,21 @@ class PlanningMetrics:
         placed = [(name, schedulers.get(score.gang.scheduler, _OTHER), score) for name, score in scores]
         shares: dict[tuple[str, ...], list[float]] = {}
         for topology, scheduler, score in placed:
-            for one in score.spreads:
-                if one.empty < one.worst:
-                    shares.setdefault((topology, scheduler, one.level.domain), []).append(one.empty / one.spans)
+            for tier in score.spreads:
+                if tier.empty < tier.worst:
+                    shares.setdefault((topology, scheduler, tier.level.domain), []).append(tier.empty / tier.spans)
         yield histogram(
             f"{_PREFIX}gang_score",
             "Fewest domains of the level that a running gang could span on an empty cluster / domains it spans.",
             ("topology", "scheduler", "domain"),
             [(key, _buckets(values), sum(values)) for key, values in shares.items()],
         )
-        misplaced = [one for one in placed if one[2].misplaced]
+        misplaced = [gang for gang in placed if gang[2].misplaced]
         counts = Counter({(topology, scheduler): 0 for topology, scheduler, _ in placed})
         counts.update((topology, scheduler) for topology, scheduler, _ in misplaced)
-        text = "Running gangs that would span at most half the domains of some level if they were placed anew now."
+        text = "Running gangs that would span at most half the domains of some level if they were placed now."
         yield _gauge("misplaced_gangs", text, ("topology", "scheduler"), counts.items())
-        text = (
-            "Since when the gang is misplaced that is so for longest, as far as this server has seen it, in Unix time."
-        )
+        text = "When this server first saw the longest-misplaced gang misplaced, in Unix time."
         since = self._oldest(misplaced)
         yield _gauge("misplaced_since_timestamp_seconds", text, ("topology", "scheduler"), since)
         worst = [
@@ -122,9 +120,9 @@ class PlanningMetrics:
         yield _gauge("worst_gang_score", "Score of each of the gangs that are placed worst.", labels, worst)
         rows = [((name, row.level.domain, str(row.gpus)), row) for name, plan in plans.items() for row in plan.slots]
         fitting = [((*key, view.value), count) for key, row in rows for view, count in row.fitting.items()]
-        text = "Gangs of so many GPUs that fit into single domains of the level."
+        text = "Gangs of this many GPUs that fit into single domains of the level."
         yield _gauge("slots", text, ("topology", "domain", "gpus", "when"), fitting)
-        text = "Share of the free GPUs that no gang of so many GPUs can use within domains of the level, from 0 to 1."
+        text = "Share of the free GPUs that no gang of this many GPUs can use within domains of the level, from 0 to 1."
         unusable = [(key, row.fragmented) for key, row in rows]
         yield _gauge("unusable_ratio", text, ("topology", "domain", "gpus"), unusable)
 

@@ -75,7 +75,7 @@ def plan_of(snapshot: Snapshot, topology: str | None, required: RequiredLevels |
     Without what is `required` it is good for scores and slots only.
     """
     if snapshot.pods is None:
-        raise NoPlanError("what runs is not known, so nor is what is free: the pods cannot be read")
+        raise NoPlanError("running pods and free GPUs are unknown: the pods cannot be read")
     try:
         return Plan(snapshot, select_scope(snapshot, topology), required or RequiredLevels())
     except TopologyNotFoundError as error:
@@ -100,7 +100,7 @@ def _overview(plan: Plan) -> protocol.Planning:
 def _row(score: Score) -> protocol.GangRow:
     gang = score.gang
     spans = ", ".join(
-        f"{one.level.domain} {one.spans}, could be {one.empty}" for one in score.spreads if one.empty < one.spans
+        f"{at.level.domain} {at.spans}, could be {at.empty}" for at in score.spreads if at.empty < at.spans
     )
     return protocol.GangRow(gang.kind, gang.handle, gang.gpus, round(score.value, 2), score.better_now, spans)
 
@@ -130,6 +130,6 @@ def _drained(plan: Plan, path: tuple[str, ...], node: str) -> protocol.Drained:
         then = after[row.gpus, row.level].fitting[View.NOW] if (row.gpus, row.level) in after else 0
         if then != now:
             lost[row.gpus] = protocol.SlotChange(row.gpus, row.level.domain, now, then)
-    fates = [protocol.Fate(one.sentence, one.worse) for one in result.rehomed]
+    fates = [protocol.Fate(gang.sentence, gang.worse) for gang in result.rehomed]
     worst_first = sorted(fates, key=lambda fate: not fate.worse)
     return protocol.Drained(len(names), worst_first, [*lost.values()][::-1], plan.required.warnings)

@@ -102,7 +102,7 @@ def _summary(
     left_out = left_out_of(selected)
     found = list(_conditions(topology)) if topology else []
     # What a condition says is not said twice.
-    crossed = [] if any(one.type == HIERARCHY_CONSISTENT for one in found) else crossings_of(selected).problems
+    crossed = [] if any(item.type == HIERARCHY_CONSISTENT for item in found) else crossings_of(selected).problems
     return protocol.View(
         id=view_id,
         name=name,

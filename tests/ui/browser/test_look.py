@@ -101,7 +101,7 @@ def test_a_question_mark_tells_the_keys_and_the_signs(page: Page, demo: Shown) -
     expect(page.get_by_text("free GPU taken")).to_be_visible()
     help_ = page.get_by_role("dialog", name="Keys and signs")
     page.keyboard.press("?")
-    for words in ("go back", "a GPU that is free, one that is taken", "takes only pods that tolerate its taint"):
+    for words in ("go back", "a free GPU, a taken GPU", "takes only pods that tolerate its taint"):
         expect(help_).to_contain_text(words)
     page.keyboard.press("Escape")
     expect(help_).not_to_be_visible()

@@ -56,7 +56,7 @@ def test_devices_are_drawn_where_they_are_and_rails_join_them(page: Page, demo: 
 
 def test_a_tray_of_a_rack_is_joined_by_switches_outside(page: Page, demo: Shown) -> None:
     page.goto(f"{demo.address}#node=gb200-01")
-    expect(page.locator("svg.drawing")).to_contain_text("NVSwitches outside of this node")
+    expect(page.locator("svg.drawing")).to_contain_text("NVSwitches outside this node")
     expect(page.get_by_role("definition").filter(has_text="4 allocatable, 1 free")).to_be_visible()
 
 

@@ -75,8 +75,7 @@ _NAMES: Final = st.one_of(
 
 
 @subject(
-    "what is written is a legal value, and two nodes never share one",
-    st.tuples(strings("NVIDIA H200", "rack 7"), _NAMES),
+    "every written value is legal, and two nodes never share one", st.tuples(strings("NVIDIA H200", "rack 7"), _NAMES)
 )
 def labels(case: Any) -> Outcome:
     """Every value made is one that the API server takes; two node names keep two values."""
@@ -95,7 +94,7 @@ _ANNOTATIONS: Final = spoiled(documents("annotations.yaml"), "X", "NV18", "SYS",
 
 
 @subject(
-    "a node's annotations are read or refused whole, by its agent and by everybody else",
+    "a node's annotations are read or refused as a whole, by every reader",
     st.one_of(_ANNOTATIONS, strings("{}", "[]", "{" * 60)),
 )
 def annotations(case: Any) -> Outcome:

@@ -140,7 +140,7 @@ class _Kept:
 
 
 @subject(
-    "whatever a server answers is data or an error in words; nothing is believed by halves",
+    "whatever a server answers is data or a clear error; no answer is used in part",
     st.lists(st.one_of(_answer(), _answer(), _plain()), min_size=1, max_size=4),
 )
 def answers(case: Any) -> Outcome:

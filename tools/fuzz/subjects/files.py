@@ -45,7 +45,7 @@ _GPU: Final = re.compile("GPU[0-9]+")
 _CELL: Final = re.compile("X|NV[0-9]+|PIX|PXB|PHB|NODE|SYS")
 
 
-@subject("a pasted matrix becomes a machine or a sentence", text_of(_SAMPLES, words("captures")), guided=True)
+@subject("a pasted matrix yields a machine or a clear error", text_of(_SAMPLES, words("captures")), guided=True)
 def captures(case: Any) -> Outcome:
     """A machine, or a sentence about the cell that is wrong."""
     try:
@@ -129,7 +129,7 @@ _GOOD: Final = [yaml.safe_load(text) for text in _TEXTS]
 
 
 @subject(
-    "a profile or recording becomes a machine or a sentence",
+    "a profile or recording yields a machine or a clear error",
     st.one_of(encoded(text_of(_TEXTS, words("profiles"))), spoiled(_GOOD, *words("profiles"))),
 )
 def profiles(case: Any) -> Outcome:
@@ -158,7 +158,7 @@ _CLUSTERS: Final = (sample("cluster.json"), sample("cluster.yaml"))
 
 
 @subject(
-    "a file is a cluster, or every problem in it with file, document and line",
+    "a file yields a cluster, or every problem in it with file, document and line",
     st.one_of(encoded(text_of(_CLUSTERS, (*words("saved"), "9" * 5000))), st.binary(max_size=200)),
     guided=True,
 )
@@ -238,7 +238,7 @@ _CHANGES: Final = st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 255)),
 _DAMAGE: Final = st.tuples(st.one_of(st.just(0), st.just(0), st.integers(0, 5000)), _CHANGES)
 
 
-@subject("a damaged snapshot is reported and never read by halves", st.one_of(_DAMAGE, _forgeries()))
+@subject("a damaged snapshot is reported and never read in part", st.one_of(_DAMAGE, _forgeries()))
 def packed(case: Any) -> Outcome:
     """The whole cluster, or a sentence; never part of one as if it were all."""
     path = Path(tempfile.gettempdir()) / "cluster.snapshot"

@@ -130,7 +130,7 @@ _NODES: Final = tuple(
 
 
 @subject(
-    "a ClusterTopology that the CRD would have refused is reported in words and crashes nothing",
+    "a ClusterTopology that the CRD would have refused is reported and crashes nothing",
     spoiled(documents("clustertopology.yaml"), "rack", "host", "zone", _GPUS, "In", "Exists", "Auto", "Never", "1h30m"),
 )
 def specs(case: Any) -> Outcome:
@@ -262,7 +262,7 @@ _HOSTILE: Final = st.sampled_from([0, 4, 15])
 
 
 @subject(
-    "a stolen agent's token changes nothing of what schedulers see of other nodes",
+    "a stolen agent's token cannot change how schedulers see other nodes",
     st.tuples(_SPECS, st.booleans(), _HOSTILE, st.booleans(), st.lists(_CHANGES, min_size=1, max_size=4)),
 )
 def hostile(case: Any) -> Outcome:

@@ -32,7 +32,7 @@ def _tlv(kind: int, value: bytes, off: int = 0) -> bytes:
     return (kind << 9 | max(0, min(511, len(value) + off))).to_bytes(2, "big") + value
 
 
-_PROMISE: Final = "whatever a neighbour sends, it costs one frame and becomes a legal annotation or nothing"
+_PROMISE: Final = "whatever a neighbour sends costs at most that frame and yields a legal annotation or none"
 
 
 @subject(_PROMISE, _FRAMES, guided=True)

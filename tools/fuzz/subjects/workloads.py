@@ -45,7 +45,7 @@ _PARTS: Final = st.sampled_from(["apiVersion", "kind", "metadata", "spec", "item
 
 
 @subject(
-    "a manifest gets findings in words and a verdict, never a traceback",
+    "a manifest gets findings and a verdict, never a traceback",
     st.one_of(_DOCUMENTS, st.dictionaries(_PARTS, _DOCUMENTS)),
 )
 def workloads(case: Any) -> Outcome:

@@ -34,7 +34,7 @@ from toposcope.topology.table import Table, table_of
 
 IS_IT_RUNNING: Final = "is the agent's DaemonSet running there?"
 """What `AgentsReporting` says of nodes without labels as long as the cause is not known."""
-_MIXED: Final = "; but {} goes by the value alone and mixes them: have it ask for a label of spec.uniqueValues"
+_MIXED: Final = "; but {} goes by the value alone and mixes them: let it ask for a label of spec.uniqueValues"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def assess(
     wanted = {*_required(topology, effective, segments), *required}
     kept = {level.domain for level in effective.retained}
     crossed = hierarchy.crossings(effective.levels, chosen)
-    mixed = {one.key: by_value[one.key] for one in crossed if one.key in by_value}
+    mixed = {clash.key: by_value[clash.key] for clash in crossed if clash.key in by_value}
     verdict = availability.judge(topology, wanted, coverage, absences, now, preferred, kept)
     report = health(effective.levels, chosen)
     cabled = rails(topology, chosen, absences, now)
@@ -198,9 +198,9 @@ def _consistent(
     crossed: Sequence[hierarchy.CrossedLevels], merged: Sequence[str], by_value: Mapping[str, str]
 ) -> Condition:
     """Reused names are ordinary to schedulers that go by the whole path, and a hazard where one goes by the value."""
-    who = {one.key: by_value.get(one.key, "") for one in crossed}
-    sentences = [one.sentence + (_MIXED.format(who[one.key]) if who[one.key] else "") for one in crossed]
-    wrong = not all(one.reused for one in crossed)
+    who = {clash.key: by_value.get(clash.key, "") for clash in crossed}
+    sentences = [clash.sentence + (_MIXED.format(who[clash.key]) if who[clash.key] else "") for clash in crossed]
+    wrong = not all(clash.reused for clash in crossed)
     if wrong or any(who.values()) or merged:
         reason = "LevelsDoNotNest" if wrong else NAMES_MIXED if any(who.values()) else "ValuesReadAlike"
         return Condition(HIERARCHY_CONSISTENT, "False", reason, "; ".join((*sentences, *merged)))

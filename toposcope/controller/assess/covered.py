@@ -70,9 +70,9 @@ def _below(topology: Topology, level: Level, carrying: int, total: int, lacking:
     enough = f"all {total}" if needed == total else f"at least {needed}"
     who, names = plural(len(lacking), "it", "them"), _names(lacking, len(lacking), _MOST_LEVELS)
     return (
-        f"'{level.domain}' ({level.key}) is on {carrying} of {total} nodes and no level, because {enough} must carry "
-        f"it (spec.minCoveragePercent {topology.min_coverage}); lacking: {names}{words}; label {who}, or lower the "
-        f"percentage, and schedulers leave {who} out"
+        f"'{level.domain}' ({level.key}) is on {carrying} of {total} nodes and not a level, because {enough} must "
+        f"carry it (spec.minCoveragePercent {topology.min_coverage}); lacking: {names}{words}; label {who}, or lower "
+        f"the percentage, and schedulers leave {who} out"
     )
 
 
@@ -81,7 +81,7 @@ def _odd(nodes: Table, level: Level, carrying: int) -> str:
     column = nodes.column(level.key)
     names = nodes.first_names([value is not None for value in column.values], MOST_NAMES)
     text = _names(names, carrying, _MOST_LEVELS)
-    return f"only {carrying} of {len(nodes)} carry '{level.domain}' ({level.key}), which is no level: {text}"
+    return f"only {carrying} of {len(nodes)} carry '{level.domain}' ({level.key}), which is not a level: {text}"
 
 
 def _lacking(nodes: Table, level: Level, catalogue: Catalogue) -> tuple[int, list[str]]:

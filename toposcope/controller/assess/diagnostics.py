@@ -57,7 +57,7 @@ def diagnostics(
             names = nodes.first_names([label in nodes.placeholders for label in nodes.labels(level.key)], MOST_NAMES)
             text = (
                 f"{level.key} of level '{level.domain}' says unknown{words}: {', '.join(names)}; they lack the "
-                "level until who writes it has a place for them"
+                "level until its writer has a value for them"
             )
             results.append(Diagnostic(level.key, level.domain, PLACEHOLDER, _carrying(nodes, level.key), text))
     results += [_mixed(nodes, level, mixed[level.key]) for level in levels if level.key in mixed]
@@ -114,7 +114,7 @@ def _mixed(nodes: Table, level: Level, who: str) -> Diagnostic:
     unique = unique_key(level.domain)
     text = (
         f"{level.key} of level '{level.domain}' has one value in several domains, and {who} goes by the value alone; "
-        f"list {level.domain} in spec.uniqueValues, and have it ask for {unique}"
+        f"list {level.domain} in spec.uniqueValues, and let it ask for {unique}"
     )
     return Diagnostic(level.key, level.domain, NAMES_MIXED, _carrying(nodes, level.key), text)
 
@@ -151,13 +151,13 @@ def _disagreeing(nodes: Table, domain: str, used: str, key: str) -> Iterator[Dia
 def _alike(ours: Sequence[str | None], theirs: Sequence[str | None], weights: Sequence[int]) -> bool:
     """Whether each value of one is always beside the same value of the other, where there are both."""
     pairs: set[tuple[str | int, str | int]] = set()
-    for i, (one, other, nodes) in enumerate(zip(ours, theirs, weights, strict=True)):
-        if one is None or other is None or (one in OWN_VALUES and other in OWN_VALUES):
+    for i, (mine, other, nodes) in enumerate(zip(ours, theirs, weights, strict=True)):
+        if mine is None or other is None or (mine in OWN_VALUES and other in OWN_VALUES):
             continue
-        if nodes > 1 and (one in OWN_VALUES or other in OWN_VALUES):
+        if nodes > 1 and (mine in OWN_VALUES or other in OWN_VALUES):
             return False
-        pairs.add((i if one in OWN_VALUES else one, i if other in OWN_VALUES else other))
-    return len(pairs) == len({one for one, _ in pairs}) == len({other for _, other in pairs})
+        pairs.add((i if mine in OWN_VALUES else mine, i if other in OWN_VALUES else other))
+    return len(pairs) == len({mine for mine, _ in pairs}) == len({other for _, other in pairs})
 
 
 def _carrying(nodes: Table, key: str) -> int:

@@ -169,7 +169,7 @@ def fabric_facts(levels: Sequence[Level], nodes: Table) -> FabricFacts:
     found = (*_split_fabrics(sizes, nodes.machines), *_split_chassis(nodes.machines))
     partitions = tuple(split for split in found if split.within)
     intended = frozenset[str]().union(*(partition.within for partition in partitions))
-    small = tuple(one for one in _small(sizes, nested) if one.name not in intended)
+    small = tuple(domain for domain in _small(sizes, nested) if domain.name not in intended)
     return FabricFacts(tuple(split for split in found if not split.within), small, partitions)
 
 
@@ -274,7 +274,7 @@ def fabric_condition(report: Health) -> Condition:
         parts.append(("NodesUnknown", text))
     texts = [text for _, text in parts] or ["No node is degraded and no NVLink domain is broken"]
     if report.fabric.partitions:
-        texts.append(f"partitions, which are no fault: {_named(report.fabric.partitions)}")
+        texts.append(f"partitions, not faults: {_named(report.fabric.partitions)}")
     status, reason = ("False", parts[0][0]) if parts else ("True", "AllHealthy")
     return Condition(FABRIC_HEALTHY, status, reason, "; ".join(texts))
 
@@ -295,7 +295,7 @@ def _named(splits: Sequence[Split]) -> str:
 
 
 def _smalls(small: Sequence[Small]) -> str:
-    named = [f"{one.name} ({one.gpus} {plural(one.gpus, 'GPU')}, usual {one.usual})" for one in small]
+    named = [f"{domain.name} ({domain.gpus} {plural(domain.gpus, 'GPU')}, usual {domain.usual})" for domain in small]
     several = f"{len(small)} NVLink domains are smaller than their siblings"
     what = plural(len(small), "1 NVLink domain is smaller than its siblings", several)
     return f"{what}: {listing(named, MOST_FINDINGS)}"

@@ -60,8 +60,8 @@ def rails(topology: Topology, nodes: Table, absences: Absences, now: float) -> R
     seen = [id(group.switches) if group.ready and any(group.switches) else 0 for group in nodes.groups]
     weights = totals((number, weight) for number, weight in zip(seen, nodes.weights, strict=True) if number)
     several = {number: group.switches for number, group in zip(seen, nodes.groups, strict=True) if number}
-    ids = {number: tuple([one and one.id for one in switches]) for number, switches in several.items()}
-    names = {one.id: one.name for switches in several.values() for one in switches if one}
+    ids = {number: tuple([switch and switch.id for switch in switches]) for number, switches in several.items()}
+    names = {switch.id: switch.name for switches in several.values() for switch in switches if switch}
     shared = _shared(names)
 
     def called(switch: str) -> str:
@@ -76,9 +76,9 @@ def rails(topology: Topology, nodes: Table, absences: Absences, now: float) -> R
         for rail, (switch, port) in enumerate(zip(groups.get(group, ()), node.ports, strict=False))
         if switch and port and rail in wrong[groups[group]]
     )
-    named = {one.key for one in reported(topology.status)}
-    before = {one["name"] for one in (topology.status.get("rails") or {}).get("sharedNames") or ()}
-    miscabled = tuple(_lasting(topology, absences, now, _RAIL, {one.key: one for one in found}, named))
+    named = {rail.key for rail in reported(topology.status)}
+    before = {shared["name"] for shared in (topology.status.get("rails") or {}).get("sharedNames") or ()}
+    miscabled = tuple(_lasting(topology, absences, now, _RAIL, {rail.key: rail for rail in found}, named))
     return Rails(sum(weights.values()), miscabled, tuple(_lasting(topology, absences, now, _NAME, shared, before)))
 
 
@@ -97,8 +97,8 @@ def _lasting(
     absences.keep_only(topology.uid, kind, found)
     grace = 0.0 if absences.single_look else topology.grace
     return [
-        one
-        for key, one in found.items()
+        finding
+        for key, finding in found.items()
         if absences.longer_than(topology.uid, kind + key, gone=True, grace=grace, now=now) or key in before
     ]
 
@@ -152,18 +152,18 @@ def _expected(ids: Ids, rail: int, alike: Mapping[Ids, int], kinds: Mapping[Ids,
 def rails_condition(found: Rails) -> Condition:
     """The `RailsConsistent` condition."""
     if not found.nodes:
-        text = "No Ready node knows the switches that its rails end in; docs/switches.md says how to have them found"
+        text = "No Ready node knows the switches that its rails end in; docs/switches.md says how to find them"
         return Condition(RAILS_CONSISTENT, "Unknown", NO_RAILS, text)
     parts = []
     if found.miscabled:
         count = len(found.miscabled)
         what = plural(count, "1 rail ends in another switch than its peers", f"{count} rails end in other switches")
-        named = listing([one.sentence for one in found.miscabled], MOST_FINDINGS)
+        named = listing([rail.sentence for rail in found.miscabled], MOST_FINDINGS)
         parts.append(
             (MISCABLED, f"{what}: {named}; move the cables, or give nodes that belong elsewhere all of theirs")
         )
     if found.shared_names:
-        called = [f"{len(one.ids)} are called {one.name} ({listing(one.ids, _MOST_IDS)})" for one in found.shared_names]
+        called = [f"{len(ids)} are called {name} ({listing(ids, _MOST_IDS)})" for name, ids in found.shared_names]
         text = f"switches share a name: {listing(called, MOST_FINDINGS)}; give each a hostname of its own"
         parts.append(("SwitchNamesNotUnique", text))
     if parts:
@@ -177,11 +177,11 @@ def rails_status(found: Rails) -> dict[str, Any]:
     status: dict[str, Any] = {"nodes": found.nodes, "miscabledRails": len(found.miscabled)}
     if found.miscabled:
         status["miscabled"] = [
-            {name: value for name, value in one._asdict().items() if name != "uid"}
-            for one in found.miscabled[:MOST_FINDINGS]
+            {name: value for name, value in rail._asdict().items() if name != "uid"}
+            for rail in found.miscabled[:MOST_FINDINGS]
         ]
     if found.shared_names:
         status["sharedNames"] = [
-            {"name": one.name, "switches": len(one.ids)} for one in found.shared_names[:MOST_FINDINGS]
+            {"name": shared.name, "switches": len(shared.ids)} for shared in found.shared_names[:MOST_FINDINGS]
         ]
     return status

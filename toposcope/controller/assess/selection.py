@@ -57,10 +57,10 @@ def overlaps(topologies: Sequence[Topology], nodes: Table) -> dict[str, Overlaps
     shared_with: dict[str, dict[str, int]] = {topology.name: {} for topology in topologies}
     if len(topologies) > 1:
         masks = {topology.name: _mask(topology, nodes) for topology in topologies}
-        for one, other in combinations(topologies, 2):
-            shared = (masks[one.name] & masks[other.name]).bit_count()
-            if shared and one.uid != other.owner and other.uid != one.owner:
-                shared_with[one.name][other.name] = shared_with[other.name][one.name] = shared
+        for topology, other in combinations(topologies, 2):
+            shared = (masks[topology.name] & masks[other.name]).bit_count()
+            if shared and topology.uid != other.owner and other.uid != topology.owner:
+                shared_with[topology.name][other.name] = shared_with[other.name][topology.name] = shared
     return dict(shared_with)
 
 

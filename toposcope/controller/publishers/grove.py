@@ -143,7 +143,7 @@ class GrovePublisher:
             text = "the KAI Topology of an earlier binding of this name is not gone yet"
             return target.not_in_sync("Waiting", text, _SOON)
         text = (
-            f"a KAI Topology named {target.name} exists that neither Grove nor Toposcope made, and Grove's operator "
+            f"a KAI Topology named {target.name} exists that neither Grove nor Toposcope created, and Grove's operator "
             "does not start while a binding has that name; delete the Topology, or give the ClusterTopology another "
             "name, or set spec.publish.grove to Never"
         )

@@ -48,11 +48,14 @@ class HyperNodePlans:
     def begin(self, topologies: Sequence[Topology], nodes: Table) -> dict[str, dict[str, int]]:
         """Look at all ClusterTopologies; the tier of each domain of those that are published, by their names."""
         self.drawn.clear()
-        published = [one for one in topologies if one.mode(HYPER_NODES.option) != "Never"]
-        orders = {one.uid: [level.domain for level in tiered(one.last_levels, nodes)] for one in published}
+        published = [topology for topology in topologies if topology.mode(HYPER_NODES.option) != "Never"]
+        orders = {owner.uid: [level.domain for level in tiered(owner.last_levels, nodes)] for owner in published}
         self._orders, tiers = orders, tiers_of(orders.values())
-        ranks = {one.name: zip(orders[one.uid], range(len(orders[one.uid]), 0, -1), strict=True) for one in published}
-        return {name: {domain: tiers.get(domain, rank) for domain, rank in ranked} for name, ranked in ranks.items()}
+        return {
+            owner.name: {domain: tiers.get(domain, len(order) - above) for above, domain in enumerate(order)}
+            for owner in published
+            for order in (orders[owner.uid],)
+        }
 
     def draw(self, topology: Topology, levels: Sequence[Level] | None, nodes: Table) -> None:
         """Work out the HyperNodes of one topology, whose `levels` are to be published."""
@@ -98,22 +101,22 @@ class VolcanoPublisher:
 
     def _retract(self, topology: Topology, why: str) -> Published | None:
         try:
-            mine = {name: one for name, one in self._existing().items() if is_ours(one, topology)}
+            mine = {name: document for name, document in self._existing().items() if is_ours(document, topology)}
             return self._delete(topology, mine, why)
         except ApiError as error:
             return HYPER_NODES.target(topology.name).failed(error)
 
     def _existing(self) -> dict[str, Document]:
         there = find(self._client, HYPER_NODES.target("").collection) or {}
-        return {one["metadata"]["name"]: one for one in there.get("items") or ()}
+        return {item["metadata"]["name"]: item for item in there.get("items") or ()}
 
     def _publish(self, target: Target, topology: Topology, plan: Mapping[str, HyperNode]) -> Published:
         existing = self._existing()
         foreign = [name for name in plan if name in existing and not is_ours(existing[name], topology)]
         if foreign:
             return replace(HYPER_NODES.target(foreign[0]).conflict(), name=topology.name)
-        mine = {name: one for name, one in existing.items() if is_ours(one, topology)}
-        kept, wait = self._kept({name: one for name, one in mine.items() if name not in plan}, plan, topology)
+        mine = {name: document for name, document in existing.items() if is_ours(document, topology)}
+        kept, wait = self._kept({name: document for name, document in mine.items() if name not in plan}, plan, topology)
         began = self._monotonic()
         for done, (name, wanted) in enumerate(plan.items()):
             there = mine.get(name)
@@ -124,11 +127,11 @@ class VolcanoPublisher:
             if self._monotonic() - began > self._plans.patience:
                 return target.not_in_sync("Waiting", f"{done} of {len(plan)} HyperNodes are written", 0.0)
             self._write(HYPER_NODES.target(name), topology, spec, there)
-        over = {name: one for name, one in mine.items() if name not in plan and name not in kept}
+        over = {name: document for name, document in mine.items() if name not in plan and name not in kept}
         waiting = self._delete(topology, over, "because its domain has no nodes")
         if waiting:
             return waiting
-        tiers = sorted({(one.tier, one.domain) for one in plan.values()})
+        tiers = sorted({(planned.tier, planned.domain) for planned in plan.values()})
         named = (f"tier {number} {domain}" for number, domain in tiers)
         text = ", ".join((f"{len(plan)} {plural(len(plan), 'HyperNode')}", *named))
         text += f"; {len(kept)} more, without nodes, stay for now" if kept else ""
@@ -140,10 +143,10 @@ class VolcanoPublisher:
         """Which of ours without a domain stay for now, and the seconds until one of them may go."""
         absences, now = self._plans.absences, self._monotonic()
         absences.keep_only(topology.uid, "", left)
-        placed = {name for one in plan.values() if one.of == "Node" for name in one.members}
+        placed = {name for planned in plan.values() if planned.of == "Node" for name in planned.members}
         kept: set[str] = set()
-        for name, one in sorted(left.items(), key=_tier):
-            of, members = members_of(one)
+        for name, document in sorted(left.items(), key=_tier):
+            of, members = members_of(document)
             moved = kept.isdisjoint(members) if of == "HyperNode" else not placed.isdisjoint(members)
             over = absences.longer_than(topology.uid, name, gone=True, grace=topology.grace, now=now)
             if not moved and (topology.retain or not over):
@@ -162,10 +165,10 @@ class VolcanoPublisher:
     def _delete(self, topology: Topology, over: Mapping[str, Document], why: str) -> Published | None:
         """Delete from the broadest down; None once all are gone. Raises KubeError."""
         target, began = HYPER_NODES.target(topology.name), self._monotonic()
-        for done, (name, one) in enumerate(sorted(over.items(), key=_tier, reverse=True)):
+        for done, (name, document) in enumerate(sorted(over.items(), key=_tier, reverse=True)):
             if self._monotonic() - began > self._plans.patience:
                 return target.not_in_sync("Waiting", f"{done} of {len(over)} HyperNodes are deleted {why}", 0.0)
-            waiting = objects.remove(self._client, HYPER_NODES.target(name), one, why, finalizers(one))
+            waiting = objects.remove(self._client, HYPER_NODES.target(name), document, why, finalizers(document))
             if waiting:
                 return target.not_in_sync("Waiting", f"{waiting.handle} {waiting.message}", waiting.again_in)
         return None

@@ -52,7 +52,7 @@ class Request:
             found = matches(selector, device)
             if not found:
                 return found
-        return all(any(one.covers(taint) for one in self.tolerations) for taint in device.taints)
+        return all(any(toleration.covers(taint) for toleration in self.tolerations) for taint in device.taints)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Claims:
             attribute = (constraint / "matchAttribute").text()
             if attribute is None:
                 return Claim(unclear="it has a constraint other than matchAttribute, which is not judged")
-            over = frozenset(filter(None, (one.text() for one in (constraint / "requests").items())))
+            over = frozenset(filter(None, (request.text() for request in (constraint / "requests").items())))
             constraints.append((attribute, over))
         return Claim(tuple(requests), tuple(constraints))
 
@@ -262,8 +262,8 @@ def _found(needs: Sequence[_Need]) -> bool | None:
             left[0] -= 1
             if left[0] < 0:
                 raise TimeoutError
-            said = {one: _typed(device.attribute(one[2])) for one in need.constraints}
-            if device.id in used or any(agreed.get(one, value) != value for one, value in said.items()):
+            said = {constraint: _typed(device.attribute(constraint[2])) for constraint in need.constraints}
+            if device.id in used or any(agreed.get(constraint, value) != value for constraint, value in said.items()):
                 continue
             if place(at + 1, used | {device.id}, {**agreed, **said}, number + 1):
                 return True

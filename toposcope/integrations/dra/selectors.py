@@ -9,6 +9,7 @@ import re
 from functools import lru_cache
 from typing import Any, Final
 
+from toposcope.errors import ToposcopeError
 from toposcope.integrations.dra.devices import Device, Version
 
 _TOKEN: Final = re.compile(
@@ -19,7 +20,7 @@ _FOREIGN: Final = frozenset({"and", "or", "not", "is", "if", "else", "lambda", "
 """Words that are Python's and not CEL's."""
 
 
-class _UndecidedError(Exception):
+class _UndecidedError(ToposcopeError):
     """An error in CEL, or something that is not understood here."""
 
 

@@ -77,7 +77,7 @@ def machine(node: str, there: NodeDevices, annotation: str | None) -> Machine:
         for (i, a), (j, b) in combinations(enumerate(gpus[: len(cells)]), 2)
         if a and b and nv_links(cells[i][j])
     }
-    named = {one.label.replace("GPU", "GPU "): gpu for one, gpu in zip(matrix.devices, gpus, strict=True) if gpu}
+    named = {device.label.replace("GPU", "GPU "): gpu for device, gpu in zip(matrix.devices, gpus, strict=True) if gpu}
     return Machine(node, there, frozenset(linked), named)
 
 
@@ -108,12 +108,12 @@ def _judged(
 ) -> Supply:
     """The form in which GPUs share one attribute and NICs another, for the products for which it is sound."""
     gpus, link, nic_class = wanted
-    products = {_product(gpu) for one in machines for gpu in one.gpus}
+    products = {_product(gpu) for machine in machines for gpu in machine.gpus}
     unsound: dict[str, str] = {}
-    for one in machines if link == "nvlink" else ():
-        for group in _groups(one, shared):
-            if len(group) >= gpus and not one.all_linked(group):
-                unsound |= {_product(gpu): one.node for gpu in group if _product(gpu) not in unsound}
+    for machine in machines if link == "nvlink" else ():
+        for group in _groups(machine, shared):
+            if len(group) >= gpus and not machine.all_linked(group):
+                unsound |= {_product(gpu): machine.node for gpu in group if _product(gpu) not in unsound}
     sound = products - unsound.keys()
     only = _in("productName", sound) if unsound else ()
     requests, constraints = list[Any](), list[Any]()
@@ -125,7 +125,7 @@ def _judged(
     else:
         requests.append(_request("gpus", DRIVER, gpus, only))
     if shared:
-        over = [one["name"] for one in requests if one["name"].startswith("gpu")]
+        over = [request["name"] for request in requests if request["name"].startswith("gpu")]
         constraints.append({"requests": over, "matchAttribute": shared})
     devices = {"requests": requests, **({"constraints": constraints} if constraints else {})}
     words = [f"{gpus} GPU{'s' if gpus > 1 else ''}", *([LINKS[link]] if link and gpus > 1 else [])]
@@ -150,22 +150,22 @@ def _groups(one: Machine, shared: str) -> Iterable[list[Device]]:
 def _by_address(machines: Sequence[Machine], offered: Inventory, claims: Claims, gpus: int) -> Supply:
     """Alternatives by PCI address, as bridges link GPUs; of each, those that a machine has are linked on all."""
     sets: Counter[frozenset[str]] = Counter()
-    at = [{gpu.id: str(gpu.attribute(BUS_ID)) for gpu in one.gpus if gpu.attribute(BUS_ID)} for one in machines]
-    for one, addresses in zip(machines, at, strict=True):
-        near = {frozenset((a, *(b for b in addresses if frozenset((a, b)) in one.linked))) for a in addresses}
+    at = [{gpu.id: str(gpu.attribute(BUS_ID)) for gpu in machine.gpus if gpu.attribute(BUS_ID)} for machine in machines]
+    for machine, addresses in zip(machines, at, strict=True):
+        near = {frozenset((a, *(b for b in addresses if frozenset((a, b)) in machine.linked))) for a in addresses}
         sets.update(frozenset(addresses[gpu] for gpu in some) for some in near if len(some) >= gpus)
 
     def linked(some: frozenset[str]) -> bool:
         return all(
-            one.all_linked(gpu for gpu in one.gpus if addresses.get(gpu.id) in some)
-            for one, addresses in zip(machines, at, strict=True)
+            machine.all_linked(gpu for gpu in machine.gpus if addresses.get(gpu.id) in some)
+            for machine, addresses in zip(machines, at, strict=True)
         )
 
     chosen = [some for some, _ in sets.most_common() if linked(some)][:_ALTERNATIVES]
     alternatives = [_request("gpus", DRIVER, gpus, _in(BUS_ID, some)) for some in chosen]
-    named = [{"name": f"set-{n}", **one["exactly"]} for n, one in enumerate(alternatives)]
+    named = [{"name": f"set-{n}", **choice["exactly"]} for n, choice in enumerate(alternatives)]
     spec = {"devices": {"requests": [{"name": "gpus", "firstAvailable": named}]}}
-    nodes, now = _met([{"devices": {"requests": [one]}} for one in alternatives], machines, offered, claims)
+    nodes, now = _met([{"devices": {"requests": [choice]}} for choice in alternatives], machines, offered, claims)
     return Supply(spec, f"{gpus} GPUs {LINKS['nvlink']}, by PCI address", nodes, now, {})
 
 
@@ -176,7 +176,7 @@ def _met(
     asked = [claims.read_spec(Field(spec)) for spec in specs]
 
     def met(taken: frozenset[DeviceId]) -> tuple[str, ...]:
-        found = {one.node: [copies([claim], one.there, taken) for claim in asked] for one in machines}
+        found = {machine.node: [copies([claim], machine.there, taken) for claim in asked] for machine in machines}
         if any(room.error for rooms in found.values() for room in rooms):
             return ()
         return tuple(node for node, rooms in found.items() if any(room.least for room in rooms))
@@ -199,12 +199,12 @@ def taint_rules(
     machines: Iterable[Machine], reasons: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[dict[str, Any], str]]:
     """A DeviceTaintRule for each GPU that a node's agent finds fault with, and the fault."""
-    for one in machines:
-        for reason in reasons.get(one.node, ()):
+    for machine in machines:
+        for reason in reasons.get(machine.node, ()):
             found = _FAULTY.match(reason)
-            if found and (gpu := one.named.get(found[0])):
+            if found and (gpu := machine.named.get(found[0])):
                 selector = {"driver": gpu.driver, "pool": gpu.pool, "device": gpu.name}
                 taint = {"key": f"{PREFIX}degraded", "value": "true", "effect": "NoSchedule"}
                 rule = {"apiVersion": f"{GROUP}/v1beta2", "kind": "DeviceTaintRule"}
-                metadata = {"name": f"degraded-{one.node}-{gpu.name}"}
+                metadata = {"name": f"degraded-{machine.node}-{gpu.name}"}
                 yield {**rule, "metadata": metadata, "spec": {"deviceSelector": selector, "taint": taint}}, reason

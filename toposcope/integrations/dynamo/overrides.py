@@ -75,7 +75,7 @@ def overrides_of(name: str, component: Field, nodes: int) -> Overridden:
 
 
 def _all(root: Override, components: list[Overridden]) -> Iterator[Override]:
-    for override in (root, *(one for part in components for one in (part.own, *part.roles.values()))):
+    for override in (root, *(own for part in components for own in (part.own, *part.roles.values()))):
         if override.field:
             yield override
 

@@ -127,7 +127,7 @@ def decoded(document: Any, kind: type[_T], what: str) -> _T:
     try:
         return msgspec.convert(document, kind)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise UnreadableDocumentError(f"this is no {what}: {str(error).replace('`$.', '`')}") from None
+        raise UnreadableDocumentError(f"this is not a {what}: {str(error).replace('`$.', '`')}") from None
 
 
 def exportable(topology: TopologyLevels) -> TopologyLevels:

@@ -98,7 +98,7 @@ class NodeFilter:
             if labels.get(key) != value:
                 return f"does not match nodeSelector {key}={value}"
         # An empty term matches nothing (corev1.NodeSelectorTerm).
-        if self.terms and not any(term and all(one.holds(name, labels) for one in term) for term in self.terms):
+        if self.terms and not any(term and all(rule.holds(name, labels) for rule in term) for term in self.terms):
             return "does not match the node affinity"
         for taint in taints:
             if not self.tolerates(taint):

@@ -183,7 +183,7 @@ def check_schema(
 ) -> None:
     """What the CRD's schema and CEL rules refuse; values that are in `old` too are not validated again."""
     for constraint in constraints:
-        unknown = {found.field for found in constraint.field.findings if found.rule.endswith("/field")}
+        unknown = {finding.field for finding in constraint.field.findings if finding.rule.endswith("/field")}
         misspelt = any(field.startswith(f"{constraint.field.path}.") for field in unknown)
         if misspelt or constraint.field.value in old:
             continue

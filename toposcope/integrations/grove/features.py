@@ -128,7 +128,7 @@ def _creator(binding: features.Resource, named: str) -> str:
 def named_kai_topology(binding: features.Object) -> str:
     """The KAI Topology that a binding names, so that Grove creates none; empty when it names none."""
     for entry in (Field(binding) / "spec" / "schedulerTopologyBindings").items():
-        if (entry / "schedulerName").text() == "kai-scheduler":
+        if (entry / "schedulerName").text() == KAI_SCHEDULER:
             return (entry / "topologyReference").text() or ""
     return ""
 

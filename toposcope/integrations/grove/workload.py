@@ -61,7 +61,7 @@ def notes_of(whole: Group, gangs: Sequence[Group]) -> Iterator[str]:
 
 def _started(group: Group, pods: Mapping[str, int]) -> Group:
     """The same with the pods of each clique that start together."""
-    some = tuple(replace(one, count=min(one.count, pods.get(group.name, one.count))) for one in group.pods)
+    some = tuple(replace(kind, count=min(kind.count, pods.get(group.name, kind.count))) for kind in group.pods)
     return replace(group, pods=some, groups=tuple(_started(below, pods) for below in group.groups))
 
 

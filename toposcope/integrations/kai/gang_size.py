@@ -97,7 +97,7 @@ def warn_of_no_gang(root: Field, kind: tuple[str, str], constraint: Field, pods:
     )
     annotations = root / "metadata" / "annotations"
     if kind == JOB:
-        constraint.warn(_RULE, text, f'set {BATCH_MIN_MEMBER}: "{pods}" on the Job, and create it anew')
+        constraint.warn(_RULE, text, f'set {BATCH_MIN_MEMBER}: "{pods}" on the Job, and recreate it')
         return
     if annotations / BATCH_MIN_MEMBER:
         (annotations / BATCH_MIN_MEMBER).warn(_RULE, "KAI reads this on Jobs and JobSets only", "remove it")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.integrations.framework.document import Field, Finding, name_of
 from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.framework.pods import amounts_of
@@ -85,7 +86,7 @@ def excess(
                 most, asked = _number(spec / name / what) * unit, _total(wanted, name)
                 held = max(_total(used, name) - _total(own, name), 0)
                 if asked and most >= 0 and held + asked > most:
-                    resource = "nvidia.com/gpu" if name == "gpu" else name
+                    resource = ALLOCATABLE_GPUS if name == "gpu" else name
                     return Excess(queue, what, resource, int(most), held, asked)
         queue = (queues[queue] / "spec" / "parentQueue").text() or ""
     return None

@@ -59,7 +59,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     places = [root / "metadata", *(template / "metadata" for template in templates)]
     classes = [*(place / "labels" / "priorityClassName" for place in places)]
     classes += [template / "spec" / "priorityClassName" for template in templates]
-    priority = next(filter(None, (one.text() for one in classes)), None)
+    priority = next(filter(None, (field.text() for field in classes)), None)
     workload = Workload(
         "KAI",
         handle_of(root),

@@ -35,8 +35,8 @@ def templates_of(workload: Field) -> Iterator[Field]:
     """All templates of a Workload, those inside of others too."""
     level = [workload / "spec"]
     for _ in range(_DEPTH):
-        composites = [one for above in level for one in (above / "compositePodGroupTemplates").items()]
-        yield from (one for above in level for one in (above / "podGroupTemplates").items())
+        composites = [template for above in level for template in (above / "compositePodGroupTemplates").items()]
+        yield from (template for above in level for template in (above / "podGroupTemplates").items())
         yield from composites
         level = composites
 

@@ -82,7 +82,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
             _level(template, cluster)
         return Reading(subject=f"a Workload of {NAME}")
     if POD_GROUPS.name in cluster.unserved:
-        text = f"the cluster does not serve {POD_GROUPS.name}, and the API server drops what asks for it without a word"
+        text = f"the cluster does not serve {POD_GROUPS.name}, and the API server silently drops fields that ask for it"
         root.error("kube-scheduler/served", text, GATES)
     if kind == COMPOSITES.key:
         return Reading(_tree(root, root, cluster))
@@ -102,7 +102,7 @@ SYSTEM: Final = System(NAME, _claims, _read)
 def _of_named(root: Field, name: PodGroupName, own: Sequence[Pods], cluster: ClusterFacts) -> Workload:
     """The pods of a PodGroup that a document names."""
     known = cluster.objects.get(POD_GROUPS.key)
-    found = next((one for one in known or () if (namespace_of(Field(one)), name_of(Field(one))) == name), None)
+    found = next((item for item in known or () if (namespace_of(Field(item)), name_of(Field(item))) == name), None)
     if found is not None:
         named = Field(found)
         if name not in cluster.gangs:
@@ -112,7 +112,7 @@ def _of_named(root: Field, name: PodGroupName, own: Sequence[Pods], cluster: Clu
     if known is None:
         return _workload(root, group, (), f"PodGroup {name[1]} is not known: room is not checked; give its file, too")
     text = f'waiting for pods\'s pod group "{name[1]}" to appear in scheduling queue'
-    names = [name_of(Field(one)) for one in known if namespace_of(Field(one)) == name[0]]
+    names = [name_of(Field(item)) for item in known if namespace_of(Field(item)) == name[0]]
     root.error("kube-scheduler/pod-group", text, did_you_mean(name[1], names) or f"create the PodGroup {name[1]} first")
     return _workload(root, group, (), "room is not checked before there is its PodGroup")
 
@@ -127,7 +127,7 @@ def _tree(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
     """The whole tree of a PodGroup or CompositePodGroup, which starts as one."""
     namespace = namespace_of(root)
     composites, pod_groups = (
-        {name_of(one): one for one in map(Field, cluster.objects.get(kind.key, ())) if namespace_of(one) == namespace}
+        {name_of(raw): raw for raw in map(Field, cluster.objects.get(kind.key, ())) if namespace_of(raw) == namespace}
         for kind in (COMPOSITES, POD_GROUPS)
     )
     (composites if kind_of(group.value) == COMPOSITES.key else pod_groups)[name_of(group)] = group
@@ -217,7 +217,7 @@ def largest(kinds: Sequence[Pods]) -> Pods:
     filters = [pods.node_filter for pods in kinds]
     terms = [[term for term in of.terms if term] or [()] for of in filters if of.terms]
     together = tuple(sum(chosen, ()) if all(chosen) else () for chosen in product(*terms)) if terms else ()
-    tolerations = [one for one in filters[0].tolerations if all(one in of.tolerations for of in filters)]
+    tolerations = [shared for shared in filters[0].tolerations if all(shared in of.tolerations for of in filters)]
     selector = tuple(sorted({pair for of in filters for pair in of.selector}))
     nodes = NodeFilter(selector, together, tuple(tolerations))
     return Pods("pods", sum(pods.count for pods in kinds), tuple(sorted(requests.items())), nodes)

@@ -44,7 +44,7 @@ def _with(pod_set: PodSet, limits: _Quantities, requests: _Quantities) -> PodSet
     changed = dict(spec.value)
     for name in ("containers", "initContainers"):
         if isinstance(changed.get(name), list):
-            changed[name] = [_container(one, limits, requests) for one in changed[name]]
+            changed[name] = [_container(container, limits, requests) for container in changed[name]]
     pods = pods_of(pod_set.pods.name, pod_set.pods.count, Field(changed, spec.path, spec.findings))
     return replace(pod_set, pods=pods)
 

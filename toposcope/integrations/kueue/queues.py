@@ -203,7 +203,7 @@ def _all(cluster: ClusterFacts, kind: Kind) -> list[Field]:
 def own_workloads(root: Field, cluster: ClusterFacts) -> frozenset[tuple[str, str]]:
     """Namespace and name of the admitted Workloads of this document."""
     own = _own(root)
-    return frozenset((namespace_of(one), name_of(one)) for one in _all(cluster, WORKLOAD) if own(one))
+    return frozenset((namespace_of(raw), name_of(raw)) for raw in _all(cluster, WORKLOAD) if own(raw))
 
 
 def _own(root: Field) -> Callable[[Field], bool]:
@@ -227,8 +227,8 @@ def _cluster_queue(
     flavors = {name_of(flavor): _flavor(flavor) for flavor in _all(cluster, FLAVORS)}
     groups = [
         (
-            [text for one in (group / "coveredResources").items() if (text := one.text())],
-            [text for one in (group / "flavors").items() if (text := (one / "name").text())],
+            [text for field in (group / "coveredResources").items() if (text := field.text())],
+            [text for flavor in (group / "flavors").items() if (text := (flavor / "name").text())],
         )
         for group in (spec / "resourceGroups").items()
     ]
@@ -250,7 +250,7 @@ def _cluster_queue(
         return None
     if list((spec / "admissionChecks").items()) or spec / "admissionChecksStrategy":
         notes += (f"ClusterQueue {name} has admission checks, which decide after the quota and are not looked at",)
-    workloads = [one for one in _all(cluster, WORKLOAD) if not own(one)]
+    workloads = [workload for workload in _all(cluster, WORKLOAD) if not own(workload)]
     quotas = _quotas(name, cluster, workloads if WORKLOAD.key in cluster.objects else None)
     if note := _preemption(spec, quotas, workloads):
         notes += (note,)
@@ -262,10 +262,10 @@ def _cluster_queue(
     ]
     return Queue(
         name,
-        tuple(ResourceGroup(tuple(resources), tuple(flavors[one] for one in names)) for resources, names in groups),
-        {one: quotas.nominal(one) - quotas.usage(one) for one in resources},
-        {one: max(quotas.available(one), 0) for one in resources},
-        {one: quotas.potential(one) for one in resources},
+        tuple(ResourceGroup(tuple(resources), tuple(flavors[name] for name in names)) for resources, names in groups),
+        {resource: quotas.nominal(resource) - quotas.usage(resource) for resource in resources},
+        {resource: max(quotas.available(resource), 0) for resource in resources},
+        {resource: quotas.potential(resource) for resource in resources},
         (spec / "flavorFungibility" / "whenCanBorrow").text() == "TryNextFlavor",
         notes,
     )
@@ -365,9 +365,9 @@ def _quotas(name: str, cluster: ClusterFacts, workloads: Sequence[Field] | None)
     for workload in workloads or ():
         admission = workload / "status" / "admission"
         queue_node = queues.get((admission / "clusterQueue").text() or "")
-        for one, used in _used(workload) if queue_node else ():
+        for pair, used in _used(workload) if queue_node else ():
             if queue_node:
-                queue_node.used[one] = queue_node.used.get(one, 0) + used
+                queue_node.used[pair] = queue_node.used.get(pair, 0) + used
     return queues[name]
 
 
@@ -435,7 +435,7 @@ def held(cluster: ClusterFacts, bound: Mapping[tuple[str, str, str], Sequence[Ma
     result: dict[tuple[str, str], dict[tuple[str, ...], dict[str, int]]] = {}
     for workload in _all(cluster, WORKLOAD):
         key = namespace_of(workload), name_of(workload)
-        requests = {str((one / "name").value): _requests(one) for one in (workload / "spec" / "podSets").items()}
+        requests = {str((pods / "name").value): _requests(pods) for pods in (workload / "spec" / "podSets").items()}
         on: dict[tuple[str, tuple[str, ...]], Counter[tuple[str | None, ...]]] = {}
         for domain in assigned_domains(workload.value):
             if (domain.pod_set, domain.levels) not in on:
@@ -443,8 +443,8 @@ def held(cluster: ClusterFacts, bound: Mapping[tuple[str, str, str], Sequence[Ma
                 on[domain.pod_set, domain.levels] = Counter(tuple(map(node.get, domain.levels)) for node in nodes)
             there = on[domain.pod_set, domain.levels][domain.values]
             taken = result.setdefault(key, {}).setdefault(domain.values, {})
-            for resource, each in requests.get(domain.pod_set, {}).items():
-                taken[resource] = taken.get(resource, 0) + each * max(0, domain.pods - there)
+            for resource, request in requests.get(domain.pod_set, {}).items():
+                taken[resource] = taken.get(resource, 0) + request * max(0, domain.pods - there)
     return result
 
 

@@ -180,8 +180,8 @@ class _Trial:
         result = self._on_topologies(counts, flavors)
         if not isinstance(result, _Refusal):
             self._last = usage
-            for one, amount in usage.items():
-                self._used[one] = self._used.get(one, 0) + amount
+            for pair, amount in usage.items():
+                self._used[pair] = self._used.get(pair, 0) + amount
         return result, next_tried
 
     def lacks_quota(self, copies: int) -> str:
@@ -220,7 +220,7 @@ class _Trial:
                 text = f"ClusterQueue {self._queue.name} has no quota of {resource}"
                 return None, numbers, _Refusal(text, no_flavor=True)
             first = tried[members[0]].get(resource, -1) + 1
-            within = {one: amount for one, amount in requests.items() if one in group.resources}
+            within = {resource: amount for resource, amount in requests.items() if resource in group.resources}
             flavor, number, refusal = self._flavor_of(group, members, within, first, usage)
             if flavor is None:
                 return None, numbers, refusal
@@ -386,7 +386,7 @@ def _usable(node: OfferedNode) -> Callable[[NodeFilter], bool]:
 
 def _about(node_filter: NodeFilter, labels: Mapping[str, str]) -> NodeFilter:
     """Only what a filter says about these labels; a term that says nothing of them makes all of the terms match."""
-    terms = [tuple(one for one in term if not one.field and one.key in labels) for term in node_filter.terms]
+    terms = [tuple(rule for rule in term if not rule.field and rule.key in labels) for term in node_filter.terms]
     selector = tuple((key, value) for key, value in node_filter.selector if key in labels)
     return NodeFilter(selector, tuple(terms) if all(terms) else ())
 

@@ -113,11 +113,11 @@ def check_differences(tasks: Field, name: str, root: Branch) -> None:
             f"OSMO writes only preferred {key!r} into the PodGroup",
             f"make {key!r} required too, or leave it out",
         )
-    for one, other in _collisions(root):
+    for group, other in _collisions(root):
         other.requirements[0].field.error(
             "osmo/group-collision",
-            f"groups {'/'.join(one.path)} and {'/'.join(other.path)} are both called {'-'.join(one.path)!r} by OSMO, "
-            "which fails with IndexError or takes them for one",
+            f"groups {'/'.join(group.path)} and {'/'.join(other.path)} are both called {'-'.join(group.path)!r} by "
+            "OSMO, which fails with IndexError or takes them for one",
             "choose group names without '-'",
         )
     if root.tasks and root.below:

@@ -41,7 +41,7 @@ def write(topology: TopologyLevels) -> dict[str, Any]:
 
 def read(document: Any) -> TopologyLevels:
     """A pool's configuration, or that part of it. Raises UnreadableDocumentError."""
-    pool = decoded(document, _Pool, "OSMO pool with topology_keys")
+    pool = decoded(document, _Pool, "pool of OSMO's with topology_keys")
     return TopologyLevels(UNNAMED, tuple(Level(entry.key, entry.label) for entry in pool.topology_keys))
 
 

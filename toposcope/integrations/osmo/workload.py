@@ -82,7 +82,7 @@ class _Workflow:
     def _check_made(self) -> bool:
         """Whether KAI has the pool's Topology with all levels that are asked for, or is not known."""
         cluster = self._cluster
-        levels = {one.level.key for asked in self._requirements.values() for one in asked if one.level}
+        levels = {need.level.key for asked in self._requirements.values() for need in asked if need.level}
         if not (levels or any(self._requirements.values())) or not cluster.knows_topologies:
             return True
         if self._made is None:
@@ -205,7 +205,7 @@ def _pods(name: str, resource: Field) -> Pods:
 
 
 def _check_same_keys(field: Field, tasks: Sequence[Task]) -> bool:
-    sets = {", ".join(sorted(one.key for one in task.requirements)) for task in tasks if task.requirements}
+    sets = {", ".join(sorted(need.key for need in task.requirements)) for task in tasks if task.requirements}
     if len(sets) <= 1:
         return True
     field.error(

@@ -159,7 +159,7 @@ def node_units(name: str, levels: Sequence[Level], table: Table) -> dict[str, st
         for block in blocks(levels[: block_level(levels, table) + 1], table).blocks:
             for node in block.nodes:
                 units.setdefault(node, []).append(f"{name}-block:{block.name}")
-    return {node: ",".join(found) for node, found in units.items()}
+    return {node: ",".join(names) for node, names in units.items()}
 
 
 def _members(levels: Sequence[Level], table: Table) -> tuple[dict[Path, list[str]], list[str]]:

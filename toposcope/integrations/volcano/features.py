@@ -21,8 +21,8 @@ def check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
         return
     parents = Counter(
         name
-        for one in workload.all_published(HYPER_NODES)
-        for of, names in [members_of(one.document)]
+        for resource in workload.all_published(HYPER_NODES)
+        for of, names in [members_of(resource.document)]
         for name in (names if of == HYPER_NODES.kind else ())
     )
     twice = sorted(name for name, times in parents.items() if times > 1)

@@ -53,7 +53,7 @@ def member(of: str, name: str) -> dict[str, Any]:
 def members_of(document: Mapping[str, Any]) -> tuple[str, list[str]]:
     """The type of the members of one of ours, and their names."""
     fields = (Field(document) / "spec" / "members").items()
-    members = [(one / "type", one / "selector" / "exactMatch" / "name") for one in fields]
+    members = [(member / "type", member / "selector" / "exactMatch" / "name") for member in fields]
     return next((of.text() or "" for of, _ in members), ""), [name.text() or "" for _, name in members]
 
 
@@ -76,7 +76,7 @@ def tiers_of(topologies: Iterable[Sequence[str]]) -> dict[str, int]:
     tiers: dict[str, int] = {}
     try:
         for domain in TopologicalSorter(below).static_order():
-            tiers[domain] = 1 + max((tiers[one] for one in below[domain]), default=0)
+            tiers[domain] = 1 + max((tiers[lower] for lower in below[domain]), default=0)
     except CycleError:
         return {}
     return tiers
@@ -94,7 +94,7 @@ def draw(topology: str, levels: Sequence[Level], nodes: Table, tiers: Mapping[st
     drawn = {}
     for path, inside in sorted(members.items(), key=lambda item: (-len(item[0]), item[0])):
         level, above = levels[len(path) - 1], len(levels) - len(path)
-        of, named = "HyperNode" if above else "Node", sorted(names.get(one, one) for one in inside)
+        of, named = "HyperNode" if above else "Node", sorted(names.get(member, member) for member in inside)
         drawn[names[path]] = HyperNode(tiers.get(level.domain, above + 1), level.domain, of, tuple(named))
     return drawn
 
@@ -116,16 +116,16 @@ def nodes_inside(documents: Mapping[str, Mapping[str, Any]], nodes: Mapping[str,
     def of(name: str) -> set[str]:
         if name not in inside:
             inside[name] = set()  # where HyperNodes hold each other this ends it
-            for one in (Field(documents[name]) / "spec" / "members").items():
-                selector = one / "selector"
+            for member in (Field(documents[name]) / "spec" / "members").items():
+                selector = member / "selector"
                 exact, labels = (selector / "exactMatch" / "name").text(), selector / "labelMatch"
                 if pattern := (selector / "regexMatch" / "pattern").text():
                     with contextlib.suppress(re.error):  # which Volcano's webhook refuses
                         inside[name] |= {node for node in nodes if re.search(pattern, node)}
                 elif labels.value:
                     wanted = requirements(labels.value)
-                    inside[name] |= {node for node, facts in nodes.items() if all(one.holds(facts) for one in wanted)}
-                elif exact and (one / "type").text() == "HyperNode":
+                    inside[name] |= {node for node, facts in nodes.items() if all(rule.holds(facts) for rule in wanted)}
+                elif exact and (member / "type").text() == "HyperNode":
                     inside[name] |= of(exact) if exact in documents else set()
                 elif exact and exact in nodes:
                     inside[name].add(exact)
@@ -148,9 +148,9 @@ def levels_of_tiers(
             tiers.setdefault((spec / "tier").number(0), []).append(name)
     within: dict[str, list[str]] = {}
     domains: dict[str, set[Names]] = {level.domain: set() for level in levels}
-    for name, one in draw("", levels, nodes, {}).items():
-        within[name] = list(one.members if one.of == "Node" else chain(*map(within.__getitem__, one.members)))
-        domains[one.domain].add(frozenset(within[name]))
+    for name, drawn in draw("", levels, nodes, {}).items():
+        within[name] = list(drawn.members if drawn.of == "Node" else chain(*map(within.__getitem__, drawn.members)))
+        domains[drawn.domain].add(frozenset(within[name]))
     found: dict[int, Level | None] = {}
     last = len(levels)
     for tier, names in sorted(tiers.items()):

@@ -96,9 +96,9 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         parts = [(task, _wanted(task / "partitionPolicy", cluster)) for task in (spec / "tasks").items()]
     else:
         parts = [(policy, _wanted(policy, cluster)) for policy in (spec / "subGroupPolicy").items()]
-    asked = [one for one in (whole, *(wanted for _, wanted in parts)) if one]
+    asked = [limit for limit in (whole, *(wanted for _, wanted in parts)) if limit]
     # HyperNodes are one forest: a tree in which each constraint is a level will do.
-    trees = [topology for topology in cluster.topologies.values() if all(one.level(topology) for one in asked)]
+    trees = [topology for topology in cluster.topologies.values() if all(limit.level(topology) for limit in asked)]
     on = partial(_job if of_job else _pod_group, root, whole, parts)
     workloads = [on(topology) for topology in trees if asked] or [on(None)]
     return Reading(workloads[0], alternatives=tuple(workloads[1:]))
@@ -117,7 +117,7 @@ _Parts = Sequence[tuple[Field, _Wanted | None]]
 
 
 def _pod_group(root: Field, whole: _Wanted | None, parts: _Parts, topology: TopologyLevels | None) -> Workload:
-    groups = [_kept(Group((policy / "name").text() or "sub-group"), one, topology) for policy, one in parts]
+    groups = [_kept(Group((policy / "name").text() or "sub-group"), limit, topology) for policy, limit in parts]
     group = _kept(Group(name_of(root, "PodGroup"), groups=tuple(groups)), whole, topology)
     note = "which pods it has is not read: room is not checked; check the Job that they come from"
     name = topology.name if topology else None
@@ -138,7 +138,7 @@ def _job(root: Field, whole: _Wanted | None, parts: _Parts, topology: TopologyLe
         size = (task / "partitionPolicy" / "partitionSize").number(1) or 1
         part = Group(f"partition of {pod_set.name}", (pod_set.some(size),), copies=count // size)
         groups.append(_kept(part, wanted, topology))
-    pods = tuple(replace(one, count=count) for one, count in kinds.items() if count)
+    pods = tuple(replace(kind, count=count) for kind, count in kinds.items() if count)
     group = _kept(Group(name_of(root, "Job"), pods, tuple(groups)), whole, topology)
     replicas = sum(pod_set.count for pod_set in sets)
     certain = total == sum(least) or len(tasks) == 1
@@ -150,7 +150,7 @@ def _job(root: Field, whole: _Wanted | None, parts: _Parts, topology: TopologyLe
     if unknown := topology is None and any((whole, *(wanted for _, wanted in parts))):
         notes.append("which level its tier is, is not known: room is not checked")
     asked = (root / "spec", *(task / "partitionPolicy" for task, _, _ in tasks))
-    if any((one / "networkTopology" / "mode").text() == "soft" for one in asked):
+    if any((limit / "networkTopology" / "mode").text() == "soft" for limit in asked):
         notes.append("that Volcano prefers the lowest tier where mode is soft is not looked at")
     queue = (root / "spec" / "queue").text() or "default"
     notes.append(f"the quota of Volcano's queue {queue} is not looked at")

@@ -322,7 +322,7 @@ def apply(live: Object, config: Object, schema: Schema, writer: Writer, *, force
 
 def update(live: Object, new: Object, schema: Schema, writer: Writer) -> Object:
     """Record a create, update or patch: what it changes is its own from now on, what it drops is nobody's."""
-    before, after = (leaves(one, schema) for one in _different(live, new))
+    before, after = (leaves(side, schema) for side in _different(live, new))
     changed = writer.own(path for path, value in after.items() if path not in before or before[path] != value)
     gone = writer.own(before.keys() - after.keys())
     mine, others = _mine(_claims(live), writer, "Update")

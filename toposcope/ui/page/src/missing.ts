@@ -35,7 +35,7 @@ export function missing({ table, otherNodes, source }: Cluster, view: View): Mis
       what: `No agent has labelled ${nodes === 1 ? "the node" : `any of the ${figure(nodes)} nodes`} with GPUs.`,
       steps: [
         ["See whether Toposcope is installed and its agents run. If not, docs/install.md says how.", PODS],
-        ["If they run, read what they say.", "kubectl -n toposcope-system logs daemonset/toposcope-agent"],
+        ["If they run, read their logs.", "kubectl -n toposcope-system logs daemonset/toposcope-agent"],
       ],
     };
   }

@@ -41,7 +41,7 @@ export function isLens(text: string | null): text is LensKey {
 /** By severity: a node with several marks is drawn as its worst. */
 export const HEALTH: readonly Category[] = [
   mark("ok", "well", "plain", "Ready, schedulable, wired as it should be"),
-  mark("not-ready", "not ready", "cross", "Kubernetes does not reach it"),
+  mark("not-ready", "not ready", "cross", "Kubernetes cannot reach it"),
   mark("degraded", "degraded", "hatch", "fewer GPUs or links, or worse paths than there should be"),
   mark("unknown", "unknown", "dots", "its hardware does not answer"),
   mark("no-agent", "no agent", "hollow", "has GPUs, and no agent has labelled it"),

@@ -89,7 +89,7 @@ export function planOf(node: NodeDetail): Plan {
   const inside = node.nvswitches !== null && node.nvswitches > 0;
   const words = inside
     ? `${node.nvswitches} NVSwitch${node.nvswitches === 1 ? "" : "es"}`
-    : "NVSwitches outside of this node";
+    : "NVSwitches outside this node";
   const expected = Math.max(best, Number(node.hardware["nvlink-links"] ?? 0));
   const rails = gpus.flatMap((gpu) =>
     gpu.device.rails.flatMap((label) => {

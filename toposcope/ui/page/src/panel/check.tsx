@@ -53,7 +53,7 @@ export function CheckPanel({ source, answer, marked, setAnswer, mark, go }: Prop
         void ask();
       }}
     >
-      <label for="workload">Would it fit? Paste a workload, as you would give it to kubectl. Nothing is created.</label>
+      <label for="workload">Would it fit? Paste a workload as for kubectl apply. Nothing is created.</label>
       <textarea
         id="workload"
         rows={10}
@@ -153,7 +153,7 @@ function Verdict({
         <>
           <h4>Where {check.group || "it"} would fit</h4>
           {!check.fitsExact && (
-            <p class="soft">There is room in all; whether every pod finds its node was not tried.</p>
+            <p class="soft">There is enough room in total; whether every pod finds a node was not tried.</p>
           )}
           <ul class="fits">
             {check.fits.slice(0, 12).map((fit, at) => (
@@ -189,7 +189,7 @@ function Verdict({
       )}
       {leftOut.length > 0 && (
         <details>
-          <summary>Nodes that do not count</summary>
+          <summary>Excluded nodes</summary>
           <dl class="pairs">
             {leftOut.map(([reason, names]) => (
               <div key={reason}>

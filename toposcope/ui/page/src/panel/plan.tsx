@@ -70,7 +70,7 @@ function Drain({ source, view, path, node }: Pick<Props, "source" | "view" | "pa
     return (
       <section>
         <h3>What if it is drained?</h3>
-        <p class="soft">Go into a domain or open a node on the map: then ask here what its drain would do.</p>
+        <p class="soft">Open a domain or a node on the map to see here what draining it would do.</p>
       </section>
     );
   const ask = async (): Promise<void> => {
@@ -127,7 +127,7 @@ function Drain({ source, view, path, node }: Pick<Props, "source" | "view" | "pa
 function Gangs({ planning, gang, told, show }: { planning: Planning } & Pick<Props, "gang" | "told" | "show">) {
   return (
     <section>
-      <h3>Gangs that are apart</h3>
+      <h3>Scattered gangs</h3>
       {!planning.gangs.length && (
         <p class="well">✓ All {figure(planning.scored)} running gangs are as close together as they can be.</p>
       )}

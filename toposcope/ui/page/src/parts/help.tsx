@@ -70,11 +70,11 @@ export function Help({ theme }: { theme: ThemeName }) {
             <dt>
               <Square full /> <Square />
             </dt>
-            <dd>a GPU that is free, one that is taken</dd>
+            <dd>a free GPU, a taken GPU</dd>
           </div>
           <div>
             <dt>▲ 3</dt>
-            <dd>nodes of the domain that are in trouble</dd>
+            <dd>nodes of the domain with a problem</dd>
           </div>
           <div>
             <dt>dashed frame</dt>
