@@ -108,8 +108,8 @@ def _results() -> dict[str, dict[str, bool]]:
 
 
 def _state(path: str) -> str:
-    """What results are kept of: a file with this text."""
-    return f"{path} {zlib.crc32(current(path).encode())}"
+    """What results are kept of: a file with these objects, whatever its comments say."""
+    return f"{path} {zlib.crc32(json.dumps(list(yaml.safe_load_all(current(path)))).encode())}"
 
 
 def _expressions(documents: Iterable[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
