@@ -30,7 +30,8 @@ NUMERIC: dict[str, str] = named_objects("rights/numbers.yaml")
 
 MAY = (
     rights.apply_node("write every number", rights.OWN, labels=NUMERIC),
-    rights.apply_node("write as many labels as a later version may have", rights.OWN, labels=many(64)),
+    # One more is there: the controller's, of unique-values.
+    rights.apply_node("write as many labels as a later version may have", rights.OWN, labels=many(63)),
     rights.apply_node("write large annotations", rights.OWN, annotations={MATRIX: "x" * 16384, REFERENCE: "x" * 16384}),
     *rights.attempts("agent", "may"),
 )
@@ -79,6 +80,7 @@ def cluster(installed_once: ApiUnderTest, base: Manifests) -> Cluster:
     def token(name: str) -> str:
         return pod_token(api, api.create(f"{NAMESPACE}/pods", base.pod("agent", f"on-{name}", nodeName=name)))
 
+    api.patch(rights.OWN, {"metadata": {"labels": {"gpu.topology/unique-rack": "a"}}})
     api.create(rights.EVENTS, rights.event("confined-own.kubelet", by="kubelet"))
     cluster = Cluster(api, token("confined-own"), token("confined-anew"))
     rights.wait_for(api, rights.attempts("agent", "in force"), cluster.agent)
