@@ -7,7 +7,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help audit demo ui ui-test pictures test test-all schedulers e2e lint format bench chaos simulate model mutants lock rules chart reference docs fuzz uninstall clean
+.PHONY: help audit demo ui ui-test pictures regressions test test-all schedulers e2e lint format bench chaos simulate model mutants lock rules chart reference docs fuzz uninstall clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -37,6 +37,11 @@ $(PAGE)/node_modules/.ready: $(PAGE)/package-lock.json | $(VENV)/dev
 	@echo "Installing what the page is made of into $(PAGE)/node_modules ..."
 	@cd $(PAGE) && $(NODE) npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
+
+regressions: $(VENV)/dev ## Run first what was once wrong: cases of tests/regressions.txt
+	@# Workers end with 5 and do not say which case is gone.
+	$(BIN)/python -m pytest -n logical --dist worksteal -m "not thorough" @tests/regressions.txt $(ARGS) || \
+	  { [ $$? -ne 5 ] || $(BIN)/python -m pytest --collect-only --quiet @tests/regressions.txt; exit 1; }
 
 test: $(VENV)/dev ## Run the tests, against a real kube-apiserver where Go can build one (ARGS go to pytest)
 	@$(MAKE) --no-print-directory ui || echo "The page could not be built; what needs it is skipped."

@@ -118,6 +118,8 @@ class Said(msgspec.Struct, forbid_unknown_fields=True):
     """One command line; words in capitals stand for files: a cluster, one of `files`, or the folder TMP."""
 
     run: str
+    case: str = ""
+    """What the command line does not say."""
     first: str = ""
     """Another one before it."""
     code: int = 0
@@ -145,7 +147,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
     return functools.cache(lambda name: write_cluster(folder / name, *CLUSTERS[name].objects()))
 
 
-@each_row("said.yaml", Said, ids=lambda row: row.run)
+@each_row("said.yaml", Said, ids=lambda row: row.case or row.run)
 def test_what_a_command_says(
     row: Said, saved: Saved, tmp_path: Path, toposcope: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -118,7 +118,7 @@ def test_silence_is_unknown_after_two_minutes_and_at_rest_nothing_is_written(mac
 def test_a_neighbour_that_is_lost_becomes_null_and_comes_back(machine: Machine, lost: str) -> None:
     for netdev in ("eth0", "eth1"):
         machine.hears(netdev, ttl=600)
-    machine.passes(61)
+    machine.passes(31)
     if lost == "expired":
         machine.hears("eth0", ttl=10)
     elif lost == "goodbye":

@@ -57,12 +57,17 @@ def neighbour(device: str, port: int, opened: Callable[[str, int], int] = os.ope
         described = _ask(descriptor, agent, port, _NODE_DESCRIPTION)
     finally:
         os.close(descriptor)
+    return Neighbour(switch_name(described), f"guid:{guid.hex()}", str(local), "infiniband")
+
+
+def switch_name(described: bytes) -> str:
+    """The name in a NodeDescription."""
     name = plain(described.partition(b"\0")[0].decode("utf-8", "replace"))
-    if name.startswith(_MANAGED):
-        system, _, chip = name.removeprefix(_MANAGED).partition(":")
-        # Every chip is a switch of the fabric: those of a box must not look like one, nor like two of one name.
-        name = "/".join(filter(None, (system, chip.partition("/")[2].removesuffix("U1").strip("/"))))
-    return Neighbour(name, f"guid:{guid.hex()}", str(local), "infiniband")
+    if not name.startswith(_MANAGED):
+        return name
+    system, _, chip = name.removeprefix(_MANAGED).partition(":")
+    # Every chip is a switch of the fabric: those of a box must not look like one, nor like two of one name.
+    return "/".join(filter(None, (system, chip.partition("/")[2].removesuffix("U1").strip("/"))))
 
 
 def _ask(descriptor: int, agent: int, port: int, attribute: int) -> bytes:

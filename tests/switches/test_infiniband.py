@@ -1,0 +1,9 @@
+"""What the switch at the other end of an InfiniBand cable is called."""
+
+from tests.support.tables import each_case
+from toposcope.switches.infiniband import switch_name
+
+
+@each_case("infiniband.yaml")
+def test_the_name_of_a_switch(described: str, name: str) -> None:
+    assert switch_name(described.encode().ljust(64, b"\0")) == name
