@@ -46,7 +46,8 @@ def test_it_may_do_nothing_else(installed_once: ApiUnderTest, token: str) -> Non
     assert rights.untouched(installed_once) == before
 
 
-def test_the_policies_bind_nobody_else(installed_once: ApiUnderTest, token: str) -> None:
+@pytest.mark.usefixtures("token")
+def test_the_policies_bind_nobody_else(installed_once: ApiUnderTest) -> None:
     installed_once.create(f"{rights.EVENTS}?dryRun=All", rights.event("a.20", by="kubelet"))
     installed_once.patch(f"{TOPOLOGIES}/cluster?dryRun=All", {"spec": {"required": ["rack"]}})
 
