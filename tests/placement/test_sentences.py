@@ -10,10 +10,10 @@ import pytest
 
 from tests.placement.test_search import LEVELS, cluster, group
 from tests.support.tables import each_case, each_row
-from toposcope.integrations.framework.constraints import Group
-from toposcope.placement.room import Node
-from toposcope.placement.sentences import advice, amount, answer, offered, reasoning
-from toposcope.placement.shortage import Offer, Shortage
+from toposcope.integrations.framework.constraints import Group, simplified
+from toposcope.placement.room import Node, Path, Room
+from toposcope.placement.sentences import advice, amount, answer, left_out, offered, reasoning
+from toposcope.placement.shortage import Offer, Shortage, offers
 from toposcope.placement.verdict import Verdict, judge
 
 _NUMBER = r"([\d.]+)"
@@ -86,13 +86,27 @@ class Sentence(msgspec.Struct, forbid_unknown_fields=True):
     answer: str
     nodes: list[Node]
     groups: list[Group]
+    said: list[str] | None = None
+    """What helps, the reasoning, and who was left out; None: the row is not about it."""
+    placed: list[tuple[str, Path, dict[str, int]]] | None = None
+    offers: list[str] | None = None
+    """What the domains of the level that is short have, of what is short."""
+    partial: bool = False
 
 
 @each_row("sentences.yaml", Sentence, ids=lambda row: row.case)
-def test_the_resource_that_binds_is_named(row: Sentence) -> None:
-    verdict = judge(row.groups, LEVELS, row.nodes)
-    assert answer(verdict) == f"cannot fit: {row.answer}"
-    assert not contradiction(row.answer)
+def test_what_is_said_of_groups(row: Sentence) -> None:
+    verdict = judge(row.groups, LEVELS, row.nodes, partial=row.partial)
+    assert answer(verdict) == row.answer
+    assert verdict.kind in {"fits", "unclear"} or not contradiction(row.answer)
+    assert row.said is None or [*advice(verdict), *reasoning(verdict), *left_out(verdict)] == row.said
+    placed = [(copy.group.name, copy.domain, dict(copy.nodes)) for copy in verdict.placed]
+    assert row.placed is None or placed == row.placed
+    if row.offers is not None:
+        room, short = Room(LEVELS, row.nodes, simplified(row.groups), partial=row.partial), verdict.shortage
+        assert short
+        assert short.level
+        assert [offered(one, short) for one in offers(room, short.group, short.level, short.resource)] == row.offers
 
 
 @each_case("tables/placement.yaml")
