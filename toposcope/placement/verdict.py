@@ -118,7 +118,7 @@ def _judge(
 
 
 def remedies(
-    levels: Sequence[Level], nodes: Sequence[Node], groups: Sequence[Group], now: Room, *, partial: bool = False
+    levels: Sequence[Level], nodes: Sequence[Node], groups: Sequence[Group], now: Room, *, partial: bool
 ) -> tuple[Remedy, ...]:
     """For one copy of one group of equal pods; nothing for anything else, which would need a plan and not a list."""
     if len(groups) != 1 or groups[0].copies != 1 or not is_exact(groups[0]) or not groups[0].pods:
@@ -234,7 +234,7 @@ def fittings(
     group = next((nested for top in simple for nested, _ in top.everything() if nested.required), None)
     if group is None or group.required is None:
         return None
-    room = Room(levels, list(nodes), simple, partial=partial)
+    room = Room(levels, nodes, simple, partial=partial)
     resource = scarce(group.total())
     roomy = [domain for domain in room.domains((), group.required) if most_within(room, group, domain)]
     exact = is_exact(group)
