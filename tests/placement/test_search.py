@@ -120,7 +120,7 @@ def test_what_would_take_too_long_to_try_is_unclear() -> None:
 
 def test_a_search_gives_up_after_so_many_steps() -> None:
     nodes, groups = cluster(random.Random(3)), (Group("g", (Pods("p", 1, (("cpu", 1),)),), copies=3),)
-    found = [Search(Room(LEVELS, nodes, groups), tries).place(groups) for tries in (5, 6)]
+    found = [Search(Room(LEVELS, nodes, groups, partial=False), tries).place(groups) for tries in (5, 6)]
     assert [placed and len(placed) for placed in found] == [None, 3]
 
 
@@ -137,7 +137,7 @@ def test_a_search_leaves_the_room_as_it_was() -> None:
     for _ in range(50):
         nodes = cluster(rng)
         one, _ = group(rng, "g", 5)
-        room = Room(LEVELS, nodes, [one])
+        room = Room(LEVELS, nodes, [one], partial=False)
         before = (
             [list(x) for x in room.free],
             [list(x) for x in room.slots],

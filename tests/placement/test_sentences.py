@@ -96,8 +96,8 @@ class Sentence(msgspec.Struct, forbid_unknown_fields=True):
     """What a search finds at once, without trying everything."""
     short: list[tuple[str, ...]] | None = None
     """Of what there is too little, by remedy."""
-    numbers: tuple[str, str, int, int, Path, int, int] | None = None
-    """Those of the shortage, as JSON has them."""
+    numbers: tuple[str | None, str, str, int, int, Path, int, int] | None = None
+    """Those of the shortage, as JSON has them, after its level."""
     offers: list[str] | None = None
     """What the domains of the level that is short have, of what is short."""
     fittings: tuple[bool, list[tuple[Path, int, int]]] | None = None
@@ -118,7 +118,7 @@ def test_what_is_said_of_groups(row: Sentence) -> None:
     if row.numbers:
         assert short
         numbers = (short.counted, short.resource, short.needs, short.largest, short.best, short.copies, short.room_for)
-        assert numbers == row.numbers
+        assert (short.level and short.level.domain, *numbers) == row.numbers
     if row.offers is not None:
         assert short
         assert short.level

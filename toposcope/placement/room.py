@@ -82,7 +82,7 @@ class Room:
         *,
         emptied: bool = False,
         opened: bool = False,
-        partial: bool = False,
+        partial: bool,
     ) -> None:
         self.levels = tuple(levels)
         self._partial = partial
@@ -151,10 +151,10 @@ class Room:
             self.members[domain].append(number)
 
     def _add_up(self) -> None:
+        nothing = [0] * (len(self.resources) + len(self._looks))
         for domain, members in self.members.items():
-            rows = [self.free[number] + self.slots[number] for number in members]
-            width = len(self.resources) + len(self._looks)
-            self.sums[domain] = [sum(column) for column in zip(*rows, strict=True)] if rows else [0] * width
+            rows = (self.free[number] + self.slots[number] for number in members)
+            self.sums[domain] = [sum(column) for column in zip(nothing, *rows, strict=True)]
 
     def _slots(self, number: int) -> list[int]:
         free = self.free[number]
@@ -166,8 +166,6 @@ class Room:
     def domains(self, inside: Path, level: Level | None) -> Sequence[Path]:
         """The domains of `level` within the domain `inside`: that one alone when it is no broader, or without level."""
         depth = self.depth[level] if level else 0
-        if depth <= len(inside):
-            return (inside,)
         domains: Sequence[Path] = (inside,)
         for _ in range(depth - len(inside)):
             domains = [child for domain in domains for child in self.children.get(domain, ())]

@@ -121,16 +121,13 @@ def remedies(
     levels: Sequence[Level], nodes: Sequence[Node], groups: Sequence[Group], now: Room, *, partial: bool
 ) -> tuple[Remedy, ...]:
     """For one copy of one group of equal pods; nothing for anything else, which would need a plan and not a list."""
-    if len(groups) != 1 or groups[0].copies != 1 or not is_exact(groups[0]) or not groups[0].pods:
+    if len(groups) != 1 or groups[0].copies != 1 or not is_exact(groups[0]):
         return ()
-    closed = {node.name for node in nodes if node.obstacle}
-    running = {node.name for node in nodes if not node.obstacle}
     ways = []
     for opened in (True, False):
         after = Room(levels, nodes, groups, opened=opened, emptied=not opened, partial=partial)
-        if best := _fewest(groups[0], now, after, closed if opened else running):
-            short = () if opened else _taken(groups[0], now, after, best[1])
-            ways.append(Remedy("open" if opened else "drain", *best, short))
+        if best := _fewest(groups[0], now, after):
+            ways.append(Remedy("open" if opened else "drain", *best, _taken(groups[0], now, after, best[1])))
     return tuple(ways)
 
 
@@ -147,7 +144,7 @@ def _taken(group: Group, now: Room, after: Room, names: Container[str]) -> tuple
     return tuple(short)
 
 
-def _fewest(group: Group, now: Room, after: Room, may_change: Container[str]) -> tuple[Path, tuple[str, ...]] | None:
+def _fewest(group: Group, now: Room, after: Room) -> tuple[Path, tuple[str, ...]] | None:
     """The domain in which the fewest nodes have to become as in `after` until the group fits, and those nodes."""
     needed = sum(pods.count for pods in group.pods)
     shape = after.shapes[group.pods[0]].number
@@ -160,9 +157,7 @@ def _fewest(group: Group, now: Room, after: Room, may_change: Container[str]) ->
         for number in after.members[domain]:
             name = after.names[number]
             have += today.get(name, 0)
-            gain = after.slots[number][shape] - today.get(name, 0)
-            if gain > 0 and name in may_change:
-                gains.append((-gain, name))
+            gains.append((today.get(name, 0) - after.slots[number][shape], name))
         chosen = []
         for loss, name in sorted(gains):
             if have >= needed:

@@ -106,7 +106,7 @@ class _Rehoming:
         )
         self._deepest = after.levels[-1] if after.levels else None
         everything = Group("", tuple(pods), required=self._deepest)
-        self._room = Room(after.levels, after.nodes, [everything])
+        self._room = Room(after.levels, after.nodes, [everything], partial=False)
         self._number = {name: number for number, name in enumerate(self._room.names)}
 
     def place(self, gang: Gang, lost: Collection[str]) -> Rehomed:
