@@ -95,7 +95,7 @@ class Sentence(msgspec.Struct, forbid_unknown_fields=True):
     placed: list[tuple[str, Path, dict[str, int]]] | None = None
     """What a search finds at once, without trying everything."""
     short: list[tuple[str, ...]] | None = None
-    """Of what there is too little, by remedy."""
+    """What each remedy does, and of what there is too little there."""
     numbers: tuple[str | None, str, str, int, int, Path, int, int] | None = None
     """Those of the shortage, as JSON has them, after its level."""
     offers: list[str] | None = None
@@ -111,7 +111,7 @@ def test_what_is_said_of_groups(row: Sentence) -> None:
     assert answer(verdict) == row.answer
     assert verdict.kind in {"fits", "unclear"} or not contradiction(row.answer)
     assert row.said is None or [*advice(verdict), *reasoning(verdict), *left_out(verdict)] == row.said
-    assert row.short is None or [remedy.short for remedy in verdict.remedies] == row.short
+    assert row.short is None or [(remedy.act, *remedy.short) for remedy in verdict.remedies] == row.short
     if row.placed is not None:
         assert Search(room).place(groups) == (verdict.placed if verdict.kind == "fits" else None)
         assert [(copy.group.name, copy.domain, dict(copy.nodes)) for copy in verdict.placed] == row.placed

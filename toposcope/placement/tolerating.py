@@ -35,7 +35,7 @@ def tolerate(
         found = judge(_tolerant(workload, extra))
         if found and found.kind == "fits":
             names = dict.fromkeys(name for taint in taints for name in wanted[taint])
-            return Remedy("tolerate", (), tuple(names), taints=taints) if taints else None
+            return Remedy("tolerate", tuple(names), taints=taints) if taints else None
     return None
 
 

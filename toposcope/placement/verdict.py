@@ -46,8 +46,8 @@ class Remedy:
 
     act: Literal["open", "drain", "tolerate"]
     """Bring nodes back (make them Ready, uncordon them); move away what runs on them; or tolerate their taints."""
-    domain: Path
     nodes: tuple[str, ...]
+    domain: Path = ()
     short: tuple[str, ...] = ()
     """Resources of which too little is free on these nodes."""
     pods: tuple[str, ...] = ()
@@ -127,7 +127,8 @@ def remedies(
     for opened in (True, False):
         after = Room(levels, nodes, groups, opened=opened, emptied=not opened, partial=partial)
         if best := _fewest(groups[0], now, after):
-            ways.append(Remedy("open" if opened else "drain", *best, _taken(groups[0], now, after, best[1])))
+            domain, names = best
+            ways.append(Remedy("open" if opened else "drain", names, domain, _taken(groups[0], now, after, names)))
     return tuple(ways)
 
 
