@@ -116,8 +116,8 @@ def test_what_would_take_too_long_to_try_is_unclear() -> None:
     found = judge([Group("g", pods, preferred=HOST)], (HOST,), nodes)
     assert (found.kind, [(step.domains, step.roomy) for step in found.steps]) == ("unclear", [(12, 0)])
     assert found.excluded == (("is cordoned", ("n12",)),)
-    # Where there is too little in total, nothing has to be tried.
-    assert judge([Group("g", pods), Group("h", (Pods("p", 1, (("cpu", 1),)),))], (HOST,), nodes).kind == "never"
+    # Where there is too little in total now, nothing has to be tried.
+    assert judge([Group("g", pods), Group("h", (Pods("p", 1, (("cpu", 1),)),))], (HOST,), nodes).kind == "full"
 
 
 def test_a_search_gives_up_after_so_many_steps() -> None:
