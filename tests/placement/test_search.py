@@ -2,11 +2,15 @@
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
+import msgspec
 import pytest
 
 from tests.placement.bruteforce import Plain, possible
+from tests.support.tables import each_case
 from toposcope.integrations.framework.constraints import Group, Pods, simplified
+from toposcope.placement.pack import Bin, Packing, pack
 from toposcope.placement.room import Node, Room
 from toposcope.placement.search import Placed, Search
 from toposcope.placement.verdict import judge
@@ -104,11 +108,30 @@ def test_random_clusters_show_every_kind_of_verdict() -> None:
 
 
 def test_what_would_take_too_long_to_try_is_unclear() -> None:
-    nodes = [Node(f"n{i}", {HOST.key: f"n{i}"}, {"cpu": 1000, "pods": 9}, {"cpu": 1000, "pods": 9}) for i in range(12)]
+    full = {"cpu": 1000, "pods": 9}
+    nodes = [Node(f"n{i}", {HOST.key: f"n{i}"}, full, full, (), "cordoned" if i == 12 else "") for i in range(13)]
     # Three pods of each size fill every node to the last: nothing but trying tells whether that can be done.
     sizes = (*range(278, 388, 10), 392)
     pods = tuple(Pods(f"p{size}", 3, (("cpu", size),)) for size in sizes)
-    assert judge([Group("g", pods)], (HOST,), nodes).kind == "unclear"
+    found = judge([Group("g", pods, preferred=HOST)], (HOST,), nodes)
+    assert (found.kind, [(step.domains, step.roomy) for step in found.steps]) == ("unclear", [(12, 0)])
+    assert found.excluded == (("is cordoned", ("n12",)),)
+    # Where there is too little in total now, nothing has to be tried.
+    assert judge([Group("g", pods), Group("h", (Pods("p", 1, (("cpu", 1),)),))], (HOST,), nodes).kind == "full"
+
+
+def test_a_search_gives_up_after_so_many_steps() -> None:
+    nodes, groups = cluster(random.Random(3)), (Group("g", (Pods("p", 1, (("cpu", 1),)),), copies=3),)
+    found = [Search(Room(LEVELS, nodes, groups, partial=False), tries).place(groups) for tries in (5, 6)]
+    assert [placed and len(placed) for placed in found] == [None, 3]
+
+
+@each_case("tables/placement.yaml")
+def test_pods_are_packed_in_so_many_steps(bins: Any, sizes: list[list[int]], counts: list[int], packing: Any) -> None:
+    nodes, packed = msgspec.convert(bins, list[Bin]), msgspec.convert(packing, Packing)
+    kinds = tuple(tuple(size) for size in sizes), tuple(counts)
+    assert pack(nodes, *kinds, packed.steps) == pack(nodes, *kinds) == packed
+    assert pack(nodes, *kinds, packed.steps - 1) == Packing(None, exact=False, steps=packed.steps - 1)
 
 
 def test_a_search_leaves_the_room_as_it_was() -> None:
@@ -116,7 +139,7 @@ def test_a_search_leaves_the_room_as_it_was() -> None:
     for _ in range(50):
         nodes = cluster(rng)
         one, _ = group(rng, "g", 5)
-        room = Room(LEVELS, nodes, [one])
+        room = Room(LEVELS, nodes, [one], partial=False)
         before = (
             [list(x) for x in room.free],
             [list(x) for x in room.slots],

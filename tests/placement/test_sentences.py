@@ -10,11 +10,12 @@ import pytest
 
 from tests.placement.test_search import LEVELS, cluster, group
 from tests.support.tables import each_case, each_row
-from toposcope.integrations.framework.constraints import Group
-from toposcope.placement.room import Node
-from toposcope.placement.sentences import advice, amount, answer, offered, reasoning
-from toposcope.placement.shortage import Offer, Shortage
-from toposcope.placement.verdict import Verdict, judge
+from toposcope.integrations.framework.constraints import Group, simplified
+from toposcope.placement.room import Node, Path, Room
+from toposcope.placement.search import Search
+from toposcope.placement.sentences import advice, amount, answer, left_out, offered, reasoning
+from toposcope.placement.shortage import Offer, Shortage, offers
+from toposcope.placement.verdict import Verdict, fittings, judge
 
 _NUMBER = r"([\d.]+)"
 _ONE_NEED = re.compile(
@@ -82,17 +83,51 @@ def test_no_refusal_contradicts_itself(seed: int) -> None:
 
 
 class Sentence(msgspec.Struct, forbid_unknown_fields=True):
+    """Groups on nodes, and the answer; what is None the row is not about."""
+
     case: str
     answer: str
     nodes: list[Node]
     groups: list[Group]
+    partial: bool = False
+    said: list[str] | None = None
+    """What helps, the reasoning, and who was left out."""
+    placed: list[tuple[str, Path, dict[str, int]]] | None = None
+    """What a search finds at once, without trying everything."""
+    short: list[tuple[str, ...]] | None = None
+    """What each remedy does, and of what there is too little there."""
+    numbers: tuple[str | None, str, str, int, int, Path, int, int] | None = None
+    """Those of the shortage, as JSON has them, after its level."""
+    offers: list[str] | None = None
+    """What the domains of the level that is short have, of what is short."""
+    fittings: tuple[bool, list[tuple[Path, int, int]]] | None = None
+    """Whether they are exact; the domains with room, their nodes and what is free."""
 
 
 @each_row("sentences.yaml", Sentence, ids=lambda row: row.case)
-def test_the_resource_that_binds_is_named(row: Sentence) -> None:
-    verdict = judge(row.groups, LEVELS, row.nodes)
-    assert answer(verdict) == f"cannot fit: {row.answer}"
-    assert not contradiction(row.answer)
+def test_what_is_said_of_groups(row: Sentence) -> None:
+    verdict, groups = judge(row.groups, LEVELS, row.nodes, partial=row.partial), simplified(row.groups)
+    room, short = Room(LEVELS, row.nodes, groups, partial=row.partial), verdict.shortage
+    assert answer(verdict) == row.answer
+    assert verdict.kind in {"fits", "unclear"} or not contradiction(row.answer)
+    assert row.said is None or [*advice(verdict), *reasoning(verdict), *left_out(verdict)] == row.said
+    assert row.short is None or [(remedy.act, *remedy.short) for remedy in verdict.remedies] == row.short
+    if row.placed is not None:
+        assert Search(room).place(groups) == (verdict.placed if verdict.kind == "fits" else None)
+        assert [(copy.group.name, copy.domain, dict(copy.nodes)) for copy in verdict.placed] == row.placed
+    if row.numbers:
+        assert short
+        numbers = (short.counted, short.resource, short.needs, short.largest, short.best, short.copies, short.room_for)
+        assert (short.level and short.level.domain, *numbers) == row.numbers
+    if row.offers is not None:
+        assert short
+        assert short.level
+        assert [offered(one, short) for one in offers(room, short.group, short.level, short.resource)] == row.offers
+    if row.fittings:
+        found = fittings(row.groups, LEVELS, row.nodes, partial=row.partial)
+        assert found
+        domains = [(fitting.domain, fitting.nodes, fitting.free) for fitting in found.found]
+        assert (found.group.required, found.exact, domains) == (found.level, *row.fittings)
 
 
 @each_case("tables/placement.yaml")

@@ -62,13 +62,19 @@ def test_only_required_levels_have_fittings() -> None:
 
 
 def test_many_domains_are_not_all_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toposcope.placement.verdict._MAX_TRIED", 0)
+    monkeypatch.setattr("toposcope.placement.verdict._MAX_TRIED", 1)
     rng = random.Random(9)
     mixed = Group("g", (Pods("a", 1, ((GPU, 1),)), Pods("b", 1, (("cpu", 1),))), required=RACK)
-    tries = (fittings([mixed], LEVELS, cluster(rng)) for _ in range(50))
-    found = next(tried for tried in tries if tried and tried.found)
+    clusters = [cluster(rng) for _ in range(50)]
+    found = [(fittings([mixed], LEVELS, nodes), judge([mixed], LEVELS, nodes)) for nodes in clusters]
 
-    assert not found.exact
+    assert {(len(tried.found) > 1, tried.exact) for tried, _ in found if tried} == {(False, True), (True, False)}
+    assert {(tried.exact, verdict.roomy_exact) for tried, verdict in found if tried and verdict.kind == "fits"} == {
+        (True, True),
+        (False, False),
+    }
+    alike = (fittings([replace(mixed, pods=mixed.pods[:1])], LEVELS, nodes) for nodes in clusters)
+    assert all(tried.exact for tried in alike if tried)
 
 
 FREE = {GPU: 8, "pods": 10}
@@ -102,7 +108,7 @@ def test_pod_affinity_leaves_them_to_unconstrained_pods() -> None:
 def test_fittings_are_of_one_copy_and_of_nodes_that_lack_a_narrower_level() -> None:
     mixed = replace(TOGETHER, pods=(*TOGETHER.pods, Pods("q", 1, ())), copies=2)
     broad, nodes = replace(TOGETHER, required=BLOCK), [Node("a", {BLOCK.key: "b"}, FREE, FREE)]
-    tries = (fittings([broad], (BLOCK, RACK), nodes, partial=partial) for partial in (True, False))
+    tries = fittings([broad], (BLOCK, RACK), nodes, partial=True), fittings([broad], (BLOCK, RACK), nodes)
     assert [len(tried.found) for tried in (fittings([mixed], (RACK,), NODES), *tries) if tried] == [1, 1, 0]
 
 

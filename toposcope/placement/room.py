@@ -62,7 +62,6 @@ def path_of(node: Node, levels: Sequence[Level]) -> tuple[Path, str]:
 class Shape:
     """What one pod takes: an amount for each resource of the room, and the nodes that it may use."""
 
-    pods: Pods
     amounts: tuple[int, ...]
     number: int
 
@@ -83,7 +82,7 @@ class Room:
         *,
         emptied: bool = False,
         opened: bool = False,
-        partial: bool = False,
+        partial: bool,
     ) -> None:
         self.levels = tuple(levels)
         self._partial = partial
@@ -100,7 +99,7 @@ class Room:
         numbers = {look: number for number, look in enumerate(alike)}
         self._looks = list(alike)
         self.shapes = {
-            pods: Shape(pods, self._amounts(pods), numbers[self._amounts(pods), pods.node_filter]) for pods in kinds
+            pods: Shape(self._amounts(pods), numbers[self._amounts(pods), pods.node_filter]) for pods in kinds
         }
         self._names: Counter[tuple[int, str]] | None = None
         self.names: list[str] = []
@@ -152,10 +151,10 @@ class Room:
             self.members[domain].append(number)
 
     def _add_up(self) -> None:
+        nothing = [0] * (len(self.resources) + len(self._looks))
         for domain, members in self.members.items():
-            rows = [self.free[number] + self.slots[number] for number in members]
-            width = len(self.resources) + len(self._looks)
-            self.sums[domain] = [sum(column) for column in zip(*rows, strict=True)] if rows else [0] * width
+            rows = (self.free[number] + self.slots[number] for number in members)
+            self.sums[domain] = [sum(column) for column in zip(nothing, *rows, strict=True)]
 
     def _slots(self, number: int) -> list[int]:
         free = self.free[number]
@@ -167,8 +166,6 @@ class Room:
     def domains(self, inside: Path, level: Level | None) -> Sequence[Path]:
         """The domains of `level` within the domain `inside`: that one alone when it is no broader, or without level."""
         depth = self.depth[level] if level else 0
-        if depth <= len(inside):
-            return (inside,)
         domains: Sequence[Path] = (inside,)
         for _ in range(depth - len(inside)):
             domains = [child for domain in domains for child in self.children.get(domain, ())]
@@ -188,7 +185,7 @@ class Room:
 
     def free_in(self, domain: Path, resource: str) -> int:
         """The free amount of a resource in a domain, over the nodes that some pod may use."""
-        return self.sums[domain][self.resources.index(resource)] if resource in self.resources else 0
+        return self.sums[domain][self.resources.index(resource)]
 
     def put(self, number: int, shape: Shape, count: int) -> None:
         """Put pods on a node; a negative count takes them away again."""
@@ -206,31 +203,26 @@ class Room:
                 sums[i] += difference
 
 
-PLENTY: Final = 1 << 60
-"""For a group that requests nothing."""
-
-
 def most_copies(room: Room, group: Group, inside: Path = ()) -> int:
-    """At most so many copies of `group` fit into the domain `inside`."""
+    """At most so many copies of `group`, which is simplified, fit into the domain `inside`."""
     copies = 0
     need = group.total()
     for domain in room.domains(inside, group.required):
         fit = most_within(room, group, domain, need)
         copies += min(fit, 1) if group.anti_affinity else fit
-    return min(copies, PLENTY)
+    return copies
 
 
 def most_within(room: Room, group: Group, domain: Path, need: dict[str, int] | None = None) -> int:
     """At most so many copies fit when all of them stay in this one domain."""
     need = group.total() if need is None else need
-    limits = [room.free_in(domain, resource) // amount for resource, amount in need.items() if amount]
-    limits += [room.room_for(domain, room.shapes[pods]) // pods.count for pods in group.pods if pods.count]
-    best = min(limits, default=PLENTY)
+    limits = [room.free_in(domain, resource) // amount for resource, amount in need.items()]
+    limits += [room.room_for(domain, room.shapes[pods]) // pods.count for pods in group.pods]
+    best = min(limits, default=1)
     for below in group.groups:
         if best <= 0:
             return 0
-        if below.copies:
-            best = min(best, most_copies(room, below, domain) // below.copies)
+        best = min(best, most_copies(room, below, domain) // below.copies)
     return best
 
 

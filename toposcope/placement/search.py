@@ -142,9 +142,7 @@ class Search:
         need = self._needs.get(id(group))
         if need is None:
             room = self._room
-            totals: dict[int, int] = {
-                room.resources.index(resource): amount for resource, amount in group.total().items() if amount
-            }
+            totals = {room.resources.index(resource): amount for resource, amount in group.total().items()}
             for nested, times in group.everything():
                 for pods in nested.pods:
                     column = len(room.resources) + room.shapes[pods].number

@@ -38,7 +38,7 @@ def _scaled(resource: str, count: int, needs: int) -> tuple[str, str]:
     if resource.startswith(_BYTES):
         scale, word, parts = next(scale for scale in _SCALES if (needs or count) >= scale[0] or scale[0] == 1)
         shown = count * parts // scale if needs else -(-count * parts // scale)
-        return f"{Decimal(shown) / parts:f}".removesuffix(".0"), f"{word} of {resource}"
+        return f"{Decimal(shown) / parts:f}", f"{word} of {resource}"
     if resource == "cpu":
         cores = (Decimal(count) / 1000).normalize()
         return f"{cores:f}", "CPU core" if cores == 1 else "CPU cores"

@@ -89,7 +89,7 @@ def shortage_of(room: Room, groups: Sequence[Group]) -> Shortage:
     }
     if not short:
         return _together(room, groups)
-    group = next((group for group in short if not any(below in short for below in group.groups)), next(iter(short)))
+    group = next(group for group in short if not any(below in short for below in group.groups))
     return _shortage(room, group, short[group])
 
 

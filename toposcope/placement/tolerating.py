@@ -18,7 +18,7 @@ def tolerate(
     workload: Workload, verdict: Verdict, nodes: Iterable[Node], judge: Callable[[Workload], Verdict | None]
 ) -> Remedy | None:
     """The fewest taints whose tolerations make it fit; None where none do. `judge` gives the verdict on a workload."""
-    groups = (*workload.groups, *(workload.pod_groups or ()))
+    groups = (*workload.groups, *workload.pod_groups)
     filters = {pods.node_filter for top in groups for group, _ in top.everything() for pods in group.pods}
     left_out = {name for reason, names in verdict.excluded if reason.startswith("has taint") for name in names}
     repelled: dict[Taint, list[str]] = {}
@@ -27,13 +27,15 @@ def tolerate(
             if not all(of.tolerates(taint) for of in filters):
                 repelled.setdefault(taint, []).append(node.name)
     wanted = {taint: names for taint, names in repelled.items() if not taint.key.startswith(_CONDITIONS)}
-    for taints in (*((taint,) for taint in wanted), tuple(wanted)) if len(wanted) > 1 else (tuple(wanted),):
+    if not wanted:
+        return None
+    # Where none is needed, not room is what lacks but quota.
+    for taints in dict.fromkeys(((), *((taint,) for taint in wanted), tuple(wanted))):
         extra = tuple(Toleration(**toleration(taint)) for taint in taints)
-        tolerant = _tolerant(workload, extra)
-        found = judge(tolerant) if taints else None
+        found = judge(_tolerant(workload, extra))
         if found and found.kind == "fits":
             names = dict.fromkeys(name for taint in taints for name in wanted[taint])
-            return Remedy("tolerate", (), tuple(names), taints=taints)
+            return Remedy("tolerate", tuple(names), taints=taints) if taints else None
     return None
 
 
@@ -45,8 +47,8 @@ def _tolerant(workload: Workload, extra: tuple[Toleration, ...]) -> Workload:
         )
         return replace(group, pods=tuple(pods), groups=tuple(map(of, group.groups)))
 
-    pod_groups = workload.pod_groups and tuple(map(of, workload.pod_groups))
-    return replace(workload, groups=tuple(map(of, workload.groups)), pod_groups=pod_groups, admission=None, doubt="")
+    groups, pod_groups = tuple(map(of, workload.groups)), tuple(map(of, workload.pod_groups))
+    return replace(workload, groups=groups, pod_groups=pod_groups, admission=None, doubt="")
 
 
 def toleration(taint: Taint) -> Mapping[str, str]:

@@ -46,8 +46,8 @@ class Remedy:
 
     act: Literal["open", "drain", "tolerate"]
     """Bring nodes back (make them Ready, uncordon them); move away what runs on them; or tolerate their taints."""
-    domain: Path
     nodes: tuple[str, ...]
+    domain: Path = ()
     short: tuple[str, ...] = ()
     """Resources of which too little is free on these nodes."""
     pods: tuple[str, ...] = ()
@@ -118,19 +118,17 @@ def _judge(
 
 
 def remedies(
-    levels: Sequence[Level], nodes: Sequence[Node], groups: Sequence[Group], now: Room, *, partial: bool = False
+    levels: Sequence[Level], nodes: Sequence[Node], groups: Sequence[Group], now: Room, *, partial: bool
 ) -> tuple[Remedy, ...]:
     """For one copy of one group of equal pods; nothing for anything else, which would need a plan and not a list."""
-    if len(groups) != 1 or groups[0].copies != 1 or not is_exact(groups[0]) or not groups[0].pods:
+    if len(groups) != 1 or groups[0].copies != 1 or not is_exact(groups[0]):
         return ()
-    closed = {node.name for node in nodes if node.obstacle}
-    running = {node.name for node in nodes if not node.obstacle}
     ways = []
     for opened in (True, False):
         after = Room(levels, nodes, groups, opened=opened, emptied=not opened, partial=partial)
-        if best := _fewest(groups[0], now, after, closed if opened else running):
-            short = () if opened else _taken(groups[0], now, after, best[1])
-            ways.append(Remedy("open" if opened else "drain", *best, short))
+        if best := _fewest(groups[0], now, after):
+            domain, names = best
+            ways.append(Remedy("open" if opened else "drain", names, domain, _taken(groups[0], now, after, names)))
     return tuple(ways)
 
 
@@ -147,7 +145,7 @@ def _taken(group: Group, now: Room, after: Room, names: Container[str]) -> tuple
     return tuple(short)
 
 
-def _fewest(group: Group, now: Room, after: Room, may_change: Container[str]) -> tuple[Path, tuple[str, ...]] | None:
+def _fewest(group: Group, now: Room, after: Room) -> tuple[Path, tuple[str, ...]] | None:
     """The domain in which the fewest nodes have to become as in `after` until the group fits, and those nodes."""
     needed = sum(pods.count for pods in group.pods)
     shape = after.shapes[group.pods[0]].number
@@ -160,9 +158,7 @@ def _fewest(group: Group, now: Room, after: Room, may_change: Container[str]) ->
         for number in after.members[domain]:
             name = after.names[number]
             have += today.get(name, 0)
-            gain = after.slots[number][shape] - today.get(name, 0)
-            if gain > 0 and name in may_change:
-                gains.append((-gain, name))
+            gains.append((today.get(name, 0) - after.slots[number][shape], name))
         chosen = []
         for loss, name in sorted(gains):
             if have >= needed:
@@ -234,7 +230,7 @@ def fittings(
     group = next((nested for top in simple for nested, _ in top.everything() if nested.required), None)
     if group is None or group.required is None:
         return None
-    room = Room(levels, list(nodes), simple, partial=partial)
+    room = Room(levels, nodes, simple, partial=partial)
     resource = scarce(group.total())
     roomy = [domain for domain in room.domains((), group.required) if most_within(room, group, domain)]
     exact = is_exact(group)

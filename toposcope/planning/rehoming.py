@@ -106,7 +106,7 @@ class _Rehoming:
         )
         self._deepest = after.levels[-1] if after.levels else None
         everything = Group("", tuple(pods), required=self._deepest)
-        self._room = Room(after.levels, after.nodes, [everything])
+        self._room = Room(after.levels, after.nodes, [everything], partial=False)
         self._number = {name: number for number, name in enumerate(self._room.names)}
 
     def place(self, gang: Gang, lost: Collection[str]) -> Rehomed:
@@ -183,10 +183,7 @@ class _Rehoming:
             Group(str(number), (replace(kind, count=count),)) for number, (kind, count) in enumerate(kinds.items())
         )
         for kind, count in kinds.items():
-            shape = self._room.shapes[kind]
-            self._room.shapes[replace(kind, count=count)] = Shape(
-                replace(kind, count=count), shape.amounts, shape.number
-            )
+            self._room.shapes[replace(kind, count=count)] = self._room.shapes[kind]
         if inside and inside not in self._room.members:
             return None
         return Search(self._room).place((Group("", groups=groups, required=level),), inside)

@@ -88,12 +88,13 @@ class Group:
         return replace(self, pods=tuple(pods), groups=groups)
 
     def total(self) -> dict[str, int]:
-        """The requests of one copy, by resource; `pods` counts the pods themselves."""
+        """The requests of one copy, by resource; `pods` counts the pods themselves. None is 0."""
         total: dict[str, int] = {}
         for group, times in self.everything():
             for pods in group.pods:
                 for resource, amount in (("pods", 1), *pods.requests):
-                    total[resource] = total.get(resource, 0) + amount * pods.count * times
+                    if asked := amount * pods.count * times:
+                        total[resource] = total.get(resource, 0) + asked
         return total
 
 
