@@ -145,12 +145,17 @@ def test_a_token_older_than_its_node_writes_nothing_once_the_node_is_there(clust
 
 
 def test_keys_of_others_beyond_the_bounds_do_not_stop_the_agent(cluster: Cluster) -> None:
-    metadata = {"labels": many(70), "annotations": many(6, **{"gpu.topology/notes": "x" * 20_000})}
+    slot, notes = "gpu.topology/slot", "gpu.topology/notes"
+    metadata = {"labels": many(70, **{slot: "far"}), "annotations": many(6, **{notes: "x" * 20_000})}
     more = {"finalizers": ["a.b/c"]}  # of one who also wrote what the agent may not
     cluster.api.patch(rights.OWN, {"metadata": metadata | more, "spec": {"unschedulable": True}})
     ours = f"{rights.OWN}?fieldManager=toposcope-agent"
-    attempt = rights.merge("write a label that is there", ours, {"metadata": {"labels": {"gpu.topology/l1": "y"}}})
-    assert rights.surprises(cluster.api, (attempt,), cluster.agent) == {}
+    attempts = (
+        rights.merge("write a label that is there", ours, {"metadata": {"labels": {"gpu.topology/l1": "y"}}}),
+        rights.merge("write no number", ours, {"metadata": {"labels": {slot: "farther"}}}, ONLY_NUMBERS),
+        rights.merge("write at length", ours, {"metadata": {"annotations": {notes: "y" * 20_000}}}, SMALL_ANNOTATIONS),
+    )
+    assert rights.surprises(cluster.api, attempts, cluster.agent) == {}
     none = {field: dict.fromkeys(keys) for field, keys in metadata.items()}
     cluster.api.patch(rights.OWN, {"metadata": none | {"finalizers": None}, "spec": {"unschedulable": None}})
 
