@@ -253,8 +253,8 @@ def level_sizes(levels: Sequence[Level], nodes: Table) -> tuple[LevelSize, ...]:
 def ambiguous_paths(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> list[str]:
     """The broadest level at which paths of values that nodes share read alike, as a sentence; none where none do."""
     table = table_of(nodes)
-    dotted = [depth for depth, level in enumerate(levels) if table.has_dots(level.key)]
-    for depth in range(dotted[1], len(levels)) if len(dotted) > 1 else ():
+    dotted = sum(table.has_dots(level.key) for level in levels)
+    for depth in range(len(levels)) if dotted > 1 else ():
         columns = [table.column(level.key).values for level in levels[: depth + 1]]
         read: dict[str, set[tuple[str, ...]]] = {}
         for path in set(zip(*columns, strict=True)):

@@ -202,7 +202,7 @@ class Table:
 
     def has_dots(self, key: str) -> bool:
         """Whether a value of the level that nodes can share contains a dot."""
-        return "." in "".join(filter(None, self.distinct(key)))
+        return any("." in value for value in self.distinct(key) if value)
 
     def _column(self, values: list[str | None], distinct: set[str | None]) -> Column:
         if not distinct.isdisjoint(self.placeholders):
