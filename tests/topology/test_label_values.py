@@ -29,4 +29,5 @@ def test_a_node_name_is_its_own_short_name_until_it_is_too_long() -> None:
 
 
 def test_cutting_a_name_leaves_no_dot_or_dash_at_the_end() -> None:
-    assert short_name("x" * 51 + "." + "y" * 60)[50:52] == "x-"
+    assert short_name("X" * 51 + "." + "y" * 60)[50:52] == "X-"
+    assert short_name("x" * 52 + "y" * 60)[51:53] == "x-"
