@@ -23,7 +23,9 @@ def test_dotted_values_do_not_run_together() -> None:
 
 def test_a_placeholder_is_no_domain() -> None:
     nodes = [node("n1", rack="no-topology"), node("n2", rack="")]
-    assert cover([RACK], nodes)[0].missing == 2
+    (rack,) = cover([RACK], nodes)
+    assert (rack.missing, rack.missing_nodes) == (2, ("n1", "n2"))
+    assert rack.placeholders == " (1 with the value '', 1 with the value 'no-topology', which names no place)"
     assert widely_carried(["x/rack"], nodes, 1) == {}
 
 

@@ -69,7 +69,7 @@ def placeholder_words(nodes: Table, key: str) -> str:
     labels = zip(nodes.labels(key), nodes.weights, strict=True)
     found = totals((repr(label), count) for label, count in labels if label in nodes.placeholders)
     listed = ", ".join(f"{count:,} with the value {value}" for value, count in sorted(found.items()))
-    return f" ({listed}, which names no place)" if found else ""
+    return f" ({listed}, which names no place)"
 
 
 def cover(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> tuple[Coverage, ...]:
