@@ -114,6 +114,7 @@ def test_columns_find_what_nodes_say(seed: int) -> None:
 def test_a_table_of_a_table_is_the_table() -> None:
     table = Table([node_facts("n1", "u1", ("a",), ("1",), ready=True, schedulable=True, gpus=8)])
     assert table_of(table) is table
+    assert table.parents("a", "a") == {"1": "1"}
     assert table.column("a") is table.column("a")
 
 
@@ -141,6 +142,9 @@ def test_nodes_that_differ_in_their_names_only_are_one_kind() -> None:
     host = table.column("host")
     assert (host.distinct, host.unique, table.column("rack").uniform) == (3, True, True)
     assert table.values("host") == ["n0", "n1", "n2"]
+    other = node_facts("m", "u", ("rack",), ("r",), True, True, gpus=8).traits
+    mixed = Table([NodeFacts(f"n{i}", "u", kind) for i, kind in enumerate((shared, other, shared, shared, other))])
+    assert (mixed.groups, mixed.weights) == ([shared, other], [3, 2])
 
 
 def test_a_name_that_is_another_node_s_value_is_told_from_it() -> None:
@@ -188,3 +192,15 @@ def test_values_around_which_nodes_stand_alone_do_not_nest(values: tuple[str, st
     table = Table(nodes)
     assert table.nests("domain", "rack") is nests
     assert table.nests("rack", "domain")
+
+
+@pytest.mark.parametrize(
+    ("values", "nests"),
+    [([("x", "n0"), ("y", "r"), ("z", "r")], False), ([("n0", "r0"), ("n1", "r1"), ("", "")], True)],
+    ids=("racks that are nodes beside one in two domains", "a rack in each node and a node in none"),
+)
+def test_values_of_nodes_hide_no_others_and_lie_around_one_of_theirs(
+    values: list[tuple[str, str]], nests: bool
+) -> None:
+    table = Table([node_facts(f"n{i}", "u", ("domain", "rack"), row, True, True, 8) for i, row in enumerate(values)])
+    assert table.nests("domain", "rack") is nests
