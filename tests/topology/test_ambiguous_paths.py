@@ -21,24 +21,11 @@ def node(name: str, **labels: str) -> NodeFacts:
     return node_facts(name, "u", tuple(found), tuple(found.values()), ready=True, schedulable=True, gpus=8)
 
 
-def test_two_racks_that_are_one_domain_to_kai_are_named_with_what_to_do() -> None:
-    nodes = [
-        node("n1", zone="z", block="a.b", rack="c", domain="d"),
-        node("n2", zone="z", block="a", rack="b.c", domain="d"),
-    ]
-    (sentence,) = ambiguous_paths(LEVELS, nodes)
-    assert sentence == (
-        "block 'a' > rack 'b.c' and block 'a.b' > rack 'c' are one rack domain to KAI, which joins values by dots: "
-        "'z.a.b.c'; write one of x/block and x/rack without dots, or leave one of these levels out of spec.levels"
-    )
-    assert cover(LEVELS, nodes)[2].domains == 2
-
-
-def test_many_are_counted_and_the_first_is_named() -> None:
-    pairs = [(f"b{i}.x", f"r{i}") for i in range(3)] + [(f"b{i}", f"x.r{i}") for i in range(3)]
-    nodes = [node(f"n{i}", block=block, rack=rack) for i, (block, rack) in enumerate(pairs)]
-    (sentence,) = ambiguous_paths((BLOCK, RACK), nodes)
-    assert "'b0.x.r0' (3 such names in all)" in sentence
+@each_case("topology.yaml")
+def test_domains_that_are_one_to_kai_are_named_with_what_to_do(nodes: dict[str, dict[str, str]], sentence: str) -> None:
+    facts = [node(name, **labels) for name, labels in nodes.items()]
+    assert ambiguous_paths(LEVELS, facts) == [sentence]
+    assert any(found.domains == len(facts) for found in cover(LEVELS[:-1], facts))
 
 
 @each_case("topology.yaml")

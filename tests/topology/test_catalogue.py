@@ -1,5 +1,7 @@
 """What the catalogue knows of keys that are no level."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -35,14 +37,14 @@ def test_a_retired_key_comes_after_its_successor() -> None:
 class NearMiss(msgspec.Struct, forbid_unknown_fields=True):
     key: str
     right: str
+    why: str
 
 
 @each_row("near_misses.yaml", NearMiss, ids=lambda row: row.key)
 def test_a_near_miss_is_told_with_the_right_key(row: NearMiss) -> None:
     advice = BUILT_IN.advise(row.key)
     assert advice is not None
-    assert (advice.reason, advice.instead) == (NEAR_MISS, row.right)
-    assert advice.why
+    assert (advice.reason, advice.instead, advice.why) == (NEAR_MISS, row.right, row.why)
 
 
 @pytest.mark.parametrize("key", ["network.topology.nvidia.com/leaf", "failure-domain.beta.kubernetes.io/zone"])
@@ -60,7 +62,8 @@ def test_there_is_nothing_to_say_of_other_keys(key: str) -> None:
 
 
 def test_keys_that_a_controller_keeps_of_a_node_are_few_and_told_apart() -> None:
-    assert len(BUILT_IN.tracked) < 200
-    assert BUILT_IN.suspects <= BUILT_IN.tracked
-    assert all(BUILT_IN.advise(key) for key in BUILT_IN.suspects)
-    assert BUILT_IN.suspects.isdisjoint({GPUS, GPU_PRESENT})
+    catalogue = replace(BUILT_IN)  # which has worked out nothing yet
+    assert len(catalogue.tracked) < 200
+    assert {"nvidia.com/gpu-clique", "nvidia.com/gpu_clique"} <= catalogue.suspects <= catalogue.tracked
+    assert all(catalogue.advise(key) for key in catalogue.suspects)
+    assert catalogue.suspects.isdisjoint({GPUS, GPU_PRESENT})

@@ -1,9 +1,10 @@
 from typing import Any
 
 from toposcope.api.label_keys import LEAF, LEAF_GROUP, NVLINK_DOMAIN
-from toposcope.topology.hierarchy import cover, crossings, tree, widely_carried
+from toposcope.topology.hierarchy import LevelSize, cover, crossings, level_sizes, tree, widely_carried
 from toposcope.topology.levels import Level
 from toposcope.topology.node import NodeFacts, node_facts
+from toposcope.topology.table import Table
 
 BLOCK, RACK, HOST = Level("block", "x/block"), Level("rack", "x/rack"), Level("host", "kubernetes.io/hostname")
 
@@ -23,7 +24,9 @@ def test_dotted_values_do_not_run_together() -> None:
 
 def test_a_placeholder_is_no_domain() -> None:
     nodes = [node("n1", rack="no-topology"), node("n2", rack="")]
-    assert cover([RACK], nodes)[0].missing == 2
+    (rack,) = cover([RACK], nodes)
+    assert (rack.missing, rack.missing_nodes) == (2, ("n1", "n2"))
+    assert rack.placeholders == " (1 with the value '', 1 with the value 'no-topology', which names no place)"
     assert widely_carried(["x/rack"], nodes, 1) == {}
 
 
@@ -33,6 +36,11 @@ def test_the_tree_counts_nodes_and_gpus_at_every_level() -> None:
     block = root.children["b"]
     assert (root.nodes, root.gpus, block.nodes, block.gpus) == (3, 20, 3, 20)
     assert {name: (rack.nodes, rack.gpus) for name, rack in block.children.items()} == {"r1": (1, 8), "r2": (1, 4)}
+
+
+def test_a_level_whose_nodes_have_no_gpus_has_none_in_its_largest_domain() -> None:
+    nodes = [node("n1", rack="r"), node("n2", rack="r")]
+    assert level_sizes([RACK, HOST], Table(nodes)) == (LevelSize(RACK, 0, 0), LevelSize(HOST, 0, 0))
 
 
 def test_a_value_under_two_parents_is_told_once_with_both() -> None:

@@ -4,8 +4,10 @@ import pytest
 
 from tests.support.tables import each_case
 from toposcope.api.label_keys import PREFIX
+from toposcope.topology.hardware import Nic, Port
 from toposcope.topology.label_values import is_label_value
-from toposcope.topology.leaves import leaf_labels, rails_text
+from toposcope.topology.leaves import leaf_labels, rail_nics, rails_text
+from toposcope.topology.matrix import LinkMatrix
 from toposcope.topology.neighbours import LIMIT, Neighbour, neighbours_text, parse_neighbours, plain
 from toposcope.topology.rails import MOST_RAILS, Miscabled, Rail, parse_rails, reported
 from toposcope.topology.text import parse
@@ -21,6 +23,14 @@ def test_the_label_of_rails(rails: list[list[str] | None], labels: dict[str, str
     assert len(parse_rails(rails_text([None] * 100))) == MOST_RAILS
 
 
+@each_case("leaves.yaml")
+def test_the_nics_that_are_rails(nics: dict[str, list[str]], cabled: list[str], rails: list[str]) -> None:
+    """Of each NIC: its PCI function, link layer, state, and the path to each of two GPUs."""
+    made = [Nic(name, pci, None, "", (), (Port(1, *port),)) for name, (pci, *port, _, _) in nics.items()]
+    cells = [("X", "X", *near) for near in zip(*[paths[-2:] for paths in nics.values()], strict=True)]
+    assert rail_nics(LinkMatrix(("GPU0", "GPU1", *nics), tuple(cells)), made, cabled) == set(rails)
+
+
 def test_neighbours_survive_their_own_writing_within_the_limit() -> None:
     leaf = Neighbour("s" * 63, "i" * 63, "p" * 63, "lldp")
     found = {f"{number:063}": leaf if number % 8 else None for number in range(64)}
@@ -28,7 +38,8 @@ def test_neighbours_survive_their_own_writing_within_the_limit() -> None:
     kept = parse_neighbours(text)
     assert LIMIT - 400 < len(text) <= LIMIT
     assert kept == dict(list(found.items())[: len(kept)])
-    assert parse_neighbours(neighbours_text({"mlx5_0": None})) == {"mlx5_0": None}
+    assert len(neighbours_text({"m" * (LIMIT - 9): None})) == LIMIT
+    assert neighbours_text({"m" * (LIMIT - 8): None}) == "{}"
     assert plain(f" a\n\u00e9 ~{'b' * 80}") == f"a?? ~{'b' * 58}"
 
 

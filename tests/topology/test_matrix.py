@@ -21,8 +21,8 @@ SYS  SYS  PIX  PIX  SYS  X
 
 def test_nvlink_domains_are_the_components_of_the_nv_cells() -> None:
     assert nvlink_domains(BRIDGED) == ((0, 1), (2, 3))
-    chain = matrix("GPU0 GPU1 GPU2\nX NV1 SYS\nNV1 X NV2\nSYS NV2 X")
-    assert nvlink_domains(chain) == ((0, 1, 2),)
+    tree = matrix("GPU0 GPU1 GPU2 GPU3\nX NV1 NV1 SYS\nNV1 X SYS NV2\nNV1 SYS X SYS\nSYS NV2 SYS X")
+    assert nvlink_domains(tree) == ((0, 1, 2, 3),)
 
 
 def test_a_gpu_thrown_out_of_nvlink_is_a_domain_of_its_own_and_comes_last() -> None:
@@ -67,7 +67,7 @@ def test_shape_does_not_depend_on_the_order_in_which_devices_are_counted() -> No
 
 
 def test_shape_does_not_depend_on_numa_numbers_but_on_who_shares_a_node() -> None:
-    assert shape(BRIDGED, [0, 0, 1, 1, 0, 1]) == shape(BRIDGED, [6, 6, 2, 2, 6, 2])
+    assert shape(BRIDGED, [0, 0, 1, 1, 0, 1]) == shape(BRIDGED, [6, 6, 2, 2, 6, 2]) == "aeb2d73cae"  # on any version
     assert shape(BRIDGED, [0, 0, 1, 1, 0, 1]) != shape(BRIDGED, [0, 1, 0, 1, 0, 1])
     assert shape(BRIDGED, [0, 0, 1, 1, 0, 1]) != shape(BRIDGED, [None] * 6)
 

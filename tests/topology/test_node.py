@@ -2,7 +2,7 @@
 
 import pytest
 
-from toposcope.topology.node import fabric_of, spans_nodes
+from toposcope.topology.node import fabric_of, host_of, spans_nodes
 
 UUID = "55c2d310-3b8d-4a8e-9a7e-0123456789ab"
 
@@ -21,3 +21,8 @@ NO_CLIQUE = (f"{UUID}.", f"{UUID}.x", f"{UUID}.1.2", f"{UUID}.\u0661")
 @pytest.mark.parametrize("value", [*NAMES, *NO_FABRIC, *NO_CLIQUE])
 def test_a_name_does_not(value: str) -> None:
     assert not spans_nodes(value)
+
+
+@pytest.mark.parametrize(("label", "host"), [(None, ""), ("n1", ""), ("h1", "h1")])
+def test_a_host_is_a_label_that_differs_from_the_name(label: str | None, host: str) -> None:
+    assert host_of("n1", label) == host

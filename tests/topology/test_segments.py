@@ -15,7 +15,7 @@ from toposcope.topology.table import Table
 ZONE = "topology.kubernetes.io/zone"
 BLOCK = "cloud.google.com/gce-topology-block"
 RACK = "cloud.google.com/gce-topology-subblock"
-TIER = "fabric.topograph.run/tier-0"
+TIER, SPINE = "fabric.topograph.run/tier-0", "fabric.topograph.run/tier-1"
 OLD_LEAF = "network.topology.nvidia.com/leaf"
 EVERYWHERE = (ZONE, NVLINK_DOMAIN, HOSTNAME)
 
@@ -44,7 +44,7 @@ def test_nodes_that_are_alike_are_not_divided() -> None:
     assert divide(nodes, BUILT_IN, 95) is None
     (only,) = whole(nodes, BUILT_IN, 95).segments
     assert paths((only,)) == [("zone > block > rack > nvlink-domain > host", 4, 32)]
-    assert (only.own, only.has, only.lacks) == ((), (), ())
+    assert (only.own, only.has, only.lacks, only.unlike) == ((), (), (), {})
 
 
 def test_two_kinds_of_racks_are_two_segments_with_a_selector_each() -> None:
@@ -68,6 +68,9 @@ def test_nodes_without_what_others_have_are_a_segment_by_what_they_lack() -> Non
     plain = found.segments[1]
     assert (plain.nodes, plain.own, plain.has) == (1, (), ())
     assert plain.lacks == (BLOCK,)  # one key is enough
+    found = divide(Table([node("plain"), node("a", **{SPINE: "s", RACK: "r"}), node("b", **{RACK: "r"})]), BUILT_IN, 95)
+    assert found is not None
+    assert {segment.examples: segment.lacks for segment in found.segments}["plain",] == (SPINE, RACK)  # as levels go
 
 
 @pytest.mark.parametrize(("lacking", "percent", "segments"), [(5, 95, 1), (5, 96, 2), (6, 95, 2), (6, 94, 1)])
@@ -116,6 +119,8 @@ def test_the_key_in_effect_stays_the_key() -> None:
     first, second = found.segments
     assert (first.has, first.lacks) == ((TIER,), ())
     assert (second.has, second.lacks) == ((OLD_LEAF,), (TIER,))
+    many = [node(f"a{i}", **{TIER: "t", OLD_LEAF: "l"}) for i in range(20)]
+    assert divide(Table([*many, node("b", **{TIER: "t"})]), BUILT_IN, 95, [Level("leaf", OLD_LEAF)]) is None
 
 
 def test_a_node_that_says_unknown_is_in_no_segment_and_no_selector_takes_it() -> None:

@@ -11,7 +11,7 @@ from toposcope.api.label_keys import HOSTNAME
 from toposcope.topology.hierarchy import Coverage, LevelSize, cover, crossings, level_sizes, level_value, widely_carried
 from toposcope.topology.levels import Level
 from toposcope.topology.node import Hardware, NodeFacts, node_facts
-from toposcope.topology.table import Table, totals
+from toposcope.topology.table import Table, table_of, totals
 
 KEYS = ("x/zone", "x/block", "x/rack", "x/nvlink", HOSTNAME)
 LEVELS = tuple(Level(key.rpartition("/")[2], key) for key in KEYS)
@@ -113,7 +113,8 @@ def test_columns_find_what_nodes_say(seed: int) -> None:
 
 def test_a_table_of_a_table_is_the_table() -> None:
     table = Table([node_facts("n1", "u1", ("a",), ("1",), ready=True, schedulable=True, gpus=8)])
-    assert cover([Level("a", "a")], table)[0].nodes == 1
+    assert table_of(table) is table
+    assert table.parents("a", "a") == {"1": "1"}
     assert table.column("a") is table.column("a")
 
 
@@ -141,6 +142,9 @@ def test_nodes_that_differ_in_their_names_only_are_one_kind() -> None:
     host = table.column("host")
     assert (host.distinct, host.unique, table.column("rack").uniform) == (3, True, True)
     assert table.values("host") == ["n0", "n1", "n2"]
+    other = node_facts("m", "u", ("rack",), ("r",), True, True, gpus=8).traits
+    mixed = Table([NodeFacts(f"n{i}", "u", kind) for i, kind in enumerate((shared, other, shared, shared, other))])
+    assert (mixed.groups, mixed.weights) == ([shared, other], [3, 2])
 
 
 def test_a_name_that_is_another_node_s_value_is_told_from_it() -> None:
@@ -170,11 +174,12 @@ def test_nodes_whose_hosts_are_not_their_names_are_one_kind_too() -> None:
 @pytest.mark.parametrize("values", [("h", "h"), ("h", "n0"), ("n1", "h")], ids=("twice", "a name", "the other's name"))
 def test_a_host_that_is_another_node_s_host_or_name_is_told_from_it(values: tuple[str, str]) -> None:
     shared = node_facts("n0", "u", (HOSTNAME, "domain"), ("h0", "n0"), True, True, gpus=8).traits
-    nodes = [NodeFacts(f"n{i}", "u", shared, host) for i, host in enumerate((*values, "h9"))]
+    nodes = [NodeFacts(f"n{i}", "u", shared, host) for i, host in enumerate((*values, "h8", "h9"))]
     table = Table(nodes)
-    assert table.values(HOSTNAME) == [*values, "h9"]
-    assert table.column(HOSTNAME).distinct == len({*values, "h9"})
-    assert table.values("domain") == ["n0", "n1", "n2"]
+    assert table.values(HOSTNAME) == [*values, "h8", "h9"]
+    assert table.column(HOSTNAME).distinct == len({*values, "h8", "h9"})
+    assert table.values("domain") == ["n0", "n1", "n2", "n3"]
+    assert sorted(table.weights) == [1, 1, 2]  # the others stay alike
     assert table.column("domain").unique
 
 
@@ -187,3 +192,15 @@ def test_values_around_which_nodes_stand_alone_do_not_nest(values: tuple[str, st
     table = Table(nodes)
     assert table.nests("domain", "rack") is nests
     assert table.nests("rack", "domain")
+
+
+@pytest.mark.parametrize(
+    ("values", "nests"),
+    [([("x", "n0"), ("y", "r"), ("z", "r")], False), ([("n0", "r0"), ("n1", "r1"), ("", "")], True)],
+    ids=("racks that are nodes beside one in two domains", "a rack in each node and a node in none"),
+)
+def test_values_of_nodes_hide_no_others_and_lie_around_one_of_theirs(
+    values: list[tuple[str, str]], nests: bool
+) -> None:
+    table = Table([node_facts(f"n{i}", "u", ("domain", "rack"), row, True, True, 8) for i, row in enumerate(values)])
+    assert table.nests("domain", "rack") is nests

@@ -28,7 +28,8 @@ from toposcope.topology.text import (
         ("\ud800", "\\ud800"),
         ("\u200e\u2066\x9b2J\u2028", "\\u200e\\u2066\\u009b2J"),
         ("straße", "straße"),
-        ("x" * 300, "x" * 197 + "..."),
+        ("x" * 200, "x" * 200),
+        ("x" * 201, "x" * 197 + "..."),
     ],
     ids=ascii,
 )

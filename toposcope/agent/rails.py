@@ -47,7 +47,7 @@ class RailMemory:
         with contextlib.suppress(ValueError):  # as good as none
             neighbours = parse_neighbours(switches or "{}")
         cabled = {nic for nic, neighbour in neighbours.items() if neighbour} | self._rails
-        self._rails |= {*rail_nics(topology, cabled)}
+        self._rails |= rail_nics(topology.matrix, topology.nics, cabled)
         for nic in self._rails:
             self._see(nic, neighbours.get(nic))
         rails = [self._known.get(nic) for nic in sorted(self._rails, key=natural)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from heapq import nsmallest
 from itertools import chain, compress
 from operator import mul, not_
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from toposcope.api.label_keys import LEAF, LEAF_GROUP, NVLINK_DOMAIN
 from toposcope.topology.catalogue import Catalogue
@@ -69,7 +69,7 @@ def placeholder_words(nodes: Table, key: str) -> str:
     labels = zip(nodes.labels(key), nodes.weights, strict=True)
     found = totals((repr(label), count) for label, count in labels if label in nodes.placeholders)
     listed = ", ".join(f"{count:,} with the value {value}" for value, count in sorted(found.items()))
-    return f" ({listed}, which names no place)" if found else ""
+    return f" ({listed}, which names no place)"
 
 
 def cover(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> tuple[Coverage, ...]:
@@ -226,19 +226,15 @@ def level_sizes(levels: Sequence[Level], nodes: Table) -> tuple[LevelSize, ...]:
     gpus = [kind.hardware.gpus for kind in nodes.groups]
     totals = list(map(mul, gpus, nodes.weights))
     sizes = []
-    nested = True
-    for depth, level in enumerate(levels):
+    for depth, level in enumerate(levels, 1):
         column = nodes.column(level.key)
-        nested = nested and (not depth or nodes.nests(keys[depth - 1], level.key))
         if column.unique:
             carried = [value is not None for value in column.values]
             largest = max(compress(gpus, carried), default=0)
             sizes.append(LevelSize(level, sum(compress(totals, carried)), largest))
             continue
-        domains: Iterable[Any] = column.values
-        if not nested:
-            domains = zip(*[nodes.column(key).values for key in keys[: depth + 1]], strict=True)
-        by_domain: dict[Any, int] = {}
+        domains = zip(*[nodes.column(key).values for key in keys[:depth]], strict=True)
+        by_domain: dict[tuple[str | None, ...], int] = {}
         alone = [0]
         for domain, value, one, all_of_them in zip(domains, column.values, gpus, totals, strict=True):
             if value in OWN_VALUES:
@@ -253,8 +249,8 @@ def level_sizes(levels: Sequence[Level], nodes: Table) -> tuple[LevelSize, ...]:
 def ambiguous_paths(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> list[str]:
     """The broadest level at which paths of values that nodes share read alike, as a sentence; none where none do."""
     table = table_of(nodes)
-    dotted = [depth for depth, level in enumerate(levels) if table.has_dots(level.key)]
-    for depth in range(dotted[1], len(levels)) if len(dotted) > 1 else ():
+    dotted = sum(table.has_dots(level.key) for level in levels)
+    for depth in range(len(levels)) if dotted > 1 else ():
         columns = [table.column(level.key).values for level in levels[: depth + 1]]
         read: dict[str, set[tuple[str, ...]]] = {}
         for path in set(zip(*columns, strict=True)):

@@ -10,6 +10,7 @@ from typing import Final
 
 MAX_VALUE: Final = 63
 _VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?", re.ASCII)
+_UNFIT: Final = re.compile(r"[^-A-Za-z0-9_.]", re.ASCII)
 NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _LONGEST_NAME: Final = 253
 _HASH_DIGITS: Final = 10
@@ -33,9 +34,7 @@ def label_safe(text: str) -> str | None:
     Blanks become `-`, other characters that a label cannot hold are dropped, and the result is cut to 63
     characters, so that a product reads the same here as in `nvidia.com/gpu.product`.
     """
-    kept = "".join(
-        "-" if c.isspace() else c for c in text if c.isspace() or (c.isascii() and (c.isalnum() or c in "-_."))
-    )
+    kept = _UNFIT.sub("", re.sub(r"\s", "-", text))
     return kept[:MAX_VALUE].strip("-_.") or None
 
 

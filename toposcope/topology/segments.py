@@ -122,7 +122,7 @@ def _path(
         mine = [key for key in keys if key in carried]
         if standing.get(domain) in mine:
             path.append(Level(domain, standing[domain]))
-        elif domain in common and (common[domain] in mine or carried <= beside[common[domain]]):
+        elif domain in common and (common[domain] in mine or carried.issubset(beside[common[domain]])):
             path.append(Level(domain, standing[domain] if standing.get(domain) in usual else common[domain]))
         elif mine:
             path.append(Level(domain, mine[0]))

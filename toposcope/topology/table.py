@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from heapq import nsmallest
 from itertools import chain, compress, repeat
-from operator import and_, attrgetter, eq, itemgetter, mul
+from operator import and_, attrgetter, eq, mul
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from toposcope.topology.node import OWN_HOSTNAME, OWN_VALUES, Hardware, NodeFacts, Traits
@@ -172,13 +172,11 @@ class Table:
         return self._labels[key]
 
     def _label(self, key: str) -> list[str | None]:
+        if not self._kinds:  # whose labels are all there already
+            return [None] * len(self._rows)
         position = [keys.index(key) if key in keys else _NOWHERE for keys in self.key_sets]
-        rows = self._rows
-        if len(position) > 1:
-            where = map(position.__getitem__, self._kinds)
-            return [None if i == _NOWHERE else row[i] for i, row in zip(where, rows, strict=True)]
-        (only,) = position or (_NOWHERE,)
-        return [None] * len(rows) if only == _NOWHERE else list(map(itemgetter(only), rows))
+        where = map(position.__getitem__, self._kinds)
+        return [None if i == _NOWHERE else row[i] for i, row in zip(where, self._rows, strict=True)]
 
     def distinct(self, key: str) -> set[str | None]:
         """The different values of the label, None where a node has none."""
@@ -202,7 +200,7 @@ class Table:
 
     def has_dots(self, key: str) -> bool:
         """Whether a value of the level that nodes can share contains a dot."""
-        return "." in "".join(filter(None, self.distinct(key)))
+        return any("." in value for value in self.distinct(key) if value)
 
     def _column(self, values: list[str | None], distinct: set[str | None]) -> Column:
         if not distinct.isdisjoint(self.placeholders):
