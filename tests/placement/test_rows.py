@@ -11,11 +11,15 @@ import pytest
 
 from tests.support.paths import FIXTURES
 from tests.support.readings import Edits, edited, findings, understood
+from tests.support.tables import at
 from toposcope.api.yaml_text import load
 from toposcope.placement.check import Checked, Checker
-from toposcope.placement.sentences import advice, answer
+from toposcope.placement.document import Answer, document_of
+from toposcope.placement.sentences import advice, answer, left_out, reasoning
+from toposcope.snapshot.documents import Document
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
+from toposcope.snapshot.problems import Place
 
 
 class Situation(msgspec.Struct, forbid_unknown_fields=True):
@@ -41,6 +45,10 @@ class Row(msgspec.Struct, forbid_unknown_fields=True):
     """In the sentence that users read; empty: there is none."""
     advice: list[str] | None = None
     """What would help; None: the row is not about it."""
+    explained: list[str] | None = None
+    """What `--explain` adds; None: the row is not about it."""
+    holds: dict[str, Any] = {}
+    """What `-o json` has of the workload, by its path."""
 
 
 class Table(msgspec.Struct, forbid_unknown_fields=True):
@@ -87,3 +95,7 @@ def test_what_check_says(table: Table, row: Row) -> None:
     assert row.workload is None or understood(answered.reading) == row.workload
     assert (answer(answered.verdict) if answered.verdict else "") == row.verdict
     assert row.advice is None or (answered.verdict and [*advice(answered.verdict)]) == row.advice
+    explained = [*reasoning(answered.verdict), *left_out(answered.verdict)] if answered.verdict else []
+    assert row.explained is None or explained == row.explained
+    document = document_of([Answer(Document(Place("work.yaml"), "", "", b""), (answered,))], ())["workloads"][0]
+    assert {path: at(document, path) for path in row.holds} == row.holds

@@ -181,7 +181,8 @@ class Checker:
         if workload.admission or workload.gang is not None or workload.doubt:
             return Verdict("unclear", limitation="which devices the resource claims of its pods get is not known")
         levels, nodes = self._place(workload)
-        return by_devices(workload.groups, levels or workload.levels, nodes, self.snapshot.inventory, self._claims)
+        there, claims = self.snapshot.inventory, self._claims
+        return by_devices(workload.groups, levels or workload.levels, nodes, there, claims, partial=not levels)
 
     def _by_requests(self, workload: Workload | None) -> Verdict | None:
         """The verdict by what its pods request of nodes, whatever they claim."""
