@@ -1,10 +1,10 @@
 """A workload checked against a cluster: what is wrong with it, and whether it would fit."""
 
+import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from toposcope.api.label_keys import HOSTNAME, unique_key
 from toposcope.integrations.dra.allocation import Claims
@@ -56,6 +56,13 @@ class Checked:
     def unclear(self) -> bool:
         """Whether nothing is wrong with it, and no more is known."""
         return not self.errors and self.verdict is not None and self.verdict.kind == "unclear"
+
+
+class _Place(NamedTuple):
+    levels: tuple[Level, ...]
+    nodes: list[Node]
+    partial: bool
+    """As in `Room`."""
 
 
 class Checker:
@@ -168,7 +175,7 @@ class Checker:
         verdict = self._verdict(workload)
         if workload is None or verdict is None or verdict.kind not in ("full", "never") or not verdict.excluded:
             return verdict
-        remedy = tolerate(workload, verdict, self._place(workload)[1], self._verdict)
+        remedy = tolerate(workload, verdict, self._place(workload).nodes, self._verdict)
         return replace(verdict, remedies=(remedy, *verdict.remedies)) if remedy else verdict
 
     def _verdict(self, workload: Workload | None) -> Verdict | None:
@@ -180,9 +187,8 @@ class Checker:
             return verdict
         if workload.admission or workload.gang is not None or workload.doubt:
             return Verdict("unclear", limitation="which devices the resource claims of its pods get is not known")
-        levels, nodes = self._place(workload)
-        there, claims = self.snapshot.inventory, self._claims
-        return by_devices(workload.groups, levels or workload.levels, nodes, there, claims, partial=not levels)
+        levels, nodes, partial = self._place(workload)
+        return by_devices(workload.groups, levels, nodes, self.snapshot.inventory, self._claims, partial=partial)
 
     def _by_requests(self, workload: Workload | None) -> Verdict | None:
         """The verdict by what its pods request of nodes, whatever they claim."""
@@ -190,23 +196,22 @@ class Checker:
             return None
         if not any(group.copies and group.total() for group in workload.groups):
             return None
-        levels, nodes = self._place(workload)
-        if lost := self._lost(workload, levels):
+        if lost := self._lost(workload):
             return Verdict("never", limitation=lost)
-        verdict = judge(workload.groups, levels or workload.levels, nodes, partial=not levels)
+        levels, nodes, partial = self._place(workload)
+        judged = functools.partial(judge, levels=levels, nodes=nodes, partial=partial)
+        verdict = judged(workload.groups)
         if workload.doubt and verdict.kind == "fits":
-            certain = None
-            if workload.certain:
-                certain = judge(workload.certain, levels or workload.levels, nodes, partial=not levels)
+            certain = judged(workload.certain) if workload.certain else None
             return certain if certain and certain.kind == "fits" else Verdict("unclear", limitation=workload.doubt)
         if workload.pod_groups and verdict.kind != "fits":
-            verdict = judge(workload.pod_groups, levels or workload.levels, nodes, partial=not levels)
+            verdict = judged(workload.pod_groups)
         if workload.admission:
             decision = self._decided.get(workload.admission) or workload.admission.decide(nodes)
             self._decided[workload.admission] = decision
             verdict = in_order(verdict, workload.admission, nodes, decision)
         if workload.gang is not None:
-            verdict = by_kai(verdict, workload, levels or workload.levels, nodes)
+            verdict = by_kai(verdict, workload, levels, nodes)
             verdict = in_queue(verdict, workload, self.known, self._bound)
         return replace(verdict, remedies=tuple(map(self._with_pods, verdict.remedies)))
 
@@ -220,12 +225,12 @@ class Checker:
         )
         return replace(remedy, pods=tuple(f"{pod.namespace}/{pod.name}" for pod in holding)) if remedy.short else remedy
 
-    @cached_property
+    @functools.cached_property
     def _claims(self) -> Claims:
         """The claims of the cluster and of the documents, and what says which devices they get."""
         return Claims.of((*self.snapshot.objects, *self._documents))
 
-    @cached_property
+    @functools.cached_property
     def _pods_on(self) -> dict[str, list[PodView]]:
         """The pods of each node; computed only where pods have to be drained."""
         pods: dict[str, list[PodView]] = {}
@@ -235,23 +240,23 @@ class Checker:
 
     def fittings(self, workload: Workload) -> Fittings | None:
         """The domains with room for one copy of the group that has to stay together; None where none has to."""
-        levels, nodes = self._place(workload)
-        return fittings(workload.groups, levels or workload.levels, nodes, partial=not levels)
+        levels, nodes, partial = self._place(workload)
+        return fittings(workload.groups, levels, nodes, partial=partial)
 
     def offers(self, workload: Workload, shortage: Shortage) -> tuple[Offer, ...]:
         """What each domain of the level at which the workload does not fit offers, the best one first."""
         if shortage.level is None:
             return ()
-        levels, nodes = self._place(workload)
-        room = Room(levels or workload.levels, nodes, simplified(workload.groups), partial=not levels)
+        levels, nodes, partial = self._place(workload)
+        room = Room(levels, nodes, simplified(workload.groups), partial=partial)
         return offers(room, shortage.group, shortage.level, shortage.resource)
 
     def topology(self, workload: Workload) -> TopologyLevels | None:
         """The topology that the workload asks for, as its system reads it."""
         return self.known.seen_by(READS.get(workload.system, "")).topologies.get(workload.topology or "")
 
-    def _place(self, workload: Workload) -> tuple[tuple[Level, ...], list[Node]]:
-        """The levels of the workload's topology, none without one, and the nodes that its scheduler looks at.
+    def _place(self, workload: Workload) -> _Place:
+        """The levels of the workload's topology, else those that it names, and the nodes that its scheduler looks at.
 
         Schedulers know nothing of a ClusterTopology's selector, and a placeholder is a value like any other to them.
         """
@@ -267,13 +272,13 @@ class Checker:
             nodes = list(nodes_of(self.snapshot, frozenset() if reads else None, held))
             nodes = with_extended(nodes, self.snapshot.inventory, self._claims, asked)
             self._nodes[look] = [_by_kai(node) if look[1] else node for node in nodes]
-        return topology.levels if topology else (), self._nodes[look]
+        levels = topology.levels if topology else ()
+        return _Place(levels or workload.levels, self._nodes[look], not levels)
 
-    def _lost(self, workload: Workload, levels: Sequence[Level]) -> str:
+    def _lost(self, workload: Workload) -> str:
         """Which levels of the scheduler's own topology no node carries any more; empty where all are carried."""
-        lost = [level.key for level in levels if self.known.lacks_label(level.key)]
         topology = self.topology(workload)
-        if not lost or topology is None:
+        if topology is None or not (lost := [one.key for one in topology.levels if self.known.lacks_label(one.key)]):
             return ""
         return (
             f"no node carries {listing(lost, len(lost))}, which {topology.source} {topology.name} has as a level, and "
