@@ -97,5 +97,7 @@ def test_what_check_says(table: Table, row: Row) -> None:
     assert row.advice is None or (answered.verdict and [*advice(answered.verdict)]) == row.advice
     explained = [*reasoning(answered.verdict), *left_out(answered.verdict)] if answered.verdict else []
     assert row.explained is None or explained == row.explained
+    for placed in answered.verdict.placed if answered.verdict else ():
+        assert sum(dict(placed.nodes).values()) == sum(pods.count for pods in placed.group.pods)
     document = document_of([Answer(Document(Place("work.yaml"), "", "", b""), (answered,))], ())["workloads"][0]
     assert {path: at(document, path) for path in row.holds} == row.holds

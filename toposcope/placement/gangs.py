@@ -82,10 +82,10 @@ def _limited(verdict: Verdict, kind: Kind, limitation: str) -> Verdict:
 
 
 def _placed(allocator: Allocator, nodes: Sequence[Node]) -> tuple[Placed, ...]:
-    where: dict[int, tuple[Group, list[tuple[str, int]]]] = {}
+    where: dict[int, tuple[Group, Counter[str]]] = {}
     for group, _, leaf, count in allocator.assignments:
-        where.setdefault(id(group), (group, []))[1].append((nodes[leaf].name, count))
-    return tuple(Placed(group, (), tuple(counts)) for group, counts in where.values())
+        where.setdefault(id(group), (group, Counter()))[1][nodes[leaf].name] += count
+    return tuple(Placed(group, (), tuple(counts.items())) for group, counts in where.values())
 
 
 def _limitation(failure: Unplaced, levels: Sequence[Level]) -> str:
