@@ -119,12 +119,12 @@ class Checker:
 
     def _kai_differs(self, workload: Workload | None) -> Finding | None:
         """Of what Grove passes on to KAI: that KAI has no Topology for it, or one without a level that is asked for."""
-        kai = self.known.read.get("kai")
+        kai = self.known.read["kai"]
         if workload is None or not workload.topology or READS.get(workload.system) != "grove" or not workload.placeable:
             return None
         named = (one for one in self.snapshot.published if one.name == workload.topology)
         binding = next((one for one in named if one.kind in _BINDINGS), None)
-        if kai is None or kai.stand_in or binding is None:
+        if kai.stand_in or binding is None:
             return None
         name = named_kai_topology(binding.document) or binding.name
         nested = [group for top in workload.groups for group, _ in top.everything()]
@@ -223,7 +223,7 @@ class Checker:
             for pod in self._pods_on.get(node, ())
             if any(pod.requests.get(resource) for resource in remedy.short)
         )
-        return replace(remedy, pods=tuple(f"{pod.namespace}/{pod.name}" for pod in holding)) if remedy.short else remedy
+        return replace(remedy, pods=tuple(f"{pod.namespace}/{pod.name}" for pod in holding))
 
     @functools.cached_property
     def _claims(self) -> Claims:
@@ -253,7 +253,8 @@ class Checker:
 
     def topology(self, workload: Workload) -> TopologyLevels | None:
         """The topology that the workload asks for, as its system reads it."""
-        return self.known.seen_by(READS.get(workload.system, "")).topologies.get(workload.topology or "")
+        topologies = self.known.seen_by(READS.get(workload.system, "")).topologies
+        return topologies.get(workload.topology) if workload.topology else None
 
     def _place(self, workload: Workload) -> _Place:
         """The levels of the workload's topology, else those that it names, and the nodes that its scheduler looks at.
