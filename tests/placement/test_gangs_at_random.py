@@ -1,6 +1,7 @@
 """What the allocation of KAI's finds, on random nodes for random gangs, is a placement, and one that is possible."""
 
 import random
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -58,6 +59,9 @@ def test_what_kai_places(seed: int) -> None:
             alone = by_kai(unsure, Workload("KAI", "", (gang,), gang=False), LEVELS, nodes)
             assert sum(count for copy in alone.placed for _, count in copy.nodes) in {0, gang.total()["pods"]}
             assert alone.kind in ({"fits"} if alone.placed else {"full", "never"})
+            if some := re.search(r"it binds (\d+) of (\d+) (.*), and the other (\d+) wait", alone.limitation):
+                assert int(some[1]) + int(some[4]) == int(some[2])
+                assert some[3] == "now" if gang.required is None else some[3].endswith(", where the first one goes")
         if failure:
             assert answer.kind in {"full", "never"}
             assert (found.kind, bool(found.limitation)) == (answer.kind, True)

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
@@ -68,8 +67,8 @@ def _as_gang(verdict: Verdict, groups: Sequence[Group], levels: Sequence[Level],
         return verdict if verdict.kind == "fits" else _fits(verdict, allocator, nodes)
     empty = Allocator(levels, [leaf_of(node, levels, emptied=True) for node in nodes])
     kind: Kind = "never" if empty.place(groups) else "full"
-    if verdict.kind == kind or (verdict.kind == "never" and kind == "full"):
-        return replace(verdict, kind=kind)  # there is no room for it, whoever places it
+    if verdict.kind == kind:
+        return verdict  # there is no room for it, whoever places it
     return _limited(verdict, kind, _limitation(failure, levels))
 
 
