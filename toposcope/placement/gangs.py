@@ -88,23 +88,22 @@ def _placed(allocator: Allocator, nodes: Sequence[Node]) -> tuple[Placed, ...]:
 
 
 def _limitation(failure: Unplaced, levels: Sequence[Level]) -> str:
-    group, pods = failure.group, plural(failure.wanted, "pod")
-    required = group.required.domain if group.required else ""
-    if failure.why == "narrower":
-        narrow, key = levels[len(failure.domain) - 1].domain, group.required.key if group.required else ""
+    group, required = failure.group, failure.group.required
+    if failure.why == "narrower" and required:
+        narrow = levels[len(failure.domain) - 1].domain
         return (
-            f"{VERSION} finds no {required} for {group.name}: all nodes that it looks at are in one {narrow} "
-            f"({failure.domain[-1]}), and without a preferred level it looks no higher; prefer {key}, too"
+            f"{VERSION} finds no {required.domain} for {group.name}: all nodes that it looks at are in one {narrow} "
+            f"({failure.domain[-1]}), and without a preferred level it looks no higher; prefer {required.key}, too"
         )
     if failure.why == "largest":
-        where = f"the best {required}" if required else "the whole topology"
+        where = f"the best {required.domain}" if required else "the whole topology"
         return (
             f"{VERSION} counts every pod of {group.name} as its largest: by this count {where} takes {failure.fits} of "
-            f"{failure.wanted} {pods}; request the same for every pod"
+            f"{failure.wanted} pods; request the same for every pod"
         )
     return (
         f"{VERSION} takes sub-groups by their names and pods by their age, and moves none to make room: {group.name} "
-        f"finds room for {failure.fits} of {failure.wanted} {pods}"
+        f"finds room for {failure.fits} of {failure.wanted} pods"
     )
 
 
