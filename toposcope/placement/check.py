@@ -30,8 +30,8 @@ from toposcope.topology.hierarchy import crossings
 from toposcope.topology.levels import Level
 from toposcope.topology.text import listing, plural
 
-_ORDER: Final[tuple[Kind, ...]] = ("fits", "unclear", "full", "never")
-"""The best answer first."""
+_ORDER: Final[tuple[Kind | None, ...]] = (None, "fits", "unclear", "full", "never")
+"""The best answer first; None: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Checker:
         self.known = with_documents(facts, self._documents)
         self.known = replace(self.known, held=known_topologies.held_by_kueue(self.known, snapshot))
         self._nodes: dict[tuple[Any, ...], list[Node]] = {}
-        self._decided: dict[Admission, Decision] = {}
+        self._decided: dict[Admission | None, Decision] = {}
         self._bound = Counter[str]()
         """What its own pods hold."""
         for pod in own:
@@ -100,27 +100,27 @@ class Checker:
             if verdict is None or verdict.kind == "fits":
                 break
             another = self.verdict(other)
-            if another and _ORDER.index(another.kind) < _ORDER.index(verdict.kind):
+            if _rank(another) < _rank(verdict):
                 reading, verdict = replace(reading, workload=other), another
         for stage in reading.stages:
             another = self.verdict(stage)
-            if another and (verdict is None or _ORDER.index(another.kind) > _ORDER.index(verdict.kind)):
+            if _rank(another) > _rank(verdict):
                 reading, verdict = replace(reading, workload=stage), another
-        queue = reading.workload.queue if reading.workload else ""
-        unknown = missing(self.known, queue) if queue else None
-        found = (self._kai_differs(reading.workload), self._mixes(reading.workload), unknown)
-        reading = replace(reading, findings=(*reading.findings, *filter(None, found)))
-        if workload := reading.workload:
-            decided = self._decided.get(workload.admission) if workload.admission else None
-            told = decided.notes if decided else ()
-            notes = (*workload.notes, *told, self._stand_in(workload), self._unlabelled(workload))
-            reading = replace(reading, workload=replace(workload, notes=tuple(filter(None, notes))))
-        return Checked(reading, verdict)
+        workload = reading.workload
+        if workload is None:
+            return Checked(reading, verdict)
+        unknown = missing(self.known, workload.queue) if workload.queue else None
+        found = filter(None, (self._kai_differs(workload), self._mixes(workload), unknown))
+        decided = self._decided.get(workload.admission)
+        told = decided.notes if decided else ()
+        notes = filter(None, (*workload.notes, *told, self._stand_in(workload), self._unlabelled(workload)))
+        workload = replace(workload, notes=tuple(notes))
+        return Checked(replace(reading, workload=workload, findings=(*reading.findings, *found)), verdict)
 
-    def _kai_differs(self, workload: Workload | None) -> Finding | None:
+    def _kai_differs(self, workload: Workload) -> Finding | None:
         """Of what Grove passes on to KAI: that KAI has no Topology for it, or one without a level that is asked for."""
         kai = self.known.read["kai"]
-        if workload is None or not workload.topology or READS.get(workload.system) != "grove" or not workload.placeable:
+        if not workload.topology or READS.get(workload.system) != "grove" or not workload.placeable:
             return None
         named = (one for one in self.snapshot.published if one.name == workload.topology)
         binding = next((one for one in named if one.kind in _BINDINGS), None)
@@ -139,9 +139,9 @@ class Checker:
             return None
         return Finding("grove/kai-topology", "error", "", f"{text}, so it cannot keep Grove's pods together", fix)
 
-    def _mixes(self, workload: Workload | None) -> Finding | None:
+    def _mixes(self, workload: Workload) -> Finding | None:
         """Of one that goes by a label's value alone: that several domains of a level share a value."""
-        if not workload or not workload.levels or workload.topology:
+        if not workload.levels or workload.topology:
             return None
         names: list[str | None] = [topology.name for topology in self.snapshot.topologies]
         for scope in (select_scope(self.snapshot, name) for name in names or [None]):
@@ -285,6 +285,10 @@ class Checker:
             f"no node carries {listing(lost, len(lost))}, which {topology.source} {topology.name} has as a level, and "
             f"{workload.system if workload.system in _OWN_READERS else 'KAI'} leaves out every node that lacks a level"
         )
+
+
+def _rank(verdict: Verdict | None) -> int:
+    return _ORDER.index(verdict.kind if verdict else None)
 
 
 _BINDINGS: Final = frozenset(kind.kind for kind in (BINDINGS, OLDER_TOPOLOGIES))

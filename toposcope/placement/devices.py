@@ -103,7 +103,7 @@ def with_extended(nodes: Sequence[Node], offered: Inventory, claims: Claims, ask
             if not node.total.get(name)
         }
         free, total = ({name: counts[n] for name, counts in found.items()} for n in (0, 1))
-        return replace(node, free={**node.free, **free}, total={**node.total, **total}) if found else node
+        return replace(node, free={**node.free, **free}, total={**node.total, **total})
 
     wanted = {name: claims.extended[name] for name in asked}
     return [counted(node) if wanted and node.name in offered.nodes else node for node in nodes]
