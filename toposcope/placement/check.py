@@ -145,7 +145,7 @@ class Checker:
             return None
         names: list[str | None] = [topology.name for topology in self.snapshot.topologies]
         for scope in (select_scope(self.snapshot, name) for name in names or [None]):
-            for crossed in crossings(scope.levels, scope.table()) if workload.levels[0] in scope.levels else ():
+            for crossed in crossings(scope.levels, scope.table()):
                 if crossed.key == workload.levels[0].key:
                     fix = f"ask for {unique_key(crossed.domain)}, which spec.uniqueValues of the ClusterTopology writes"
                     return Finding("levels/names-mixed", "warning", "", f"{crossed.key}: {crossed.sentence}", fix)
@@ -194,7 +194,7 @@ class Checker:
         """The verdict by what its pods request of nodes, whatever they claim."""
         if workload is None or not workload.placeable:
             return None
-        if not any(group.copies and group.total() for group in workload.groups):
+        if not any(group.copies and group.total().get(PODS) for group in workload.groups):
             return None
         if lost := self._lost(workload):
             return Verdict("never", limitation=lost)
