@@ -108,14 +108,13 @@ class Checker:
                 reading, verdict = replace(reading, workload=stage), another
         workload = reading.workload
         if workload is None:
-            return Checked(reading, verdict)
-        unknown = missing(self.known, workload.queue) if workload.queue else None
-        found = filter(None, (self._kai_differs(workload), self._mixes(workload), unknown))
+            return Checked(reading, None)
+        found = (self._kai_differs(workload), self._mixes(workload), missing(self.known, workload.queue))
         decided = self._decided.get(workload.admission)
         told = decided.notes if decided else ()
         notes = filter(None, (*workload.notes, *told, self._stand_in(workload), self._unlabelled(workload)))
         workload = replace(workload, notes=tuple(notes))
-        return Checked(replace(reading, workload=workload, findings=(*reading.findings, *found)), verdict)
+        return Checked(replace(reading, workload=workload, findings=(*reading.findings, *filter(None, found))), verdict)
 
     def _kai_differs(self, workload: Workload) -> Finding | None:
         """Of what Grove passes on to KAI: that KAI has no Topology for it, or one without a level that is asked for."""
