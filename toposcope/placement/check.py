@@ -163,11 +163,12 @@ class Checker:
 
     def _stand_in(self, workload: Workload) -> str:
         """That the topology is not the scheduler's own, which is not known; empty where it is."""
-        read, topology = self.known.read.get(READS.get(workload.system, "")), self.topology(workload)
-        if read is None or not read.stand_in or topology is None or topology.source not in known_topologies.STAND_INS:
+        topology = self.topology(workload)
+        stand_in = topology and self.known.read[READS[workload.system]].stand_in
+        if topology is None or not stand_in or topology.source not in known_topologies.STAND_INS:
             return ""
         name = f" {topology.name}" if topology.source == known_topologies.OWN else ""
-        return f"{read.stand_in}: {topology.source}{name} stands in for what would be published"
+        return f"{stand_in}: {topology.source}{name} stands in for what would be published"
 
     def verdict(self, workload: Workload | None) -> Verdict | None:
         """Whether it fits; None where nothing placeable is requested."""
@@ -252,8 +253,9 @@ class Checker:
 
     def topology(self, workload: Workload) -> TopologyLevels | None:
         """The topology that the workload asks for, as its system reads it."""
-        topologies = self.known.seen_by(READS.get(workload.system, "")).topologies
-        return topologies.get(workload.topology) if workload.topology else None
+        if workload.topology is None:
+            return None
+        return self.known.read[READS[workload.system]].by_name.get(workload.topology)
 
     def _place(self, workload: Workload) -> _Place:
         """The levels of the workload's topology, else those that it names, and the nodes that its scheduler looks at.
