@@ -262,18 +262,18 @@ class Checker:
 
         Schedulers know nothing of a ClusterTopology's selector, and a placeholder is a value like any other to them.
         """
-        topology, reads = self.topology(workload), workload.system in READS or bool(workload.levels)
+        topology = self.topology(workload)
         own = workload.admission.own if workload.admission else None
         groups = (group for top in workload.groups for group, _ in top.everything())
         asked = {
             name for group in groups for pods in group.pods for name, _ in pods.requests
         } & self._claims.extended.keys()
-        look = reads, workload.gang is not None, own, frozenset(asked)
+        look = workload.gang is not None, own, frozenset(asked)
         if look not in self._nodes:
             held = {key: domains for key, domains in self.known.held.items() if own is not None and key not in own}
-            nodes = list(nodes_of(self.snapshot, frozenset() if reads else None, held))
+            nodes = list(nodes_of(self.snapshot, frozenset(), held))
             nodes = with_extended(nodes, self.snapshot.inventory, self._claims, asked)
-            self._nodes[look] = [_by_kai(node) if look[1] else node for node in nodes]
+            self._nodes[look] = [_by_kai(node) if look[0] else node for node in nodes]
         levels = topology.levels if topology else ()
         return _Place(levels or workload.levels, self._nodes[look], not levels)
 
