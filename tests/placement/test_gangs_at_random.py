@@ -1,7 +1,9 @@
 """What the allocation of KAI's finds, on random nodes for random gangs, is a placement, and one that is possible."""
 
 import random
+import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -9,8 +11,8 @@ from tests.support.workloads import GPU, HOST, RACK, ZONE
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
 from toposcope.integrations.kai.allocation import Allocator
 from toposcope.placement.gangs import by_kai, leaf_of
-from toposcope.placement.room import Node
-from toposcope.placement.verdict import judge
+from toposcope.placement.room import Node, Path
+from toposcope.placement.verdict import Verdict, judge
 from toposcope.topology.levels import Level
 
 LEVELS = (ZONE, RACK, HOST)
@@ -33,7 +35,8 @@ def group(rng: random.Random, name: str, depth: int = 2) -> Group:
     required: Level | None = rng.choice((None, None, *LEVELS))
     preferred = rng.choice((None, *LEVELS[LEVELS.index(required) if required else 0 :]))
     if not depth or rng.random() < 0.4:
-        return Group(name, (pods(rng, name),), (), required, preferred)
+        kinds = tuple(pods(rng, name) for _ in range(rng.choice((1, 1, 1, 2))))
+        return Group(name, kinds, (), required, preferred)
     below = tuple(group(rng, f"{name}-{part}", depth - 1) for part in "abc"[: rng.randint(1, 3)])
     return Group(name, (), below, required, preferred)
 
@@ -50,9 +53,24 @@ def test_what_kai_places(seed: int) -> None:
         verdict = judge((gang,), LEVELS, nodes)
         answer = by_kai(verdict, Workload("KAI", "", (gang,), gang=True), LEVELS, nodes)
         outcomes[answer.kind, failure.why if failure else ""] += 1
+        unsure = Verdict("unclear", steps=verdict.steps, excluded=(("is cordoned", ("n9",)),))
+        found = by_kai(unsure, Workload("KAI", "", (gang,), gang=True), LEVELS, nodes)
+        if not gang.groups:
+            alone = by_kai(unsure, Workload("KAI", "", (gang,), gang=False), LEVELS, nodes)
+            assert sum(count for copy in alone.placed for _, count in copy.nodes) in {0, gang.total()["pods"]}
+            assert alone.kind in ({"fits"} if alone.placed else {"full", "never"})
+            if some := re.search(r"it binds (\d+) of (\d+) (.*), and the other (\d+) wait", alone.limitation):
+                assert int(some[1]) + int(some[4]) == int(some[2])
+                assert some[3] == "now" if gang.required is None else some[3].endswith(", where the first one goes")
         if failure:
             assert answer.kind in {"full", "never"}
+            assert (found.kind, bool(found.limitation)) == (answer.kind, True)
             continue
+        assert replace(found, placed=()) == replace(unsure, kind="fits")
+        counts = Counter[tuple[str, str, Path]]()
+        for part, _, leaf, count in allocator.assignments:
+            counts[part.name, nodes[leaf].name, ()] += count
+        assert {(of.group.name, name, of.domain): count for of in found.placed for name, count in of.nodes} == counts
         assert (verdict.kind, answer.kind) == ("fits", "fits"), (gang, nodes)
         assert sum(count for *_, count in allocator.assignments) == gang.total()["pods"]
         for nested, _ in gang.everything():

@@ -11,11 +11,15 @@ import pytest
 
 from tests.support.paths import FIXTURES
 from tests.support.readings import Edits, edited, findings, understood
+from tests.support.tables import at
 from toposcope.api.yaml_text import load
 from toposcope.placement.check import Checked, Checker
-from toposcope.placement.sentences import advice, answer
+from toposcope.placement.document import Answer, document_of
+from toposcope.placement.sentences import advice, answer, left_out, reasoning
+from toposcope.snapshot.documents import Document
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
+from toposcope.snapshot.problems import Place
 
 
 class Situation(msgspec.Struct, forbid_unknown_fields=True):
@@ -41,6 +45,12 @@ class Row(msgspec.Struct, forbid_unknown_fields=True):
     """In the sentence that users read; empty: there is none."""
     advice: list[str] | None = None
     """What would help; None: the row is not about it."""
+    explained: list[str] | None = None
+    """What `--explain` adds; None: the row is not about it."""
+    roomy: list[str] | None = None
+    """The domains with room for one copy, and what is free there; None: the row is not about them."""
+    holds: dict[str, Any] = {}
+    """What `-o json` has of the workload, by its path."""
 
 
 class Table(msgspec.Struct, forbid_unknown_fields=True):
@@ -72,18 +82,34 @@ def snapshot_of(objects: Iterable[Any], served: dict[str, bool]) -> Snapshot:
     return replace(load_files(["-"], io.BytesIO(saved.encode())), served=served)
 
 
+def checker_of(situation: Situation, served: dict[str, bool]) -> Checker:
+    """What checks the workload, knowing what stands beside it."""
+    return Checker(snapshot_of(situation.cluster.values(), served), [situation.workload, *situation.beside.values()])
+
+
 def checked(situation: Situation, served: dict[str, bool]) -> Checked:
     """The answer of the one system that handles the workload."""
-    checker = Checker(snapshot_of(situation.cluster.values(), served), [situation.workload, *situation.beside.values()])
-    (answered,) = checker.check(situation.workload)
+    (answered,) = checker_of(situation, served).check(situation.workload)
     return answered
 
 
 @pytest.mark.parametrize(("table", "row"), ROWS)
 def test_what_check_says(table: Table, row: Row) -> None:
     situation = table.situation(row.of, row.edits)
-    answered = checked(situation, table.served if row.served is None else row.served)
+    checker = checker_of(situation, table.served if row.served is None else row.served)
+    (answered,) = checker.check(situation.workload)
     assert findings(answered.reading, fixes="\n  fix: " in row.findings) == row.findings
     assert row.workload is None or understood(answered.reading) == row.workload
     assert (answer(answered.verdict) if answered.verdict else "") == row.verdict
     assert row.advice is None or (answered.verdict and [*advice(answered.verdict)]) == row.advice
+    explained = [*reasoning(answered.verdict), *left_out(answered.verdict)] if answered.verdict else []
+    assert row.explained is None or explained == row.explained
+    if row.roomy is not None:
+        assert answered.reading.workload
+        fittings = checker.fittings(answered.reading.workload)
+        found = fittings.found if fittings else ()
+        assert [f"{'/'.join(fit.domain)}: {fit.nodes} nodes, {fit.free}" for fit in found] == row.roomy
+    for placed in answered.verdict.placed if answered.verdict else ():
+        assert sum(dict(placed.nodes).values()) == sum(pods.count for pods in placed.group.pods)
+    document = document_of([Answer(Document(Place("work.yaml"), "", "", b""), (answered,))], ())["workloads"][0]
+    assert {path: at(document, path) for path in row.holds} == row.holds

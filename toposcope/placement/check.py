@@ -1,10 +1,10 @@
 """A workload checked against a cluster: what is wrong with it, and whether it would fit."""
 
+import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from toposcope.api.label_keys import HOSTNAME, unique_key
 from toposcope.integrations.dra.allocation import Claims
@@ -30,8 +30,8 @@ from toposcope.topology.hierarchy import crossings
 from toposcope.topology.levels import Level
 from toposcope.topology.text import listing, plural
 
-_ORDER: Final[tuple[Kind, ...]] = ("fits", "unclear", "full", "never")
-"""The best answer first."""
+_ORDER: Final[tuple[Kind | None, ...]] = (None, "fits", "unclear", "full", "never")
+"""The best answer first; None: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,13 @@ class Checked:
         return not self.errors and self.verdict is not None and self.verdict.kind == "unclear"
 
 
+class _Place(NamedTuple):
+    levels: tuple[Level, ...]
+    nodes: list[Node]
+    partial: bool
+    """As in `Room`."""
+
+
 class Checker:
     """Checks documents against one snapshot; what they have in common is computed once."""
 
@@ -75,7 +82,7 @@ class Checker:
         self.known = with_documents(facts, self._documents)
         self.known = replace(self.known, held=known_topologies.held_by_kueue(self.known, snapshot))
         self._nodes: dict[tuple[Any, ...], list[Node]] = {}
-        self._decided: dict[Admission, Decision] = {}
+        self._decided: dict[Admission | None, Decision] = {}
         self._bound = Counter[str]()
         """What its own pods hold."""
         for pod in own:
@@ -93,31 +100,30 @@ class Checker:
             if verdict is None or verdict.kind == "fits":
                 break
             another = self.verdict(other)
-            if another and _ORDER.index(another.kind) < _ORDER.index(verdict.kind):
+            if _rank(another) < _rank(verdict):
                 reading, verdict = replace(reading, workload=other), another
         for stage in reading.stages:
             another = self.verdict(stage)
-            if another and (verdict is None or _ORDER.index(another.kind) > _ORDER.index(verdict.kind)):
+            if _rank(another) > _rank(verdict):
                 reading, verdict = replace(reading, workload=stage), another
-        queue = reading.workload.queue if reading.workload else ""
-        unknown = missing(self.known, queue) if queue else None
-        found = (self._kai_differs(reading.workload), self._mixes(reading.workload), unknown)
-        reading = replace(reading, findings=(*reading.findings, *filter(None, found)))
-        if workload := reading.workload:
-            decided = self._decided.get(workload.admission) if workload.admission else None
-            told = decided.notes if decided else ()
-            notes = (*workload.notes, *told, self._stand_in(workload), self._unlabelled(workload))
-            reading = replace(reading, workload=replace(workload, notes=tuple(filter(None, notes))))
-        return Checked(reading, verdict)
+        workload = reading.workload
+        if workload is None:
+            return Checked(reading, None)
+        found = (self._kai_differs(workload), self._mixes(workload), missing(self.known, workload.queue))
+        decided = self._decided.get(workload.admission)
+        told = decided.notes if decided else ()
+        notes = filter(None, (*workload.notes, *told, self._stand_in(workload), self._unlabelled(workload)))
+        workload = replace(workload, notes=tuple(notes))
+        return Checked(replace(reading, workload=workload, findings=(*reading.findings, *filter(None, found))), verdict)
 
-    def _kai_differs(self, workload: Workload | None) -> Finding | None:
+    def _kai_differs(self, workload: Workload) -> Finding | None:
         """Of what Grove passes on to KAI: that KAI has no Topology for it, or one without a level that is asked for."""
-        kai = self.known.read.get("kai")
-        if workload is None or not workload.topology or READS.get(workload.system) != "grove" or not workload.placeable:
+        kai = self.known.read["kai"]
+        if not workload.topology or READS.get(workload.system) != "grove" or not workload.placeable:
             return None
         named = (one for one in self.snapshot.published if one.name == workload.topology)
         binding = next((one for one in named if one.kind in _BINDINGS), None)
-        if kai is None or kai.stand_in or binding is None:
+        if kai.stand_in or binding is None:
             return None
         name = named_kai_topology(binding.document) or binding.name
         nested = [group for top in workload.groups for group, _ in top.everything()]
@@ -132,13 +138,13 @@ class Checker:
             return None
         return Finding("grove/kai-topology", "error", "", f"{text}, so it cannot keep Grove's pods together", fix)
 
-    def _mixes(self, workload: Workload | None) -> Finding | None:
+    def _mixes(self, workload: Workload) -> Finding | None:
         """Of one that goes by a label's value alone: that several domains of a level share a value."""
-        if not workload or not workload.levels or workload.topology:
+        if not workload.levels or workload.topology:
             return None
         names: list[str | None] = [topology.name for topology in self.snapshot.topologies]
         for scope in (select_scope(self.snapshot, name) for name in names or [None]):
-            for crossed in crossings(scope.levels, scope.table()) if workload.levels[0] in scope.levels else ():
+            for crossed in crossings(scope.levels, scope.table()):
                 if crossed.key == workload.levels[0].key:
                     fix = f"ask for {unique_key(crossed.domain)}, which spec.uniqueValues of the ClusterTopology writes"
                     return Finding("levels/names-mixed", "warning", "", f"{crossed.key}: {crossed.sentence}", fix)
@@ -157,18 +163,19 @@ class Checker:
 
     def _stand_in(self, workload: Workload) -> str:
         """That the topology is not the scheduler's own, which is not known; empty where it is."""
-        read, topology = self.known.read.get(READS.get(workload.system, "")), self.topology(workload)
-        if read is None or not read.stand_in or topology is None or topology.source not in known_topologies.STAND_INS:
+        topology = self.topology(workload)
+        stand_in = topology and self.known.read[READS[workload.system]].stand_in
+        if topology is None or not stand_in or topology.source not in known_topologies.STAND_INS:
             return ""
         name = f" {topology.name}" if topology.source == known_topologies.OWN else ""
-        return f"{read.stand_in}: {topology.source}{name} stands in for what would be published"
+        return f"{stand_in}: {topology.source}{name} stands in for what would be published"
 
     def verdict(self, workload: Workload | None) -> Verdict | None:
         """Whether it fits; None where nothing placeable is requested."""
         verdict = self._verdict(workload)
         if workload is None or verdict is None or verdict.kind not in ("full", "never") or not verdict.excluded:
             return verdict
-        remedy = tolerate(workload, verdict, self._place(workload)[1], self._verdict)
+        remedy = tolerate(workload, verdict, self._place(workload).nodes, self._verdict)
         return replace(verdict, remedies=(remedy, *verdict.remedies)) if remedy else verdict
 
     def _verdict(self, workload: Workload | None) -> Verdict | None:
@@ -180,32 +187,31 @@ class Checker:
             return verdict
         if workload.admission or workload.gang is not None or workload.doubt:
             return Verdict("unclear", limitation="which devices the resource claims of its pods get is not known")
-        levels, nodes = self._place(workload)
-        return by_devices(workload.groups, levels or workload.levels, nodes, self.snapshot.inventory, self._claims)
+        levels, nodes, partial = self._place(workload)
+        return by_devices(workload.groups, levels, nodes, self.snapshot.inventory, self._claims, partial=partial)
 
     def _by_requests(self, workload: Workload | None) -> Verdict | None:
         """The verdict by what its pods request of nodes, whatever they claim."""
         if workload is None or not workload.placeable:
             return None
-        if not any(group.copies and group.total() for group in workload.groups):
+        if not any(group.copies and group.total().get(PODS) for group in workload.groups):
             return None
-        levels, nodes = self._place(workload)
-        if lost := self._lost(workload, levels):
+        if lost := self._lost(workload):
             return Verdict("never", limitation=lost)
-        verdict = judge(workload.groups, levels or workload.levels, nodes, partial=not levels)
+        levels, nodes, partial = self._place(workload)
+        judged = functools.partial(judge, levels=levels, nodes=nodes, partial=partial)
+        verdict = judged(workload.groups)
         if workload.doubt and verdict.kind == "fits":
-            certain = None
-            if workload.certain:
-                certain = judge(workload.certain, levels or workload.levels, nodes, partial=not levels)
+            certain = judged(workload.certain) if workload.certain else None
             return certain if certain and certain.kind == "fits" else Verdict("unclear", limitation=workload.doubt)
         if workload.pod_groups and verdict.kind != "fits":
-            verdict = judge(workload.pod_groups, levels or workload.levels, nodes, partial=not levels)
+            verdict = judged(workload.pod_groups)
         if workload.admission:
             decision = self._decided.get(workload.admission) or workload.admission.decide(nodes)
             self._decided[workload.admission] = decision
             verdict = in_order(verdict, workload.admission, nodes, decision)
         if workload.gang is not None:
-            verdict = by_kai(verdict, workload, levels or workload.levels, nodes)
+            verdict = by_kai(verdict, workload, levels, nodes)
             verdict = in_queue(verdict, workload, self.known, self._bound)
         return replace(verdict, remedies=tuple(map(self._with_pods, verdict.remedies)))
 
@@ -217,14 +223,14 @@ class Checker:
             for pod in self._pods_on.get(node, ())
             if any(pod.requests.get(resource) for resource in remedy.short)
         )
-        return replace(remedy, pods=tuple(f"{pod.namespace}/{pod.name}" for pod in holding)) if remedy.short else remedy
+        return replace(remedy, pods=tuple(f"{pod.namespace}/{pod.name}" for pod in holding))
 
-    @cached_property
+    @functools.cached_property
     def _claims(self) -> Claims:
         """The claims of the cluster and of the documents, and what says which devices they get."""
         return Claims.of((*self.snapshot.objects, *self._documents))
 
-    @cached_property
+    @functools.cached_property
     def _pods_on(self) -> dict[str, list[PodView]]:
         """The pods of each node; computed only where pods have to be drained."""
         pods: dict[str, list[PodView]] = {}
@@ -234,50 +240,56 @@ class Checker:
 
     def fittings(self, workload: Workload) -> Fittings | None:
         """The domains with room for one copy of the group that has to stay together; None where none has to."""
-        levels, nodes = self._place(workload)
-        return fittings(workload.groups, levels or workload.levels, nodes, partial=not levels)
+        levels, nodes, partial = self._place(workload)
+        return fittings(workload.groups, levels, nodes, partial=partial)
 
     def offers(self, workload: Workload, shortage: Shortage) -> tuple[Offer, ...]:
         """What each domain of the level at which the workload does not fit offers, the best one first."""
         if shortage.level is None:
             return ()
-        levels, nodes = self._place(workload)
-        room = Room(levels or workload.levels, nodes, simplified(workload.groups), partial=not levels)
+        levels, nodes, partial = self._place(workload)
+        room = Room(levels, nodes, simplified(workload.groups), partial=partial)
         return offers(room, shortage.group, shortage.level, shortage.resource)
 
     def topology(self, workload: Workload) -> TopologyLevels | None:
         """The topology that the workload asks for, as its system reads it."""
-        return self.known.seen_by(READS.get(workload.system, "")).topologies.get(workload.topology or "")
+        if workload.topology is None:
+            return None
+        return self.known.read[READS[workload.system]].by_name.get(workload.topology)
 
-    def _place(self, workload: Workload) -> tuple[tuple[Level, ...], list[Node]]:
-        """The levels of the workload's topology, none without one, and the nodes that its scheduler looks at.
+    def _place(self, workload: Workload) -> _Place:
+        """The levels of the workload's topology, else those that it names, and the nodes that its scheduler looks at.
 
         Schedulers know nothing of a ClusterTopology's selector, and a placeholder is a value like any other to them.
         """
-        topology, reads = self.topology(workload), workload.system in READS or bool(workload.levels)
+        topology = self.topology(workload)
         own = workload.admission.own if workload.admission else None
         groups = (group for top in workload.groups for group, _ in top.everything())
         asked = {
             name for group in groups for pods in group.pods for name, _ in pods.requests
         } & self._claims.extended.keys()
-        look = reads, workload.gang is not None, own, frozenset(asked)
+        look = workload.gang is not None, own, frozenset(asked)
         if look not in self._nodes:
             held = {key: domains for key, domains in self.known.held.items() if own is not None and key not in own}
-            nodes = list(nodes_of(self.snapshot, frozenset() if reads else None, held))
+            nodes = list(nodes_of(self.snapshot, frozenset(), held))
             nodes = with_extended(nodes, self.snapshot.inventory, self._claims, asked)
-            self._nodes[look] = [_by_kai(node) if look[1] else node for node in nodes]
-        return topology.levels if topology else (), self._nodes[look]
+            self._nodes[look] = [_by_kai(node) if look[0] else node for node in nodes]
+        levels = topology.levels if topology else ()
+        return _Place(levels or workload.levels, self._nodes[look], not levels)
 
-    def _lost(self, workload: Workload, levels: Sequence[Level]) -> str:
+    def _lost(self, workload: Workload) -> str:
         """Which levels of the scheduler's own topology no node carries any more; empty where all are carried."""
-        lost = [level.key for level in levels if self.known.lacks_label(level.key)]
         topology = self.topology(workload)
-        if not lost or topology is None:
+        if topology is None or not (lost := [one.key for one in topology.levels if self.known.lacks_label(one.key)]):
             return ""
         return (
             f"no node carries {listing(lost, len(lost))}, which {topology.source} {topology.name} has as a level, and "
             f"{workload.system if workload.system in _OWN_READERS else 'KAI'} leaves out every node that lacks a level"
         )
+
+
+def _rank(verdict: Verdict | None) -> int:
+    return _ORDER.index(verdict.kind if verdict else None)
 
 
 _BINDINGS: Final = frozenset(kind.kind for kind in (BINDINGS, OLDER_TOPOLOGIES))

@@ -18,38 +18,47 @@ NOBODY: Final = frozenset[DeviceId]()
 
 
 def by_devices(
-    groups: Sequence[Group], levels: Sequence[Level], nodes: Sequence[Node], offered: Inventory, claims: Claims
+    groups: Sequence[Group],
+    levels: Sequence[Level],
+    nodes: Sequence[Node],
+    offered: Inventory,
+    claims: Claims,
+    *,
+    partial: bool,
 ) -> Verdict:
-    """The verdict on groups whose requests fit.
+    """The verdict on groups whose requests fit; `partial` as in `Room`.
 
     A pod's claims become one more resource, of which a node has as many as pods surely find devices there, or as many
     as may find some: what fits by the first fits, and what does not by the second does not.
     """
-    pods = {
+    # A list: equal pods in two places are not the same ones.
+    pods = [
         (pods, top.copies * times * pods.count)
         for top in groups
         for group, times in top.everything()
         for pods in group.pods
         if pods.claims
-    }
+    ]
     names = {one.claims: f"x {' and '.join(ref.handle for ref in one.claims)}" for one, _ in pods}
     alone = sum(count for _, count in pods) == 1
     asked = {name: [claims.read(ref, alone=alone) for ref in refs] for refs, name in names.items()}
-    if why := next((claim.unclear for wanted in asked.values() for claim in wanted if claim.unclear), ""):
-        return Verdict("unclear", limitation=f"which devices its pods get is not known: {why}")
+    if unclear := [claim.unclear for wanted in asked.values() for claim in wanted if claim.unclear]:
+        return Verdict("unclear", limitation=f"which devices its pods get is not known: {unclear[0]}")
     now, empty = (_rooms(asked, nodes, offered, taken) for taken in (offered.taken, NOBODY))
     wanting = [_asking(group, names) for group in groups]
-    surely = len(asked) == 1 and not any(room.error for there in now.values() for room in there.values())
-    verdicts = (
-        judge(wanting, levels, [_offering(node, now, empty, bound) for node in nodes], partial=not levels)
-        for bound in ((0, 1) if surely else (1,))
-    )
-    first = next(verdicts)
-    if surely and first.kind == "fits":
-        return first
-    most = next(verdicts, first)
+
+    def judged(bound: int) -> Verdict:
+        return judge(wanting, levels, [_offering(node, now, empty, bound) for node in nodes], partial=partial)
+
+    if len(asked) == 1 and not any(room.error for there in now.values() for room in there.values()):
+        surely = judged(0)
+        if surely.kind == "fits":
+            return surely
+    most = judged(1)
+    if most.kind != "fits":
+        return most
     why = "its pods may find their devices; that depends on which ones the scheduler takes for each"
-    return Verdict("unclear", limitation=why) if most.kind == "fits" else most
+    return Verdict("unclear", limitation=why)
 
 
 def _rooms(
@@ -94,7 +103,7 @@ def with_extended(nodes: Sequence[Node], offered: Inventory, claims: Claims, ask
             if not node.total.get(name)
         }
         free, total = ({name: counts[n] for name, counts in found.items()} for n in (0, 1))
-        return replace(node, free={**node.free, **free}, total={**node.total, **total}) if found else node
+        return replace(node, free={**node.free, **free}, total={**node.total, **total})
 
     wanted = {name: claims.extended[name] for name in asked}
     return [counted(node) if wanted and node.name in offered.nodes else node for node in nodes]

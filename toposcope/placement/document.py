@@ -25,7 +25,7 @@ def line_of(document: Document, field: str) -> int:
     """The line of a field in its file; 0 where unknown."""
     if not document.place.line:
         return 0
-    _, line = locate(bytes(document.text), f"$.{field}" if field else "$", document.inside)
+    _, line = locate(bytes(document.text), f"$.{field}", document.inside)
     return document.place.line + line - 1
 
 

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
@@ -68,8 +67,8 @@ def _as_gang(verdict: Verdict, groups: Sequence[Group], levels: Sequence[Level],
         return verdict if verdict.kind == "fits" else _fits(verdict, allocator, nodes)
     empty = Allocator(levels, [leaf_of(node, levels, emptied=True) for node in nodes])
     kind: Kind = "never" if empty.place(groups) else "full"
-    if verdict.kind == kind or (verdict.kind == "never" and kind == "full"):
-        return replace(verdict, kind=kind)  # there is no room for it, whoever places it
+    if verdict.kind == kind:
+        return verdict  # there is no room for it, whoever places it
     return _limited(verdict, kind, _limitation(failure, levels))
 
 
@@ -82,30 +81,29 @@ def _limited(verdict: Verdict, kind: Kind, limitation: str) -> Verdict:
 
 
 def _placed(allocator: Allocator, nodes: Sequence[Node]) -> tuple[Placed, ...]:
-    where: dict[int, tuple[Group, list[tuple[str, int]]]] = {}
+    where: dict[int, tuple[Group, Counter[str]]] = {}
     for group, _, leaf, count in allocator.assignments:
-        where.setdefault(id(group), (group, []))[1].append((nodes[leaf].name, count))
-    return tuple(Placed(group, (), tuple(counts)) for group, counts in where.values())
+        where.setdefault(id(group), (group, Counter()))[1][nodes[leaf].name] += count
+    return tuple(Placed(group, (), tuple(counts.items())) for group, counts in where.values())
 
 
 def _limitation(failure: Unplaced, levels: Sequence[Level]) -> str:
-    group, pods = failure.group, plural(failure.wanted, "pod")
-    required = group.required.domain if group.required else ""
-    if failure.why == "narrower":
-        narrow, key = levels[len(failure.domain) - 1].domain, group.required.key if group.required else ""
+    group, required = failure.group, failure.group.required
+    if failure.why == "narrower" and required:
+        narrow = levels[len(failure.domain) - 1].domain
         return (
-            f"{VERSION} finds no {required} for {group.name}: all nodes that it looks at are in one {narrow} "
-            f"({failure.domain[-1]}), and without a preferred level it looks no higher; prefer {key}, too"
+            f"{VERSION} finds no {required.domain} for {group.name}: all nodes that it looks at are in one {narrow} "
+            f"({failure.domain[-1]}), and without a preferred level it looks no higher; prefer {required.key}, too"
         )
     if failure.why == "largest":
-        where = f"the best {required}" if required else "the whole topology"
+        where = f"the best {required.domain}" if required else "the whole topology"
         return (
             f"{VERSION} counts every pod of {group.name} as its largest: by this count {where} takes {failure.fits} of "
-            f"{failure.wanted} {pods}; request the same for every pod"
+            f"{failure.wanted} pods; request the same for every pod"
         )
     return (
         f"{VERSION} takes sub-groups by their names and pods by their age, and moves none to make room: {group.name} "
-        f"finds room for {failure.fits} of {failure.wanted} {pods}"
+        f"finds room for {failure.fits} of {failure.wanted} pods"
     )
 
 

@@ -1,7 +1,6 @@
 """What becomes of a verdict where the scheduler's own procedure is known: Kueue's queue, flavors, quota and order."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from toposcope.integrations.framework.constraints import Admission, Decision, Group
 from toposcope.placement.room import Node
@@ -14,12 +13,13 @@ def in_order(verdict: Verdict, admission: Admission, nodes: Sequence[Node], now:
     if not now.refusal:
         if verdict.kind == "fits" or now.partly or not all(node for _, node, _ in now.placed):
             return verdict
-        return Verdict("fits", _placed(now), excluded=verdict.excluded) if now.placed else verdict
-    possible = not admission.decide(nodes, emptied=True).refusal
+        # What the verdict leaves out may be of another flavor than the one that is taken.
+        return Verdict("fits", _placed(now)) if now.placed else verdict
     if now.no_flavor:
+        possible = not admission.decide(nodes, emptied=True).refusal
         return Verdict("full" if possible else "never", excluded=verdict.excluded, limitation=now.refusal)
     if verdict.kind in {"full", "never"}:
-        return replace(verdict, kind="full") if verdict.kind == "never" and possible else verdict
+        return verdict
     return Verdict("full", steps=verdict.steps, excluded=verdict.excluded, limitation=now.refusal)
 
 

@@ -39,7 +39,7 @@ def cluster_facts(snapshot: Snapshot) -> ClusterFacts:
         topology.name: TopologyLevels(topology.name, select_scope(snapshot, topology.name).levels)
         for topology in snapshot.topologies
     }
-    inferred = {} if own else _inferred(snapshot)
+    suggested = own or _inferred(snapshot)
     domain_of = dict(snapshot.catalogue.domain_of)
     domain_of |= {level.key: level.domain for topology in own.values() for level in topology.levels}
 
@@ -47,15 +47,15 @@ def cluster_facts(snapshot: Snapshot) -> ClusterFacts:
         return {resource.name: _published(resource, domain_of, own) for resource in reversed(resources)}
 
     readers = dict.fromkeys(_SYSTEMS, levels_of) | {HYPER_NODES.option: partial(_of_hyper_nodes, snapshot, own)}
-    tiers = {} if HYPER_NODES.name in snapshot.served else _tiers(snapshot, own or inferred)
-    stand_ins = {**dict.fromkeys(_SYSTEMS, own or inferred), HYPER_NODES.option: tiers}
+    tiers = {} if HYPER_NODES.name in snapshot.served else _tiers(snapshot, suggested)
+    stand_ins = {**dict.fromkeys(_SYSTEMS, suggested), HYPER_NODES.option: tiers}
     read = {option: _read_by(option, snapshot, stand_ins[option], levels) for option, levels in readers.items()}
     known: dict[str, TopologyLevels] = {}
     for system in read.values():
         known |= {name: topology for name, topology in system.by_name.items() if not system.stand_in}
     labels = frozenset(key for places in {id(n.places): n.places for n in snapshot.nodes}.values() for key in places)
     return ClusterFacts(
-        {**known, **own} or inferred,
+        {**known, **own} or suggested,
         labels,
         _exclusive_pods(snapshot),
         pod_groups=members_of_pods(snapshot.pods or ()),
