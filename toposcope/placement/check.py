@@ -159,7 +159,7 @@ class Checker:
         if not lacking:
             return ""
         lack, left = plural(lacking, "lacks", "lack"), plural(lacking, "is", "are")
-        return f"{lacking} of {len(nodes)} nodes with GPUs {lack} {key} and {left} left out without a word"
+        return f"{lacking} of {len(nodes)} nodes with GPUs {lack} {key} and {left} silently skipped"
 
     def _stand_in(self, workload: Workload) -> str:
         """That the topology is not the scheduler's own, which is not known; empty where it is."""
