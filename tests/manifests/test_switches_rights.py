@@ -75,3 +75,7 @@ def test_it_writes_one_annotation_of_its_own_node_and_proves_it(
     assert rights.untouched(api) == before
     assert api.get(rights.OWN)["metadata"]["annotations"][SWITCHES] == '{"mlx5_0":null}'
     api.patch(rights.OWN, {"metadata": {"finalizers": None}})
+    assert api.request("DELETE", rights.OWN)[0] == 200
+    rights.make_node(api, rights.OWN)  # another Node, though its name is the same
+    anew = rights.apply_node("annotate", rights.OWN, "is older than the Node", MANAGER, annotations={SWITCHES: "{}"})
+    assert rights.surprises(api, (anew,), token) == {}
