@@ -34,22 +34,30 @@ settings.register_profile("suite", deadline=None, derandomize=True, database=Non
 settings.load_profile("suite")
 
 THOROUGH = (
+    "tests/apiserver/test_upstream_crds.py",
     "tests/chart/test_release.py",
     "tests/cli/test_check.py::test_ten_thousand_documents",
     "tests/controller/cases",
     "tests/controller/test_failover.py",
-    "tests/explain/test_live.py",
     "tests/docs/test_install.py",
     "tests/docs/test_integrations.py",
+    "tests/explain/test_live.py",
     "tests/image",
+    "tests/integrations/test_registry.py::test_malformed_values_anywhere_in_a_document_raise_nothing",
+    "tests/manifests/test_components.py::test_a_real_api_server_takes_it",
+    "tests/manifests/test_overlays.py",
+    "tests/manifests/test_runbook_commands.py",
     "tests/monitoring/test_live.py",
     "tests/schedulers",
+    "tests/snapshot/test_limits.py::test_a_few_bytes_each_are_too_many_objects",
     "tests/switches/test_real_fabric.py",
     "tests/tools/fuzz/test_planted_defects.py",
+    "tests/tools/model",
+    "tests/tools/simulate",
     "tests/ui/browser",
 )
-"""Whole programs, browsers, schedulers, Prometheus, helm, images, other projects' cases, and what measures or searches
-for long: more than half of the time.
+"""Whole programs, browsers, schedulers, Prometheus, helm, images, models, simulations, other projects' cases, and what
+measures or searches for long: more than half of the time.
 A plain `make test` leaves them out, so that it is run often; CI runs them all."""
 
 
