@@ -40,7 +40,7 @@ $(PAGE)/node_modules/.ready: $(PAGE)/package-lock.json | $(VENV)/dev
 
 regressions: $(VENV)/dev ## Run first what was once wrong: cases of tests/regressions.txt
 	@# Workers end with 5 and do not say which case is gone.
-	$(BIN)/python -m pytest -n logical --dist worksteal -m "not thorough" @tests/regressions.txt $(ARGS) || \
+	$(BIN)/python -m pytest -n logical --dist worksteal @tests/regressions.txt $(ARGS) || \
 	  { [ $$? -ne 5 ] || $(BIN)/python -m pytest --collect-only --quiet @tests/regressions.txt; exit 1; }
 
 test: $(VENV)/dev ## Run the tests, against a real kube-apiserver where Go can build one (ARGS go to pytest)
