@@ -88,7 +88,7 @@ def pytest_collection_finish() -> None:
 def _nothing_left_open(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail the module that leaves a thread, socket or file, and not a later one in which it is come across.
 
-    Browsers and schedulers keep threads for the session.
+    What is `THOROUGH` is left out: playwright's threads, for one, stay for the session.
     """
     before = set(threading.enumerate())
     yield
