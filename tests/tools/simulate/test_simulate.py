@@ -7,10 +7,11 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from math import inf
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import msgspec
 import pytest
@@ -72,6 +73,29 @@ def test_a_planted_defect_is_found(row: Defect) -> None:
     with planted(row.defect) as invariant:
         found = (violation for seed in row.seeds() for violation in run(seed, steps.read(row.steps, ACTORS)).violations)
         assert any(violation.invariant == invariant and row.says in violation.what for violation in found)
+
+
+@pytest.mark.parametrize("fault", ["resent", "dies-waiting"])
+def test_a_fault_of_programs_happens(fault: str) -> None:
+    """Requests come twice in a row, or a program that nobody else kills is started again."""
+    served: list[Any] = []
+    births: list[int] = []
+
+    @contextlib.contextmanager
+    def watched(world: World) -> Iterator[None]:
+        serve = world.network.serve
+
+        def noted(process: Any, request: Any) -> Any:
+            served.append(request)
+            return serve(process, request)
+
+        with patch.object(world.network, "serve", noted):
+            yield
+        births.append(world.actors["controller-0"].program.births)
+
+    assert run(1, steps.read(f"{fault}@1+60:controller-0", ACTORS), watched=watched).violations == []
+    twice = any(one is other for one, other in pairwise(served))
+    assert (twice, births) == ((True, [1]) if fault == "resent" else (False, [2]))
 
 
 def test_every_planted_defect_has_a_seed() -> None:
