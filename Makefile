@@ -39,6 +39,7 @@ $(PAGE)/node_modules/.ready: $(PAGE)/package-lock.json | $(VENV)/dev
 	@touch $@
 
 regressions: $(VENV)/dev ## Run first what was once wrong: cases of tests/regressions.txt
+	@$(MAKE) --no-print-directory ui || echo "The page could not be built; what needs it is skipped."
 	@# Workers end with 5 and do not say which case is gone.
 	$(BIN)/python -m pytest -n logical --dist worksteal @tests/regressions.txt $(ARGS) || \
 	  { [ $$? -ne 5 ] || $(BIN)/python -m pytest --collect-only --quiet @tests/regressions.txt; exit 1; }

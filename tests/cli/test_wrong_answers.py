@@ -16,7 +16,9 @@ from tests.support.api import CRDS, NODES, ApiUnderTest, create_namespace, node
 from tests.support.paths import CRD
 from tests.support.publishing import install
 from tests.support.saved import pod
+from tests.support.skipping import lacking
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
+from toposcope.ui.bundle import Bundle
 
 pytestmark = pytest.mark.embedded_api("each run is recorded on an API server of its own")
 
@@ -91,6 +93,8 @@ def cluster(api: ApiUnderTest, toposcope: Command, tmp_path: Path, monkeypatch: 
 def test_no_command_ends_with_a_traceback(
     cluster: ApiUnderTest, toposcope: Command, command: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    if command.startswith("ui") and Bundle().page() is None:
+        lacking("BROWSER", "the page is not built: make ui")
     recording = Recording(cluster)
     file = tmp_path / "kubeconfig.yaml"
 
