@@ -19,7 +19,8 @@ from toposcope.api.cluster_topology import API_VERSION, KIND
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.kube.confinement import NOBODY
 from toposcope.simulator.apiserver import EmbeddedApiServer
-from toposcope.simulator.apiserver.requests import Request, Response, StatusError
+from toposcope.simulator.apiserver.requests import Request, Response
+from toposcope.simulator.apiserver.statuses import StatusError
 from toposcope.simulator.cluster import large_cluster
 from toposcope.simulator.machine import identity
 from toposcope.simulator.node_object import node_object, pod_objects

@@ -18,7 +18,8 @@ from msgspec.structs import replace
 from tools.simulate.scheduler import Process, Scheduler, Thread
 from toposcope.kube.runtime import Connection
 from toposcope.simulator.apiserver.api import Api
-from toposcope.simulator.apiserver.requests import Request, Response, StatusError, expired
+from toposcope.simulator.apiserver.requests import Request, Response
+from toposcope.simulator.apiserver.statuses import StatusError, expired
 
 _USUAL: Final = (0.001, 0.02)
 _NEVER: Final = 3600.0

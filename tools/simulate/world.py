@@ -54,7 +54,8 @@ from toposcope.kube.config import Cluster
 from toposcope.simulator import manifests
 from toposcope.simulator.apiserver import requests
 from toposcope.simulator.apiserver.api import Api
-from toposcope.simulator.apiserver.requests import Object, Request, Response, Route
+from toposcope.simulator.apiserver.requests import Request, Response, Route
+from toposcope.simulator.apiserver.statuses import Object
 from toposcope.simulator.apiserver.store import Key, Store, Stored
 from toposcope.simulator.faults import load_faults
 from toposcope.simulator.machine import with_identity

@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from toposcope.simulator.apiserver import fields, reads, requests
-from toposcope.simulator.apiserver.requests import NoSuchPathError, Object, Request, Response, Route, StatusError
+from toposcope.simulator.apiserver import fields, reads, requests, statuses
+from toposcope.simulator.apiserver.requests import Request, Response, Route
 from toposcope.simulator.apiserver.resources import CRDS, Catalog, Resource, complete_crd, crd_resources
+from toposcope.simulator.apiserver.statuses import NoSuchPathError, Object, StatusError
 from toposcope.simulator.apiserver.store import Store, Stored, stored
 from toposcope.simulator.apiserver.views import View
 
@@ -114,9 +115,9 @@ class Api:
         plural, name, subresource, *more = (*rest, "", "")[: max(3, len(rest))]
         resource = self.catalog.find(group, version, plural)
         if more or subresource not in ("", "status") or (subresource and not resource.status):
-            raise requests.not_served()
+            raise statuses.not_served()
         if bool(namespace) and not resource.namespaced:
-            raise requests.not_served()
+            raise statuses.not_served()
         return Route(resource, namespace, name, subresource)
 
     def _existing(self, route: Route) -> Stored:
@@ -133,7 +134,7 @@ class Api:
         metadata = obj.setdefault("metadata", {})
         if metadata.get("namespace", route.namespace) != route.namespace:
             message = "the namespace of the provided object does not match the namespace sent on the request"
-            raise requests.bad_request(message)
+            raise statuses.bad_request(message)
         name = metadata.get("name")
         if not name:
             cause = ("metadata.name", "Required value: name or generateName is required")
@@ -188,11 +189,11 @@ class Api:
         try:
             change = msgspec.json.decode(request.body)
         except msgspec.DecodeError as error:
-            raise requests.bad_request(f"error decoding patch: {error}") from None
+            raise statuses.bad_request(f"error decoding patch: {error}") from None
         item = self._existing(route)
         obj = patch(item.decode(), change)
         if not isinstance(obj, dict):
-            raise requests.bad_request("error decoding patch: the result is not an object")
+            raise statuses.bad_request("error decoding patch: the result is not an object")
         return self._update(request, route, view, item.decode(), obj)
 
     def _update(self, request: Request, route: Route, view: View, live: Object, obj: Object) -> Response:
@@ -211,11 +212,11 @@ class Api:
         version, kind = config.get("apiVersion", ""), config.get("kind", "")
         if (version, kind) != (resource.group_version, resource.kind):
             version = version if "/" in version else f"/{version}"
-            raise requests.bad_request(f"invalid object type: {version}, Kind={kind}")
+            raise statuses.bad_request(f"invalid object type: {version}, Kind={kind}")
         config = _untyped(config)
         metadata = config.setdefault("metadata", {})
         if metadata.get("managedFields") is not None:
-            raise requests.bad_request("metadata.managedFields must be nil")
+            raise statuses.bad_request("metadata.managedFields must be nil")
         writer, force = self._writer(request, route), request.flag("force")
         item = self._store.get(resource.storage, (route.namespace, route.name))
         if item is None:
@@ -330,9 +331,9 @@ def check_type(resource: Resource, obj: Object) -> None:
     version, kind = obj.get("apiVersion") or resource.group_version, obj.get("kind") or resource.kind
     if version != resource.group_version:
         message = f"the API version in the data ({version}) does not match the expected API version "
-        raise requests.bad_request(f"{message}({resource.group_version})")
+        raise statuses.bad_request(f"{message}({resource.group_version})")
     if kind != resource.kind:
-        raise requests.bad_request(f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}')
+        raise statuses.bad_request(f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}')
 
 
 def _untyped(obj: Object) -> Object:
@@ -352,7 +353,7 @@ def _updated(route: Route, live: Object, obj: Object) -> Object:
     resource, now, metadata = route.resource, live["metadata"], dict(obj["metadata"])
     if metadata.get("name", route.name) != route.name:
         message = f"the name of the object ({metadata['name']}) does not match the name on the URL ({route.name})"
-        raise requests.bad_request(message)
+        raise statuses.bad_request(message)
     if metadata.get("uid", now["uid"]) != now["uid"]:
         cause = ("metadata.uid", f'Invalid value: "{metadata["uid"]}": field is immutable')
         raise requests.invalid(resource, route.name, [cause])
@@ -395,7 +396,7 @@ def _merge_patch(target: Any, patch: Any) -> Any:
 def _json_patch(target: Any, patch: Any) -> Any:
     """RFC 6902 on fields of maps, without `copy` and `move`. Raises `StatusError`: 400 if malformed, 422 if unfit."""
     if not isinstance(patch, list) or not all(isinstance(step, dict) for step in patch):
-        raise requests.bad_request("error decoding patch: a JSON patch is a list of operations")
+        raise statuses.bad_request("error decoding patch: a JSON patch is a list of operations")
     root: dict[str, Any] = {"": copy.deepcopy(target)}  # a JSON pointer begins with an empty name
     try:
         for step in patch:

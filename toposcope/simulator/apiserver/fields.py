@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from toposcope.simulator.apiserver.requests import Object, StatusError
+from toposcope.simulator.apiserver.statuses import Object, StatusError
 
 Path = tuple[str, ...]
 Paths = set[Path]

@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
-from toposcope.simulator.apiserver.requests import Object, Request, Response, Route, StatusError, bad_request, expired
+from toposcope.simulator.apiserver.requests import Request, Response, Route
 from toposcope.simulator.apiserver.resources import Resource
+from toposcope.simulator.apiserver.statuses import Object, StatusError, bad_request, expired
 from toposcope.simulator.apiserver.store import Change, Store, Stored, stored
 from toposcope.simulator.apiserver.views import View
 

@@ -1,20 +1,14 @@
-"""What goes over the wire: requests, responses, and failures as the `Status` of a kube-apiserver."""
-
-from __future__ import annotations
+"""What goes over the wire: requests, responses, and what fails about a resource."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Self
 
 import msgspec
 
-from toposcope.errors import ToposcopeError
 from toposcope.simulator.apiserver import protobuf
-
-if TYPE_CHECKING:
-    from toposcope.simulator.apiserver.resources import Resource
-
-Object = dict[str, Any]
+from toposcope.simulator.apiserver.resources import Resource
+from toposcope.simulator.apiserver.statuses import Object, StatusError, bad_request
 
 _MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 _YES = ("1", "true", "t", "TRUE", "True", "T")
@@ -74,7 +68,7 @@ class Response:
     stream: bool = False
 
     @classmethod
-    def of(cls, error: StatusError) -> Response:
+    def of(cls, error: StatusError) -> Self:
         """Answer with a `Status`."""
         return cls(error.code, [msgspec.json.encode(error.status), b"\n"], headers=error.headers)
 
@@ -86,41 +80,6 @@ class Route(msgspec.Struct, frozen=True):
     namespace: str
     name: str
     subresource: str
-
-
-class StatusError(ToposcopeError):
-    """A request that fails with a `metav1.Status`, in the words of a kube-apiserver: clients are tested on them."""
-
-    def __init__(
-        self,
-        code: int,
-        reason: str,
-        message: str,
-        *,
-        details: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.code = code
-        self.headers = dict(headers or {})
-        head = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message}
-        self.status: Object = head | ({"reason": reason} if reason else {}) | {"code": code}
-        if details is not None:
-            self.status["details"] = dict(details)
-
-
-class NoSuchPathError(ToposcopeError):
-    """No group or version is served at the path: the one 404 that is plain text."""
-
-
-def bad_request(message: str) -> StatusError:
-    """400: the request itself makes no sense."""
-    return StatusError(400, "BadRequest", message)
-
-
-def not_served() -> StatusError:
-    """404 for a resource that an existing group and version does not have."""
-    return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
 
 
 def not_found(resource: Resource, name: str) -> StatusError:
@@ -146,11 +105,6 @@ def invalid(resource: Resource, name: str, causes: Iterable[tuple[str, str]]) ->
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     return StatusError(422, "Invalid", f'{kind} "{name}" is invalid: {text}', details=_details(resource, name))
-
-
-def expired(message: str) -> StatusError:
-    """410: the resourceVersion asked for is no longer kept."""
-    return StatusError(410, "Expired", message)
 
 
 def _details(resource: Resource, name: str) -> Object:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from toposcope.api.yaml_text import load
 from toposcope.simulator.apiserver.fields import ANY, Schema, compile_schema
-from toposcope.simulator.apiserver.requests import NoSuchPathError, Object, not_served
+from toposcope.simulator.apiserver.statuses import NoSuchPathError, Object, not_served
 
 _VERSION = {"major": "1", "minor": "36", "gitVersion": "v1.36.3+embedded", "platform": "linux/amd64"}
 _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]

@@ -21,7 +21,8 @@ import yaml
 
 from toposcope.errors import ToposcopeError
 from toposcope.simulator.apiserver.api import Api
-from toposcope.simulator.apiserver.requests import Request, Response, StatusError
+from toposcope.simulator.apiserver.requests import Request, Response
+from toposcope.simulator.apiserver.statuses import StatusError
 from toposcope.simulator.apiserver.store import Store
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from toposcope.simulator.apiserver.requests import expired
+from toposcope.simulator.apiserver.statuses import expired
 
 Key = tuple[str, str]  # namespace ("" for cluster scope), name
 

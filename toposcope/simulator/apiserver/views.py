@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from toposcope.simulator.apiserver.requests import Object, StatusError
 from toposcope.simulator.apiserver.resources import NAME, Column, Resource
+from toposcope.simulator.apiserver.statuses import Object, StatusError
 from toposcope.simulator.apiserver.store import Stored
 
 Form = Literal["whole", "metadata", "table"]
