@@ -18,7 +18,8 @@ from tests.support.api import ApiUnderTest, account_token, create_namespace, cre
 from tests.support.paths import FIXTURES
 from tools.apiserver.certificates import make_certificates
 from toposcope.kube.client import ApiClient
-from toposcope.kube.config import Cluster, load
+from toposcope.kube.config import load
+from toposcope.kube.credentials import Cluster
 from toposcope.kube.dry_run import DryRun, Remark
 
 pytestmark = pytest.mark.real_api("the embedded server has no webhooks, and lets everybody do everything")

@@ -16,7 +16,7 @@ import yaml
 
 from tools.apiserver.certificates import Certificates
 from toposcope.kube.client import ApiClient
-from toposcope.kube.config import Cluster
+from toposcope.kube.credentials import Cluster
 from toposcope.simulator.apiserver.server import kubeconfig
 
 

@@ -11,7 +11,7 @@ import toposcope.kube.client
 from tests.kube.scripted import Reply, ScriptedServer, answer, chunked
 from tests.support.tables import each_case
 from toposcope.kube.client import ApiClient, Request
-from toposcope.kube.config import Cluster
+from toposcope.kube.credentials import Cluster
 from toposcope.kube.errors import ApiError, ConfigError, ResourceExpiredError, UnreachableError
 from toposcope.kube.requests import apply, get
 

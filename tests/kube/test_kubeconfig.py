@@ -22,7 +22,8 @@ from tests.kube.scripted import kubeconfig_document as document
 from tests.support.tables import each_case, each_row
 from tools.apiserver.certificates import Certificates
 from toposcope.kube.client import ApiClient
-from toposcope.kube.config import Cluster, load
+from toposcope.kube.config import load
+from toposcope.kube.credentials import Cluster
 from toposcope.kube.errors import ConfigError, UnreachableError
 from toposcope.kube.requests import get
 from toposcope.simulator.apiserver import EmbeddedApiServer

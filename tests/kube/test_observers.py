@@ -7,7 +7,7 @@ import pytest
 
 from tests.kube.scripted import Reply, ScriptedServer, answer, chunked
 from toposcope.kube.client import ApiClient, Request
-from toposcope.kube.config import Cluster
+from toposcope.kube.credentials import Cluster
 from toposcope.kube.errors import KubeError, UnreachableError
 
 NODES = Request("GET", "/api/v1/nodes", {})

@@ -9,7 +9,8 @@ import pytest
 from tests.kube.scripted import ScriptedServer, answer, kubeconfig_document, server_tls, write
 from tools.apiserver.certificates import Certificates, make_certificates
 from toposcope.kube.client import ApiClient
-from toposcope.kube.config import RotatingTls, load
+from toposcope.kube.config import load
+from toposcope.kube.credentials import RotatingTls
 from toposcope.kube.errors import ConfigError, UnreachableError
 from toposcope.kube.requests import get
 

@@ -20,7 +20,8 @@ from tests.support.paths import CRD
 from tests.support.saved import cluster_topology, demo_nodes, pod
 from tests.support.upstream_crds import stand_in
 from toposcope.kube.client import ApiClient
-from toposcope.kube.config import Cluster, load
+from toposcope.kube.config import load
+from toposcope.kube.credentials import Cluster
 from toposcope.simulator.apiserver import EmbeddedApiServer
 from toposcope.snapshot.live import ForbiddenError, Wanted, load_live
 from toposcope.snapshot.model import Snapshot

@@ -50,7 +50,7 @@ from toposcope.agent.sysfs import Sysfs
 from toposcope.controller.options import Options
 from toposcope.controller.run import assemble
 from toposcope.kube.client import ApiClient
-from toposcope.kube.config import Cluster
+from toposcope.kube.credentials import Cluster
 from toposcope.simulator import manifests
 from toposcope.simulator.apiserver import requests
 from toposcope.simulator.apiserver.api import Api

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from toposcope.kube.client import ApiClient, Observe, Request, unobserved
-from toposcope.kube.config import Cluster
+from toposcope.kube.credentials import Cluster
 from toposcope.kube.errors import KubeError
 from toposcope.kube.runtime import REAL, Runtime
 

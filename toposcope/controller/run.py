@@ -28,7 +28,8 @@ from toposcope.controller.publishers.volcano import HyperNodePlans, VolcanoPubli
 from toposcope.controller.publishers.write_backoff import WriteBackoff
 from toposcope.controller.reconcile import Reconciler
 from toposcope.kube.client import ApiClient, Caller, Observe
-from toposcope.kube.config import Cluster, load, pod_namespace
+from toposcope.kube.config import load, pod_namespace
+from toposcope.kube.credentials import Cluster
 from toposcope.kube.errors import ConfigError, KubeError
 from toposcope.kube.reflector import EtcdRestores
 from toposcope.kube.runtime import REAL, Runtime

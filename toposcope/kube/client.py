@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from urllib.parse import quote, urlencode, urlsplit
 
 from toposcope import __version__
-from toposcope.kube.config import Cluster
+from toposcope.kube.credentials import Cluster
 from toposcope.kube.errors import ApiError, ResourceExpiredError, UnreachableError
 from toposcope.kube.runtime import REAL, Connection, Runtime, TlsConnection
 from toposcope.kube.shapes import problem, shape_of

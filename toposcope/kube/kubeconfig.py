@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from toposcope.kube import config
+from toposcope.kube import credentials
 from toposcope.kube.errors import ConfigError
 
 log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ def existing(spec: str) -> list[Path]:
     return [path for part in spec.split(os.pathsep) if part and is_there(path := Path(part))]
 
 
-def read(spec: str, context: str | None = None) -> config.Cluster:
+def read(spec: str, context: str | None = None) -> credentials.Cluster:
     """A context, by default the current one, of one kubeconfig or of several (`a:b`). Raises ConfigError."""
     files = [_document(path) for path in existing(spec) or [Path(spec)]]
     name, named_by = (context, f"{spec}: --context") if context else _current(spec, files)
@@ -94,7 +94,7 @@ def _current(spec: str, files: Sequence[_Entry]) -> tuple[str | None, str]:
     return chosen.text("current-context"), f"{chosen.where}current-context"
 
 
-def _cluster(spec: str, files: Sequence[_Entry], name: str | None, context: _Entry) -> config.Cluster:
+def _cluster(spec: str, files: Sequence[_Entry], name: str | None, context: _Entry) -> credentials.Cluster:
     cluster = _find(files, "clusters", "cluster", context.text("cluster"), f"{context.where}cluster")
     user = _Entry(context.path, context.where, {})
     if context.text("user"):
@@ -103,7 +103,7 @@ def _cluster(spec: str, files: Sequence[_Entry], name: str | None, context: _Ent
         for field, why in _REFUSED.items():
             if entry.values.get(field):
                 raise ConfigError(f"{entry.where}{field} is not supported: {why}")
-    server = config.checked_url(f"{cluster.where}server", cluster.text("server"))
+    server = credentials.checked_url(f"{cluster.where}server", cluster.text("server"))
     has_tls = urlsplit(server).scheme == "https"
     if not has_tls:
         # As kubectl, which reads them only for TLS: anybody on the way could take them.
@@ -121,7 +121,7 @@ def _cluster(spec: str, files: Sequence[_Entry], name: str | None, context: _Ent
         token, identity = _static_token(user), _own_certificate(user)
     namespace = context.text("namespace") or "default"
     tls = _tls(cluster, identity) if has_tls else None
-    return config.Cluster(server, tls, token, namespace, cluster.text("tls-server-name"))
+    return credentials.Cluster(server, tls, token, namespace, cluster.text("tls-server-name"))
 
 
 def _document(path: Path) -> _Entry:
@@ -168,7 +168,7 @@ class _Identity:
     files: tuple[str, ...] = ()
 
 
-def _tls(cluster: _Entry, identity: _Identity) -> config.Tls:
+def _tls(cluster: _Entry, identity: _Identity) -> credentials.Tls:
     data = cluster.inline("certificate-authority")
     ca_file = None if data else cluster.file("certificate-authority")
     # PEM is ASCII: other characters can only be comments.
@@ -177,19 +177,19 @@ def _tls(cluster: _Entry, identity: _Identity) -> config.Tls:
     where = f"{cluster.where}certificate-authority" + ("-data" if data else "")
 
     def make() -> ssl.SSLContext:
-        context = config.tls_context(where, ca_file, ca_data, verify=verify)
+        context = credentials.tls_context(where, ca_file, ca_data, verify=verify)
         identity.load(context)
         return context
 
-    return config.RotatingTls(make, (*((ca_file,) if ca_file else ()), *identity.files))
+    return credentials.RotatingTls(make, (*((ca_file,) if ca_file else ()), *identity.files))
 
 
-def _static_token(user: _Entry) -> config.Token:
+def _static_token(user: _Entry) -> credentials.Token:
     file = user.file("tokenFile")
     if file:
-        return config.token_file(f"{user.where}tokenFile {file}", Path(file))
+        return credentials.token_file(f"{user.where}tokenFile {file}", Path(file))
     token = user.text("token")
-    token = token and config.usable(f"{user.where}token", token)
+    token = token and credentials.usable(f"{user.where}token", token)
     return lambda: token
 
 
@@ -216,7 +216,7 @@ def _own_certificate(user: _Entry) -> _Identity:
                     inline.touch(mode=0o600)
                     inline.write_bytes(content)
                 pair.append(files[name] or str(inline))
-            config.load_client_certificate(user.where.removesuffix("."), context, *pair)
+            credentials.load_client_certificate(user.where.removesuffix("."), context, *pair)
 
     return _Identity(load, tuple(file for file in files.values() if file))
 
@@ -226,7 +226,7 @@ def _plugin(user: _Entry) -> str:
     return user.where + ("exec" if user.values.get("exec") else "auth-provider")
 
 
-def _from_plugin(spec: str, context: str | None, user: _Entry) -> tuple[config.Token, _Identity]:
+def _from_plugin(spec: str, context: str | None, user: _Entry) -> tuple[credentials.Token, _Identity]:
     """Ask the user's plugin for a token, which is renewed when it expires, or a client certificate, which is not."""
     plugin = _plugin(user)
     try:
@@ -250,13 +250,13 @@ def _from_plugin(spec: str, context: str | None, user: _Entry) -> tuple[config.T
             header: str | None = configuration.get_api_key_with_prefix("BearerToken", "authorization")
         except Exception as error:
             raise ConfigError(f"{plugin}: {error}") from error
-        return config.usable(f"{plugin}: its answer", header.removeprefix("Bearer ")) if header else None
+        return credentials.usable(f"{plugin}: its answer", header.removeprefix("Bearer ")) if header else None
 
     certificate, key = configuration.cert_file, configuration.key_file
     pair = (certificate, key) if certificate and key else ()
 
     def load(tls: ssl.SSLContext) -> None:
         if pair:
-            config.load_client_certificate(f"{plugin}: its answer", tls, *pair)
+            credentials.load_client_certificate(f"{plugin}: its answer", tls, *pair)
 
     return token, _Identity(load, pair)

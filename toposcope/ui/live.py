@@ -11,7 +11,7 @@ import msgspec
 
 from toposcope.api.cluster_topology import PATH, Topology
 from toposcope.kube.client import ApiClient, Request
-from toposcope.kube.config import Cluster
+from toposcope.kube.credentials import Cluster
 from toposcope.kube.errors import ApiError, KubeError, UnreachableError
 from toposcope.kube.listing import UNREADABLE
 from toposcope.kube.reflector import EtcdRestores, Raw, Reflector, key

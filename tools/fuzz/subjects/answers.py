@@ -14,7 +14,7 @@ from hypothesis.strategies import DrawFn
 from tools.fuzz.subject import Outcome, documents, held, refusal, spoiled, strings, subject, words
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.kube.client import ApiClient, Request
-from toposcope.kube.config import Cluster
+from toposcope.kube.credentials import Cluster
 from toposcope.kube.errors import KubeError
 from toposcope.kube.reflector import Reflector
 from toposcope.kube.runtime import Connection
