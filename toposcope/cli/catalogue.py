@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from toposcope.api.cluster_topology import HOME_NAMESPACE
 from toposcope.api.controller_config import UnreadableError, read_config
 from toposcope.api.yaml_text import YamlSyntaxError, load
-from toposcope.cli.command import CommandError
+from toposcope.cli.errors import CommandError
 from toposcope.cli.streams import read_small
 from toposcope.cli.terminal import complain
 from toposcope.topology.catalogue import BUILT_IN, Catalogue

@@ -7,17 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from toposcope.cli.command import (
-    EPILOG,
-    EXIT_OK,
-    EXIT_PROBLEMS,
-    EXIT_UNCLEAR,
-    CommandError,
-    add_source_arguments,
-    api_client,
-    load_snapshot,
-    on_screen,
-)
+from toposcope.cli.command import EPILOG, add_source_arguments, api_client, load_snapshot, on_screen
+from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS, EXIT_UNCLEAR, CommandError
 from toposcope.cli.output import show_document
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen, complain

@@ -1,8 +1,4 @@
-"""What commands share that inspect a cluster: where they read it from, and how they end.
-
-Exit codes: 0 OK, 1 the command found a problem, 2 it could not run (wrong usage, unreadable input, no answer), 3
-`check` cannot tell, 130 interrupted, 141 the reader of the output is gone.
-"""
+"""What commands share that inspect a cluster: where they read it from, and how they are run."""
 
 import argparse
 import sys
@@ -12,17 +8,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from toposcope.cli.errors import EXIT_ERROR, EXPECTED, CommandError, complaint
 from toposcope.cli.progress import Progress
 from toposcope.cli.streams import NO_READER, forget
 from toposcope.cli.terminal import Screen, complain, screen
-from toposcope.errors import ToposcopeError
-from toposcope.kube.errors import ApiError, KubeError
 from toposcope.snapshot.cutter import LIMIT
 from toposcope.snapshot.decode import degraded, every, paused_gc
-from toposcope.snapshot.filters import SelectorError
 from toposcope.snapshot.model import Collector, Snapshot
 from toposcope.snapshot.problems import InputError
-from toposcope.snapshot.scope import LevelNotFoundError, Scope, TopologyNotFoundError
+from toposcope.snapshot.scope import Scope
 from toposcope.topology.hierarchy import some_names
 from toposcope.topology.text import plural
 
@@ -38,30 +32,13 @@ _DIGITS: Final = 8
 _TIMEOUT: Final = 20.0
 """Seconds of silence: a page of 500 Nodes takes a busy API server a few."""
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600}
-EXIT_OK: Final = 0
-EXIT_PROBLEMS: Final = 1
-EXIT_ERROR: Final = 2
-EXIT_UNCLEAR: Final = 3
 _EXIT_INTERRUPTED: Final = 130
-
-_HINTS: Final = {
-    401: "; the API server does not accept these credentials (any more): log in again, or see --kubeconfig, --context",
-    403: "; ask an admin for that permission: docs/cli.md, section Rights, lists all that the commands read",
-}
 
 OUTPUTS: Final = ("table", "wide", "json", "yaml", "name")
 
 EPILOG: Final = (
     "exit codes: 0 OK; 1 the command found a problem; 2 it could not run (wrong usage, unreadable input, no answer)"
 )
-
-
-class CommandError(ToposcopeError):
-    """The command cannot give an answer; the message says why and what to do."""
-
-
-EXPECTED: Final = (KubeError, TopologyNotFoundError, LevelNotFoundError, SelectorError, CommandError)
-"""Errors that end a command with a message."""
 
 
 def add_source_arguments(parser: argparse.ArgumentParser, outputs: tuple[str, ...] = OUTPUTS) -> None:
@@ -281,7 +258,7 @@ def run_command(command: str, arguments: argparse.Namespace, work: Callable[[Scr
 
             watch(command, arguments, work)
         with paused_gc():  # scanning a large cluster's objects takes longer than the command
-            code = work(screen_for(arguments, paging=not arguments.no_pager))
+            code = work(screen(paging=not arguments.no_pager, wide=getattr(arguments, "output", "") == "wide"))
             sys.stdout.flush()
     except BrokenPipeError:
         forget(sys.stdout)
@@ -302,17 +279,3 @@ def run_command(command: str, arguments: argparse.Namespace, work: Callable[[Scr
         complain(complaint(command, arguments, error))
         return EXIT_ERROR
     return code
-
-
-def screen_for(arguments: argparse.Namespace, *, paging: bool) -> Screen:
-    """The screen of this process; `-o wide` is as wide as it comes."""
-    found = screen(paging=paging)
-    return replace(found, width=None) if getattr(arguments, "output", "") == "wide" else found
-
-
-def complaint(command: str, arguments: argparse.Namespace, error: Exception) -> str:
-    """The message of an expected error, with what to do about it."""
-    hint = _HINTS.get(error.status, "") if isinstance(error, ApiError) else ""
-    if isinstance(error.__cause__, TimeoutError):
-        hint = f"; it was silent for {arguments.request_timeout:g} s: --request-timeout 2m waits longer"
-    return f"toposcope {command}: {error}{hint}"

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from toposcope.cli import COMMANDS, module_of
-from toposcope.cli.command import EXIT_OK, run_command
+from toposcope.cli.command import run_command
+from toposcope.cli.errors import EXIT_OK
 from toposcope.errors import ToposcopeError
 from toposcope.topology.text import escaped
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from toposcope.api import label_keys
-from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, add_source_arguments, load_snapshot, on_screen
+from toposcope.cli.command import add_source_arguments, load_snapshot, on_screen
+from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS
 from toposcope.cli.output import counted, show_document
 from toposcope.cli.terminal import Screen, Whole
 from toposcope.explain.machine import examine

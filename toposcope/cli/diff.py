@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, CommandError, add_source_arguments, load_snapshot, on_screen
+from toposcope.cli.command import add_source_arguments, load_snapshot, on_screen
+from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS, CommandError
 from toposcope.cli.output import counted, show_document
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen

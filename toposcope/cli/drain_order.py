@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, add_source_arguments, on_screen
+from toposcope.cli.command import add_source_arguments, on_screen
+from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS
 from toposcope.cli.output import counted, first_few, show_document
 from toposcope.cli.planning import Plan, number, read, read_budgets, working
 from toposcope.cli.slots import add_size_arguments

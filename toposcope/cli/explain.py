@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from toposcope.cli import command
+from toposcope.cli import command, errors
 from toposcope.cli.output import show_document
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen, Whole, columns, complain
@@ -55,7 +55,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     try:
         subject = subject_of(store, snapshot, kind, name, arguments.namespace)
     except ObjectNotFoundError as error:
-        raise command.CommandError(str(error)) from error
+        raise errors.CommandError(str(error)) from error
     found = diagnose(build_context(snapshot, store, ownership_of(store, snapshot, subject)))
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, document_of(found))
@@ -63,14 +63,14 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         screen.show([f"{found.context.explained.kind.lower()}/{found.context.explained.name}"])
     else:
         screen.show(_page(screen, found, wide=arguments.output == "wide"))
-    return command.EXIT_OK if found.well else command.EXIT_PROBLEMS
+    return errors.EXIT_OK if found.well else errors.EXIT_PROBLEMS
 
 
 def _explain_node(screen: Screen, arguments: argparse.Namespace, name: str) -> int:
     snapshot = command.load_snapshot(arguments, node=name)
     node = snapshot.by_name.get(name)
     if node is None:
-        raise command.CommandError(f"there is no node {name!r} in {snapshot.source}; all nodes: toposcope nodes")
+        raise errors.CommandError(f"there is no node {name!r} in {snapshot.source}; all nodes: toposcope nodes")
     steps = examine(snapshot, node)
     answer = next((step for step in steps if step.outcome is Outcome.FAILED), None)
     if arguments.output in ("json", "yaml"):
@@ -80,7 +80,7 @@ def _explain_node(screen: Screen, arguments: argparse.Namespace, name: str) -> i
         screen.show([f"node/{name}"])
     else:
         screen.show(_node_page(screen, name, steps, answer))
-    return command.EXIT_PROBLEMS if answer else command.EXIT_OK
+    return errors.EXIT_PROBLEMS if answer else errors.EXIT_OK
 
 
 def _node_page(screen: Screen, name: str, steps: Sequence[Step], answer: Step | None) -> Iterator[str]:
@@ -96,11 +96,11 @@ def _node_page(screen: Screen, name: str, steps: Sequence[Step], answer: Step | 
 def _named(text: str) -> tuple[tuple[Kind, ...], str]:
     word, slash, name = text.partition("/")
     if not (slash and word and name) or "/" in name:
-        raise command.CommandError(f"{text!r} is not KIND/NAME or KIND NAME; write for example podcliqueset/llm")
+        raise errors.CommandError(f"{text!r} is not KIND/NAME or KIND NAME; write for example podcliqueset/llm")
     kinds = object_store.kinds_called(word)
     if not kinds:
         known = ", ".join(sorted({known.kind.lower() for known in (object_store.POD, *object_store.SUBJECTS)}))
-        raise command.CommandError(f"cannot explain the kind {word!r}; choose one of: {known}")
+        raise errors.CommandError(f"cannot explain the kind {word!r}; choose one of: {known}")
     return kinds, name
 
 

@@ -10,7 +10,7 @@ import msgspec
 from toposcope.api.label_keys import INTERCONNECT
 from toposcope.api.matrix_annotation import MatrixError, parse
 from toposcope.api.yaml_text import YamlSyntaxError, load
-from toposcope.cli import command
+from toposcope.cli import command, errors
 from toposcope.cli.catalogue import of_flags
 from toposcope.cli.output import first_few, form_and_file, json_text, write_output, yaml_text
 from toposcope.cli.streams import read_small
@@ -139,12 +139,12 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     except ExportError as error:
         for problem in error.problems:
             complain(f"toposcope export: {problem}")
-        return command.EXIT_PROBLEMS
+        return errors.EXIT_PROBLEMS
     form, file = form_and_file(arguments.output)
     write_output(screen, f"{exported.name}\n" if form == "name" else exported.text, file)
     for note in exported.notes:
         complain(f"note: {note}")
-    return command.EXIT_OK
+    return errors.EXIT_OK
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ def _chosen(hierarchy: TopologyLevels, arguments: argparse.Namespace) -> Topolog
     for name in arguments.without:
         if all(name not in (level.domain, level.key) for level in hierarchy.levels):
             path = " > ".join(level.domain for level in hierarchy.levels)
-            raise command.CommandError(f"--without {name}: no such level; the levels are: {path}")
+            raise errors.CommandError(f"--without {name}: no such level; the levels are: {path}")
     kept = tuple(x for x in hierarchy.levels if not {x.domain, x.key}.intersection(arguments.without))
     return TopologyLevels(arguments.name or hierarchy.name, kept)
 
@@ -206,9 +206,9 @@ def _converted(file: str, catalogue: Catalogue) -> TopologyLevels:
         text = read_small(file)
         return read_topology(_values(text), catalogue)
     except UnreadableDocumentError as error:
-        raise command.CommandError(f"--convert {file}: {error}") from error
+        raise errors.CommandError(f"--convert {file}: {error}") from error
     except OSError as error:
-        raise command.CommandError(f"--convert {file}: {error.strerror}") from error
+        raise errors.CommandError(f"--convert {file}: {error.strerror}") from error
 
 
 def left_out(scope: Scope) -> tuple[str, ...]:
@@ -268,7 +268,7 @@ def nccl(snapshot: Snapshot, name: str, pcie: int | None) -> Exported:
     """NCCL's file of one node. Raises ExportError and CommandError."""
     node = snapshot.by_name.get(name)
     if node is None:
-        raise command.CommandError(f"there is no node {name!r} in {snapshot.source}")
+        raise errors.CommandError(f"there is no node {name!r} in {snapshot.source}")
     if node.matrix is None:
         raise ExportError(
             f"node {name} has no annotation gpu.topology/matrix: its agent has not run, or found no GPU; "

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from toposcope.cli import command
+from toposcope.cli import command, errors
 from toposcope.cli.output import counted, show_document, without_agent
 from toposcope.cli.terminal import Screen, columns
 from toposcope.snapshot.levels import LevelView, crossings_of, level_views
@@ -36,7 +36,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         silent = [without_agent(scope)] if scope.without_agent else []
         screen.show(_page(screen, levels, [*problems, *silent], crossings.notes, wide=arguments.output == "wide"))
     well = not (problems or any(level.problem for level in levels) or scope.without_agent)
-    return command.EXIT_OK if well else command.EXIT_PROBLEMS
+    return errors.EXIT_OK if well else errors.EXIT_PROBLEMS
 
 
 def document(scope: Scope, levels: Sequence[LevelView], problems: Sequence[str]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from toposcope.api.matrix_annotation import LEGEND, MatrixError, NodeMatrix, parse
-from toposcope.cli import command
+from toposcope.cli import command, errors
 from toposcope.cli.output import show_document
 from toposcope.cli.terminal import Screen
 from toposcope.snapshot.filters import FAULTS, marks
@@ -33,16 +33,16 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     snapshot = command.load_snapshot(arguments, pods=False, node=arguments.node)
     node = snapshot.by_name.get(arguments.node)
     if node is None:
-        raise command.CommandError(_unknown(snapshot, arguments.node))
+        raise errors.CommandError(_unknown(snapshot, arguments.node))
     if node.matrix is None:
-        raise command.CommandError(
+        raise errors.CommandError(
             f"node {node.name} has no annotation gpu.topology/matrix: its agent has not run, or found no GPU; "
             f"see the agent's pod on {node.name}"
         )
     try:
         matrix = parse(node.matrix)
     except MatrixError as error:
-        raise command.CommandError(f"node {node.name}: {error}") from error
+        raise errors.CommandError(f"node {node.name}: {error}") from error
     if arguments.svg:
         _draw(screen, node, matrix, arguments.svg)
     elif arguments.output in ("json", "yaml"):
@@ -51,7 +51,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         screen.show(device.label for device in matrix.devices)
     else:
         screen.show(_page(screen, matrix, wide=arguments.output == "wide"))
-    return command.EXIT_OK if FAULTS.isdisjoint(marks(node)) else command.EXIT_PROBLEMS
+    return errors.EXIT_OK if FAULTS.isdisjoint(marks(node)) else errors.EXIT_PROBLEMS
 
 
 def _unknown(snapshot: Snapshot, name: str) -> str:
@@ -63,7 +63,7 @@ def _draw(screen: Screen, node: NodeView, matrix: NodeMatrix, file: Path) -> Non
     from toposcope.cli.matrix_svg import matrix_svg  # noqa: PLC0415 - only --svg needs it
 
     if matrix.links is None:
-        raise command.CommandError(
+        raise errors.CommandError(
             f"node {node.name}: the matrix was too large for the annotation; there is nothing to draw"
         )
     picture = matrix_svg(node.name, matrix, matrix.links, LEGEND)
@@ -73,7 +73,7 @@ def _draw(screen: Screen, node: NodeView, matrix: NodeMatrix, file: Path) -> Non
     try:
         file.write_text(picture, encoding="utf-8")
     except OSError as error:
-        raise command.CommandError(f"--svg {file}: {error.strerror}") from error
+        raise errors.CommandError(f"--svg {file}: {error.strerror}") from error
 
 
 def document(node: NodeView, matrix: NodeMatrix) -> dict[str, Any]:

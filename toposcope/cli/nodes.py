@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from toposcope.api import label_keys
 from toposcope.api.matrix_annotation import reasons
-from toposcope.cli import command
+from toposcope.cli import command, errors
 from toposcope.cli.output import IS_IT_RUNNING, show_document
 from toposcope.cli.planning import pair
 from toposcope.cli.terminal import Screen, columns
@@ -69,7 +69,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         node.without_agent or filters.lacking(scope, node) or not filters.FAULTS.isdisjoint(filters.marks(node))
         for node in nodes
     )
-    return command.EXIT_PROBLEMS if unwell else command.EXIT_OK
+    return errors.EXIT_PROBLEMS if unwell else errors.EXIT_OK
 
 
 def _named(snapshot: Snapshot, names: Sequence[str]) -> tuple[str | None, list[str]]:
@@ -81,7 +81,7 @@ def _named(snapshot: Snapshot, names: Sequence[str]) -> tuple[str | None, list[s
         if name not in snapshot.by_name:
             near = get_close_matches(name, [*snapshot.by_name, *topologies], 1)
             mean = f" (did you mean {near[0]!r}?)" if near else ""
-            raise command.CommandError(f"there is no node {name!r}{mean}; all nodes: toposcope nodes")
+            raise errors.CommandError(f"there is no node {name!r}{mean}; all nodes: toposcope nodes")
     return first, list(dict.fromkeys(nodes))
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from toposcope.api.label_keys import GPUS
-from toposcope.cli.command import CommandError
+from toposcope.cli.errors import CommandError
 from toposcope.cli.terminal import Screen, Whole
 from toposcope.snapshot.scope import Scope
 from toposcope.topology.text import escaped, escaped_lines, plural

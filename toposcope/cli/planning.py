@@ -7,7 +7,8 @@ from difflib import get_close_matches
 from typing import Any, Final
 from urllib.parse import quote
 
-from toposcope.cli.command import CommandError, api_client, load_snapshot, no_nodes, whole
+from toposcope.cli.command import api_client, load_snapshot, no_nodes, whole
+from toposcope.cli.errors import CommandError
 from toposcope.cli.output import counted
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import complain

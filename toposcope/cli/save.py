@@ -7,7 +7,8 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Final
 
-from toposcope.cli.command import EXIT_OK, CommandError, add_source_arguments, load_snapshot, on_screen
+from toposcope.cli.command import add_source_arguments, load_snapshot, on_screen
+from toposcope.cli.errors import EXIT_OK, CommandError
 from toposcope.cli.output import counted
 from toposcope.cli.planning import read_budgets, read_required
 from toposcope.cli.terminal import Screen

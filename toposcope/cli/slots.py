@@ -4,7 +4,8 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from toposcope.cli.command import EXIT_OK, CommandError, add_source_arguments, on_screen
+from toposcope.cli.command import add_source_arguments, on_screen
+from toposcope.cli.errors import EXIT_OK, CommandError
 from toposcope.cli.output import counted, first_few, show_document
 from toposcope.cli.planning import Plan, number, read, working
 from toposcope.cli.terminal import Screen, columns

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from toposcope.api import conditions
-from toposcope.cli import command
+from toposcope.cli import command, errors
 from toposcope.cli.output import counted, show_document
 from toposcope.cli.terminal import Screen, Whole
 from toposcope.controller.options import LEASE
@@ -74,7 +74,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         screen.show(finding.what for finding in found)
     else:
         screen.show(_page(screen, scope, controller, found, wide=arguments.output == "wide"))
-    return command.EXIT_PROBLEMS if found else command.EXIT_OK
+    return errors.EXIT_PROBLEMS if found else errors.EXIT_OK
 
 
 def _controller(arguments: argparse.Namespace, now: datetime) -> _Controller:

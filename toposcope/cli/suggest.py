@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import API_VERSION, GROUP, KIND
-from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, add_source_arguments, load_snapshot, on_screen, whole
+from toposcope.cli.command import add_source_arguments, load_snapshot, on_screen, whole
+from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS
 from toposcope.cli.output import first_few, form_and_file, json_text, write_output, yaml_text
 from toposcope.cli.terminal import Screen, complain
 from toposcope.integrations.dra.supply import LINKS

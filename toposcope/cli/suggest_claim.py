@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from toposcope.api.matrix_annotation import reasons
-from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, CommandError, load_snapshot
+from toposcope.cli.command import load_snapshot
+from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS, CommandError
 from toposcope.cli.output import first_few, form_and_file, json_text, write_output, yaml_text
 from toposcope.cli.terminal import Screen, complain
 from toposcope.integrations.dra.allocation import Claims, Request

@@ -79,8 +79,13 @@ class Screen:
             self.stream.flush()
 
 
-def screen(stream: TextIO | None = None, environ: Mapping[str, str] = os.environ, *, paging: bool = True) -> Screen:
-    """The screen of this process, by `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE`, `TERM`, `COLUMNS` and `PAGER`."""
+def screen(
+    stream: TextIO | None = None, environ: Mapping[str, str] = os.environ, *, paging: bool = True, wide: bool = False
+) -> Screen:
+    """The screen of this process, by `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE`, `TERM`, `COLUMNS` and `PAGER`.
+
+    `wide`: lines are as long as they come.
+    """
     stream = stream or sys.stdout
     terminal = stream.isatty()
     size = shutil.get_terminal_size() if terminal else None
@@ -88,7 +93,7 @@ def screen(stream: TextIO | None = None, environ: Mapping[str, str] = os.environ
     return Screen(
         stream,
         colour=wants_colour(terminal, environ),
-        width=size.columns if size else None,
+        width=size.columns if size and not wide else None,
         height=size.lines if size else None,
         pager=() if pager == ["cat"] else tuple(pager),
     )

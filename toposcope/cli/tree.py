@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.matrix_annotation import reasons
-from toposcope.cli import command, summary
+from toposcope.cli import command, errors, summary
 from toposcope.cli.output import counted, show_document, without_agent
 from toposcope.cli.terminal import Screen, complain, screen, shortened
 from toposcope.snapshot.filters import FAULTS
@@ -86,7 +86,7 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
             lines.append(screen.paint(text, "dim"))
         screen.show(lines)
     ill = any(left_out(root)) or scope.without_agent or any(root.marks[mark] for mark in FAULTS)
-    return command.EXIT_PROBLEMS if ill else command.EXIT_OK
+    return errors.EXIT_PROBLEMS if ill else errors.EXIT_OK
 
 
 def _depth(root: Domain, scope: Scope) -> int | None:
@@ -102,14 +102,14 @@ def _summary(screen: Screen, arguments: argparse.Namespace) -> int:
     """What the status of the ClusterTopology says, without reading nodes."""
     topology = choose_topology(command.load_topologies_only(arguments).topologies, arguments.topology)
     if topology is None or not summary.has_counts(topology):
-        raise command.CommandError("no controller has written its counts yet; run it without --summary")
+        raise errors.CommandError("no controller has written its counts yet; run it without --summary")
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, summary.document(topology))
     elif arguments.output == "name":
         screen.show([topology.name])
     else:
         screen.show(summary.page(screen, topology))
-    return command.EXIT_OK if summary.well(topology) else command.EXIT_PROBLEMS
+    return errors.EXIT_OK if summary.well(topology) else errors.EXIT_PROBLEMS
 
 
 def _without_nodes(screen: Screen, arguments: argparse.Namespace, error: ForbiddenError) -> int:
@@ -119,7 +119,7 @@ def _without_nodes(screen: Screen, arguments: argparse.Namespace, error: Forbidd
         raise error
     screen.show(summary.page(screen, topology))
     complain(f"toposcope tree: {error}; this is the controller's last count, as with --summary")
-    return command.EXIT_ERROR
+    return errors.EXIT_ERROR
 
 
 def _preview(topologies: Sequence[Topology], arguments: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from toposcope.cli import command
+from toposcope.cli import command, errors
 from toposcope.cli.terminal import Screen, complain
 from toposcope.kube.errors import KubeError
 from toposcope.telemetry.logs import FORMATS, set_up
@@ -52,7 +52,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C, or write the one file."""
     command.reject_cluster_flags(arguments)
     if arguments.files and "-" in arguments.files:
-        raise command.CommandError("--from -: standard input cannot be read again when it changes; give a file")
+        raise errors.CommandError("--from -: standard input cannot be read again when it changes; give a file")
     if arguments.export:
         return _export(screen, arguments)
     return _serve(screen, arguments)
@@ -67,11 +67,11 @@ def _export(screen: Screen, arguments: argparse.Namespace) -> int:
         text = export(snapshot, "files" if arguments.files else "cluster", Bundle())
         arguments.export.write_text(text, encoding="utf-8", errors="replace")
     except PageNotBuiltError as error:
-        raise command.CommandError(str(error)) from error
+        raise errors.CommandError(str(error)) from error
     except OSError as error:
-        raise command.CommandError(f"--export {arguments.export}: {error.strerror}") from error
+        raise errors.CommandError(f"--export {arguments.export}: {error.strerror}") from error
     screen.show([f"{arguments.export}: {len(snapshot.nodes)} nodes, {len(text) / 1e6:.1f} MB; open it in a browser"])
-    return command.EXIT_OK
+    return errors.EXIT_OK
 
 
 def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
@@ -92,12 +92,12 @@ def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
     except OSError as error:
         where = f"{arguments.listen}:{arguments.port}"
         another = "; --port 0 takes a free one" if arguments.port else ""
-        raise command.CommandError(f"cannot listen on {where}: {error.strerror}{another}") from error
+        raise errors.CommandError(f"cannot listen on {where}: {error.strerror}{another}") from error
     if arguments.metrics_port is not None:
         try:
             program.serve_metrics(arguments.metrics_port, arguments.metrics_worst)
         except OSError as error:
-            raise command.CommandError(f"cannot listen on port {arguments.metrics_port}: {error.strerror}") from error
+            raise errors.CommandError(f"cannot listen on port {arguments.metrics_port}: {error.strerror}") from error
     with listener:
         address = address_of(listener)
         if program.bundle.page() is None:
@@ -111,7 +111,7 @@ def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
 
         with contextlib.suppress(KeyboardInterrupt):  # the way to stop it; uvicorn may or may not pass it on
             program.serve(listener, arguments.allow_host, started)
-    return command.EXIT_OK
+    return errors.EXIT_OK
 
 
 def _follow(arguments: argparse.Namespace, facts: "Facts") -> None:

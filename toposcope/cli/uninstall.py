@@ -8,7 +8,8 @@ import argparse
 import time
 from collections.abc import Iterator
 
-from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, add_cluster_arguments, api_client, run_command
+from toposcope.cli.command import add_cluster_arguments, api_client, run_command
+from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS
 from toposcope.cli.output import cleaned
 from toposcope.cli.removal import Plan, Remover, WaitTimeoutError, find_all
 from toposcope.cli.terminal import Screen, complain

@@ -17,9 +17,9 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final, NoReturn
 
-from toposcope.cli.command import EXPECTED, CommandError, complaint, screen_for
+from toposcope.cli.errors import EXPECTED, CommandError, complaint
 from toposcope.cli.progress import Progress
-from toposcope.cli.terminal import Screen, complain
+from toposcope.cli.terminal import Screen, complain, screen
 from toposcope.kube import reflector
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
@@ -61,17 +61,18 @@ def watch(command: str, arguments: argparse.Namespace, work: Callable[[Screen], 
         page = _Page(arguments.output)
         while True:
             wake.clear()
-            screen, text, said = screen_for(arguments, paging=False), page.text, io.StringIO()
+            now = screen(paging=False, wide=getattr(arguments, "output", "") == "wide")
+            text, said = page.text, io.StringIO()
             try:
                 out = io.StringIO()
                 with paused_gc(), contextlib.redirect_stderr(said):
-                    work(replace(screen, stream=out))
+                    work(replace(now, stream=out))
                 text = out.getvalue()
             except EXPECTED as error:
                 if not text:
                     raise
                 said = io.StringIO(complaint(command, arguments, error))
-            page.show(screen, text, said.getvalue(), facts.stale())
+            page.show(now, text, said.getvalue(), facts.stale())
             if wake.wait(_LOOK_AGAIN):
                 threading.Event().wait(_BURST)
 

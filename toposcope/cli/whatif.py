@@ -4,7 +4,8 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, CommandError, add_source_arguments, on_screen
+from toposcope.cli.command import add_source_arguments, on_screen
+from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS, CommandError
 from toposcope.cli.output import counted, show_document
 from toposcope.cli.planning import Plan, number, pair, read, read_budgets, working
 from toposcope.cli.slots import add_size_arguments
