@@ -82,7 +82,7 @@ simulate: $(VENV)/dev ## Simulate programs and API server from a seed, each fail
 	PYTHONHASHSEED=0 $(BIN)/python -m tools.simulate $(ARGS)
 
 model: $(VENV)/dev ## Check in TLA+ models of Lease, labels, levels and replacement what must never go wrong
-	$(BIN)/python -m tools.model
+	$(BIN)/python -m tools.model.checker
 
 mutants: $(VENV)/dev ## Change the code one small thing at a time; some test has to fail (ARGS="--since main~1", or patterns of files)
 	$(BIN)/python -m tools.mutants $(ARGS)

@@ -35,7 +35,7 @@ settings.load_profile("suite")
 
 THOROUGH = (
     "tests/apiserver/test_upstream_crds.py",
-    "tests/chart/test_release.py",
+    "tests/manifests/test_chart_release.py",
     "tests/cli/test_check.py::test_ten_thousand_documents",
     "tests/controller/cases",
     "tests/controller/test_failover.py",
@@ -52,8 +52,8 @@ THOROUGH = (
     "tests/snapshot/test_limits.py::test_a_few_bytes_each_are_too_many_objects",
     "tests/switches/test_real_fabric.py",
     "tests/tools/fuzz/test_planted_defects.py",
-    "tests/tools/model",
-    "tests/tools/simulate",
+    "tests/tools/test_model.py",
+    "tests/tools/test_simulate.py",
     "tests/ui/browser",
 )
 """Whole programs, browsers, schedulers, Prometheus, helm, images, models, simulations, other projects' cases, and what

@@ -1,6 +1,7 @@
 """The manifests, rendered and applied as an administrator does it."""
 
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,14 @@ def kubectl() -> str:
 @pytest.fixture(scope="session")
 def base(kubectl: str) -> Manifests:
     return built(kubectl, MANIFESTS / "base")
+
+
+@pytest.fixture(scope="session")
+def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the chart with the files that it links to, as `make chart` makes it."""
+    folder = tmp_path_factory.mktemp("chart") / "toposcope"
+    shutil.copytree(MANIFESTS / "chart", folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

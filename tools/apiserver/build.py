@@ -18,6 +18,8 @@ import tempfile
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
+from toposcope.errors import ToposcopeError
+
 NEWEST = Path(__file__).parents[2] / "tests" / "apiserver"
 KUBERNETES = NEWEST / "oldest" if os.environ.get("TOPOSCOPE_KUBERNETES") == "oldest" else NEWEST
 """The module that pins the programs of Kubernetes; etcd is the same beside each."""
@@ -26,7 +28,7 @@ _PROGRAMS = {"etcd": "go.etcd.io/etcd/server/v3", "kube-apiserver": "k8s.io/kube
 _GO = "1.26"
 
 
-class BuildError(Exception):
+class BuildError(ToposcopeError):
     """The programs cannot be built here; the message says what to do."""
 
 

@@ -7,12 +7,13 @@ enabled, as its chart has it.
 from typing import Any
 
 from tools.apiserver.client import AdminApi
+from toposcope.errors import ToposcopeError
 
 _BINDINGS = "/apis/grove.io/v1alpha1/clustertopologybindings"
 _KAI = "/apis/kai.scheduler/v1alpha1/topologies"
 
 
-class GroveExitError(Exception):
+class GroveExitError(ToposcopeError):
     """The operator ends at its start; the message says at what."""
 
 

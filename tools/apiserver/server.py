@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tools.apiserver.build import BuildError, build, cache_folder, is_built
 from tools.apiserver.certificates import make_certificates, private_pem
 from tools.apiserver.client import HttpClient
+from toposcope.errors import ToposcopeError
 from toposcope.simulator.apiserver.server import kubeconfig
 
 _POLL: Final = 0.05  # seconds
@@ -35,11 +36,11 @@ _START_TIMEOUT: Final = 90.0  # seconds; it takes two on an idle machine
 _ENVIRONMENT = {"GOGC": "400", "GOMEMLIMIT": "700MiB"}
 
 
-class UnavailableError(Exception):
+class UnavailableError(ToposcopeError):
     """There is no kube-apiserver to test against; the message says how to get one."""
 
 
-class ServerError(Exception):
+class ServerError(ToposcopeError):
     """A server did not start or stop; the message says where the logs are and how they end."""
 
 

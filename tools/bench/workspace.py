@@ -16,6 +16,7 @@ import msgspec
 import psutil
 
 from tools.apiserver.certificates import make_certificates
+from toposcope.errors import ToposcopeError
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 from toposcope.simulator import manifests
@@ -27,7 +28,7 @@ CRDS: Final = (manifests.cluster_topology_crd(), manifests.crd("grove_binding"),
 """What the controller's servers serve beside the built-in kinds."""
 
 
-class MeasurementError(Exception):
+class MeasurementError(ToposcopeError):
     """What was to be measured did not come about; the message says why."""
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from tools.chaos.faults import FAULTS, Fault, Scope
+from toposcope.errors import ToposcopeError
 
 _STEP: Final = re.compile(r"([a-z-]+)@([0-9.]+)\+([0-9.]+)(?::([a-z0-9-]+))?")
 _WINDOW: Final = 8.0
@@ -16,7 +17,7 @@ _HOW_MANY: Final = (1, 2, 2, 2, 3, 3)
 T = TypeVar("T")
 
 
-class ScheduleError(Exception):
+class ScheduleError(ToposcopeError):
     """A schedule that cannot be carried out; the message names the step and the fix."""
 
 

@@ -24,6 +24,7 @@ from tools.chaos.servers import Servers
 from tools.chaos.stand_ins import StandIns
 from tools.chaos.violations import Findings, Leaks
 from toposcope.api.label_keys import HOSTNAME
+from toposcope.errors import ToposcopeError
 
 NAMESPACE: Final = "toposcope-system"
 _PATIENCE: Final = 90.0
@@ -31,7 +32,7 @@ _MATRIX: Final = f"{PREFIX}matrix"
 _UNANSWERED: Final = (OSError, AssertionError, KeyError, ValueError)
 
 
-class NotSettledError(Exception):
+class NotSettledError(ToposcopeError):
     """The cluster did not become what it should; the message says what is missing."""
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from tools import figures
 from tools.docgen import man, metrics, tables
+from toposcope.errors import ToposcopeError
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 
@@ -50,7 +51,7 @@ PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
 """Page to its generated parts; the part without a name is the whole page."""
 
 
-class MissingMarkError(Exception):
+class MissingMarkError(ToposcopeError):
     """A page lost the comments between which a part of it is written."""
 
 

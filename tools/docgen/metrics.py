@@ -16,6 +16,7 @@ from toposcope.agent.collector import AgentCollector
 from toposcope.agent.fabric import HEALTH_BITS
 from toposcope.agent.metrics import AgentMetrics
 from toposcope.controller.metrics import TOPOLOGY, ControllerMetrics, LeaderMetrics
+from toposcope.errors import ToposcopeError
 from toposcope.snapshot.model import Snapshot
 from toposcope.ui.metrics import PlanningMetrics
 
@@ -23,7 +24,7 @@ NOTES: Final = Path(__file__).parent / "metrics.toml"
 _SUFFIX: Final = {"counter": "_total", "info": "_info"}
 
 
-class ForgottenNoteError(Exception):
+class ForgottenNoteError(ToposcopeError):
     """`metrics.toml` speaks of a metric that does not exist, or not of how many series one of the controller has."""
 
 

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Final
 
 from toposcope import __version__
+from toposcope.errors import ToposcopeError
 
 CHANGELOG: Final = Path(__file__).parents[2] / "CHANGELOG.md"
 _HEADING: Final = re.compile(r"^## \[(?P<name>[^\]]+)\](?: - (?P<date>\d{4}-\d\d-\d\d))?$", re.MULTILINE)
 
 
-class NoReleaseError(Exception):
+class NoReleaseError(ToposcopeError):
     """What is tagged cannot be released under this version; the message says what to change where."""
 
 

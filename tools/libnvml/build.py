@@ -19,6 +19,7 @@ from toposcope.agent.nvml.gateway import FUNCTION_NOT_FOUND, Nvml
 from toposcope.agent.probe import probe
 from toposcope.agent.sysfs import Sysfs
 from toposcope.cli.recording.nvml import RecordingNvml, calls_in
+from toposcope.errors import ToposcopeError
 from toposcope.simulator import recording
 from toposcope.simulator.nvml import SimulatedNvml
 
@@ -35,7 +36,7 @@ _SYMBOLS: Final = {
 """What the binding calls where its own function has another name."""
 
 
-class MissingCompilerError(Exception):
+class MissingCompilerError(ToposcopeError):
     """There is no C compiler; the message says how to get one."""
 
 

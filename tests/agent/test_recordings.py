@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.paths import ROOT
 from toposcope.agent.describe import describe
 from toposcope.agent.nvml.gateway import Nvml
 from toposcope.agent.probe import probe
@@ -11,7 +12,7 @@ from toposcope.agent.sysfs import Sysfs
 from toposcope.simulator.recording import ReplayedNvml, load_recording, write_recorded_sysfs
 from toposcope.topology.matrix import table
 
-HERE = Path(__file__).parent
+HERE = ROOT / "tests" / "recordings"
 RECORDINGS = sorted(file.stem for file in HERE.glob("*.json"))
 
 

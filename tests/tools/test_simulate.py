@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from tests.support.tables import rows
-from tests.tools.model.election_traces import module
+from tests.tools.election_traces import module
 from tools.model.checker import check
 from tools.simulate import steps
 from tools.simulate.__main__ import CORPUS

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.tables import each_case
-from tests.tools.model.election_traces import module, trace
+from tests.tools.election_traces import module, trace
 from tools.model.checker import MODELS, check
 
 
