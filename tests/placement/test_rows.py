@@ -49,6 +49,8 @@ class Row(msgspec.Struct, forbid_unknown_fields=True):
     """What `--explain` adds; None: the row is not about it."""
     roomy: list[str] | None = None
     """The domains with room for one copy, and what is free there; None: the row is not about them."""
+    offered: list[str] | None = None
+    """What each domain of the level that is too small has; None: the row is not about it."""
     holds: dict[str, Any] = {}
     """What `-o json` has of the workload, by its path."""
 
@@ -109,6 +111,12 @@ def test_what_check_says(table: Table, row: Row) -> None:
         fittings = checker.fittings(answered.reading.workload)
         found = fittings.found if fittings else ()
         assert [f"{'/'.join(fit.domain)}: {fit.nodes} nodes, {fit.free}" for fit in found] == row.roomy
+    if row.offered is not None:
+        assert answered.reading.workload
+        assert answered.verdict
+        assert answered.verdict.shortage
+        offers = checker.offers(answered.reading.workload, answered.verdict.shortage)
+        assert [f"{offer.name}: {offer.nodes} nodes, {offer.usable}" for offer in offers] == row.offered
     for placed in answered.verdict.placed if answered.verdict else ():
         assert sum(dict(placed.nodes).values()) == sum(pods.count for pods in placed.group.pods)
     document = document_of([Answer(Document(Place("work.yaml"), "", "", b""), (answered,))], ())["workloads"][0]

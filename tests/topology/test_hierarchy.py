@@ -1,12 +1,14 @@
 from typing import Any
 
 from toposcope.api.label_keys import LEAF, LEAF_GROUP, NVLINK_DOMAIN
-from toposcope.topology.hierarchy import LevelSize, cover, crossings, level_sizes, tree, widely_carried
+from toposcope.topology.catalogue import BUILT_IN
+from toposcope.topology.hierarchy import LevelSize, cover, crossings, level_sizes, partly_carried, tree, widely_carried
 from toposcope.topology.levels import Level
 from toposcope.topology.node import NodeFacts, node_facts
 from toposcope.topology.table import Table
 
 BLOCK, RACK, HOST = Level("block", "x/block"), Level("rack", "x/rack"), Level("host", "kubernetes.io/hostname")
+ZONE = Level("zone", "topology.kubernetes.io/zone")
 
 
 def node(name: str, *, ready: bool = True, gpus: int = 8, **labels: Any) -> NodeFacts:
@@ -28,6 +30,12 @@ def test_a_placeholder_is_no_domain() -> None:
     assert (rack.missing, rack.missing_nodes) == (2, ("n1", "n2"))
     assert rack.placeholders == " (1 with the value '', 1 with the value 'no-topology', which names no place)"
     assert widely_carried(["x/rack"], nodes, 1) == {}
+    placed, unplaced = (
+        node_facts(zone, "", (ZONE.key,), (zone,), ready=True, schedulable=True, gpus=8)
+        for zone in ("z", "no-topology")
+    )
+    assert partly_carried([], [placed, unplaced], BUILT_IN) == (ZONE,)
+    assert partly_carried([], [unplaced], BUILT_IN) == ()
 
 
 def test_the_tree_counts_nodes_and_gpus_at_every_level() -> None:

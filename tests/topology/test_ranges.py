@@ -11,10 +11,15 @@ def test_every_form_of_the_kernels_lists(text: str, numbers: list[int]) -> None:
     assert parse_list(text) == set(numbers)
 
 
-@pytest.mark.parametrize("text", ["a", "3-1", "1-", "-1", "0-3:0/4", "0-3:5/4", "0-99999999999"])
+@pytest.mark.parametrize("text", ["a", "3-1", "1-", "-1", "0-3:0/4", "0-3:5/4", "1048576", "0-99999999999"])
 def test_what_is_no_list_is_named(text: str) -> None:
     with pytest.raises(ValueError, match="not a kernel list"):
         parse_list(text)
+
+
+def test_of_a_long_list_as_much_as_a_line_holds_is_named() -> None:
+    with pytest.raises(ValueError, match=f"^not a kernel list: '{'1' * 80}', at '{'1' * 40}'$"):
+        parse_list("1" * 100)
 
 
 def test_formatting_is_the_inverse_of_parsing() -> None:

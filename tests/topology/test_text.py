@@ -65,6 +65,10 @@ def test_lines_are_escaped_one_by_one() -> None:
     assert escaped_lines("a  b\n\x1b") == "a  b\n\\u001b"
 
 
+def test_what_is_kept_is_not_escaped() -> None:
+    assert escaped("\x1b[1mbold\x1b[2J", r"\x1b\[1m") == "\x1b[1mbold\\u001b[2J"
+
+
 def test_an_escaped_pair_is_one_character() -> None:
     assert parse('"\\ud83d\\uDE00"') == "\U0001f600"
 

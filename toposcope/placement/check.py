@@ -164,16 +164,16 @@ class Checker:
     def _stand_in(self, workload: Workload) -> str:
         """That the topology is not the scheduler's own, which is not known; empty where it is."""
         topology = self.topology(workload)
-        stand_in = topology and self.known.read[READS[workload.system]].stand_in
-        if topology is None or not stand_in or topology.source not in known_topologies.STAND_INS:
+        if topology is None or topology.source not in known_topologies.STAND_INS:
             return ""
+        why = self.known.read[READS[workload.system]].stand_in
         name = f" {topology.name}" if topology.source == known_topologies.OWN else ""
-        return f"{stand_in}: {topology.source}{name} stands in for what would be published"
+        return f"{why}: {topology.source}{name} stands in for what would be published"
 
     def verdict(self, workload: Workload | None) -> Verdict | None:
         """Whether it fits; None where nothing placeable is requested."""
         verdict = self._verdict(workload)
-        if workload is None or verdict is None or verdict.kind not in ("full", "never") or not verdict.excluded:
+        if workload is None or verdict is None or verdict.kind not in ("full", "never"):
             return verdict
         remedy = tolerate(workload, verdict, self._place(workload).nodes, self._verdict)
         return replace(verdict, remedies=(remedy, *verdict.remedies)) if remedy else verdict
@@ -207,9 +207,9 @@ class Checker:
         if workload.pod_groups and verdict.kind != "fits":
             verdict = judged(workload.pod_groups)
         if workload.admission:
-            decision = self._decided.get(workload.admission) or workload.admission.decide(nodes)
-            self._decided[workload.admission] = decision
-            verdict = in_order(verdict, workload.admission, nodes, decision)
+            if workload.admission not in self._decided:
+                self._decided[workload.admission] = workload.admission.decide(nodes)
+            verdict = in_order(verdict, workload.admission, nodes, self._decided[workload.admission])
         if workload.gang is not None:
             verdict = by_kai(verdict, workload, levels, nodes)
             verdict = in_queue(verdict, workload, self.known, self._bound)

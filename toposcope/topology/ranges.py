@@ -34,14 +34,14 @@ def _parse_part(part: str) -> Iterable[int]:
     low, dash, high = span.partition("-")
     first, last = int(low), int(high) if dash else int(low)
     if not 0 <= first <= last < _MOST:
-        raise ValueError(span)
+        raise ValueError
     if not stride:
         return range(first, last + 1)
     used, slash, group = stride.partition("/")
     # `a-b:used/group` takes the first `used` numbers of every `group`.
     size, step = (int(used), int(group)) if slash else (1, int(used))
     if not 0 < size <= step:
-        raise ValueError(stride)
+        raise ValueError
     return (number for number in range(first, last + 1) if (number - first) % step < size)
 
 
