@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import pytest
 from tests.placement.bruteforce import Plain, possible
 from tests.support.tables import each_case
 from toposcope.integrations.framework.constraints import Group, Pods, simplified
+from toposcope.placement.exhaustive import Exhaustive
 from toposcope.placement.pack import Bin, Packing, pack
 from toposcope.placement.room import Node, Room
 from toposcope.placement.search import Placed, Search
@@ -124,6 +126,22 @@ def test_a_search_gives_up_after_so_many_steps() -> None:
     nodes, groups = cluster(random.Random(3)), (Group("g", (Pods("p", 1, (("cpu", 1),)),), copies=3),)
     found = [Search(Room(LEVELS, nodes, groups, partial=False), tries).place(groups) for tries in (5, 6)]
     assert [placed and len(placed) for placed in found] == [None, 3]
+
+
+def test_everything_is_tried_in_so_many_steps() -> None:
+    """Two domains looked at, the second with room; four nodes and one way to fill them; those of the packing."""
+    total = {"cpu": 2, "pods": 9}
+    nodes = [Node(f"n{i}", {RACK.key: "ab"[i // 2]}, {"cpu": i // 2, "pods": 9}, total) for i in range(4)]
+    groups = (Group("g", (Pods("p", 2, (("cpu", 1),)),), required=RACK),)
+    room = Room((RACK,), nodes, groups, partial=False)
+    packed = pack([Bin(i, (1, 9), (True,)) for i in (2, 3)], [(1, 1)], (2,)).steps
+    needed = 2 + 1 + len(nodes) + packed
+    placed, proved = Exhaustive(room, needed).place(groups)
+    assert ([dict(one.nodes) for one in placed or ()], proved) == ([{"n2": 1, "n3": 1}], True)
+    assert Exhaustive(room, needed - 1).place(groups) == (None, False)
+    # With two copies there is no placement: each way to choose is tried.
+    two = (replace(groups[0], copies=2),)
+    assert Exhaustive(Room((RACK,), nodes, two, partial=False)).place(two) == (None, True)
 
 
 @each_case("tables/placement.yaml")

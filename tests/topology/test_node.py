@@ -2,7 +2,8 @@
 
 import pytest
 
-from toposcope.topology.node import fabric_of, host_of, spans_nodes
+from toposcope.api.label_keys import HOSTNAME
+from toposcope.topology.node import fabric_of, host_of, node_facts, spans_nodes
 
 UUID = "55c2d310-3b8d-4a8e-9a7e-0123456789ab"
 
@@ -26,3 +27,6 @@ def test_a_name_does_not(value: str) -> None:
 @pytest.mark.parametrize(("label", "host"), [(None, ""), ("n1", ""), ("h1", "h1")])
 def test_a_host_is_a_label_that_differs_from_the_name(label: str | None, host: str) -> None:
     assert host_of("n1", label) == host
+    labels = {} if label is None else {HOSTNAME: label}
+    node = node_facts("n1", "", tuple(labels), tuple(labels.values()), ready=True, schedulable=True, gpus=8)
+    assert node.host == host

@@ -239,9 +239,7 @@ class Table:
 
     def nests(self, broad: str, narrow: str) -> bool:
         """Whether all nodes with equal values of `narrow` have equal values of `broad` (None is a value here)."""
-        inner = self.column(narrow)
-        alone = inner.unique and not inner.missing
-        return alone or self.column(broad).uniform or self.parents(broad, narrow) is not None
+        return self.parents(broad, narrow) is not None
 
     def parents(self, broad: str, narrow: str) -> Mapping[str | None, str | None] | None:
         """The value of `broad` around each value of `narrow`; None if one of them lies in two.
