@@ -72,7 +72,7 @@ def run(chosen: Iterable[Mutant], seconds: float | None) -> None:
     # What was deleted would stay in the copy, and data as it was; which tests call what is asked again, too.
     shutil.rmtree(COPY / "tests", ignore_errors=True)
     for file in (COPY / "toposcope").rglob("*.*"):
-        if file.suffix not in {".py", ".meta", ".spans"}:
+        if file.is_file() and file.suffix not in {".py", ".meta", ".spans"}:
             file.unlink()
     COPY.mkdir(exist_ok=True)
     (COPY / "mutmut-stats.json").unlink(missing_ok=True)
