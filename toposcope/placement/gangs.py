@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.kai.allocation import VERSION, Allocator, Leaf, TooLargeError, Unplaced
@@ -15,7 +16,7 @@ from toposcope.placement.verdict import Kind, Verdict
 from toposcope.topology.levels import Level
 from toposcope.topology.text import plural
 
-_GPU: Final = "nvidia.com/gpu"
+_GPU: Final = ALLOCATABLE_GPUS
 
 
 def by_kai(verdict: Verdict, workload: Workload, levels: Sequence[Level], nodes: Iterable[Node]) -> Verdict:

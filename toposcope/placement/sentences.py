@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import Final
 
+from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.placement.shortage import Lack, Offer, Shortage
 from toposcope.placement.tolerating import as_yaml
 from toposcope.placement.verdict import Verdict
@@ -11,8 +12,8 @@ from toposcope.topology.text import listing, plural
 
 _MOST_NAMES: Final = 5
 _MOST_LINES: Final = 20
-_PIECES: Final = {"nvidia.com/gpu": "GPU", "pods": "pod"}
-_TOO_LITTLE: Final = {"nvidia.com/gpu": "too few GPUs", "cpu": "too little CPU", "pods": "too few pods left"}
+_PIECES: Final = {ALLOCATABLE_GPUS: "GPU", "pods": "pod"}
+_TOO_LITTLE: Final = {ALLOCATABLE_GPUS: "too few GPUs", "cpu": "too little CPU", "pods": "too few pods left"}
 _BYTES: Final = ("memory", "ephemeral-storage", "hugepages-")
 _SCALES: Final = ((1 << 30, "GiB", 10), (1 << 20, "MiB", 1), (1 << 10, "KiB", 1), (1, "bytes", 1))
 """Bytes, their unit, and parts of it that are shown: kubectl's Gi, Mi and Ki."""

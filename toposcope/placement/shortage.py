@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.integrations.framework.constraints import Group
 from toposcope.placement.room import PODS, Path, Room, Shape, most_copies
 from toposcope.topology.levels import Level
 
-_RANKS: Final = {"nvidia.com/gpu": 0, "cpu": 2, "memory": 3, PODS: 5}
+_RANKS: Final = {ALLOCATABLE_GPUS: 0, "cpu": 2, "memory": 3, PODS: 5}
 """The scarcest first; 1: other devices, 4: everything else."""
 
 Amounts = tuple[tuple[str, int], ...]

@@ -7,14 +7,13 @@ second one beside the GPU, so neither word is wrong where they differ.
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from toposcope.integrations.dra.devices import Device, NodeDevices
+from toposcope.integrations.dra.devices import BUS_ID, Device, NodeDevices
 from toposcope.topology.label_values import label_safe
 from toposcope.topology.pci import normal_address
 
 DRIVER: Final = "gpu.nvidia.com"
 PCIE_ROOT: Final = "resource.kubernetes.io/pcieRoot"
 NUMA_NODE: Final = "resource.kubernetes.io/numaNode"
-BUS_ID: Final = "resource.kubernetes.io/pciBusID"
 _BUS_IDS: Final = (BUS_ID, "pciBusID", "pcieBusID")
 _NUMA_NODES: Final = (NUMA_NODE, "numaNode")
 

@@ -108,7 +108,8 @@ def _by_driver(nodes: Iterable[tuple[str, Iterable[Device]]]) -> dict[str, Count
 
 
 _VAGUE: Final = ("consumesCounters", "allowMultipleAllocations", "bindingConditions")
-_SAME: Final = ("uuid", "parentUUID", "resource.kubernetes.io/pciBusID")
+BUS_ID: Final = "resource.kubernetes.io/pciBusID"
+_SAME: Final = ("uuid", "parentUUID", BUS_ID)
 """Attributes by which a MIG device or one for virtual machines names its GPU."""
 
 

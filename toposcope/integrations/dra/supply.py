@@ -15,8 +15,8 @@ from toposcope.api.label_keys import PREFIX
 from toposcope.api.matrix_annotation import MatrixError, parse
 from toposcope.integrations.dra.allocation import Claims, copies
 from toposcope.integrations.dra.api import GROUP
-from toposcope.integrations.dra.audit import BUS_ID, DRIVER, NUMA_NODE, PCIE_ROOT
-from toposcope.integrations.dra.devices import Device, DeviceId, Inventory, NodeDevices
+from toposcope.integrations.dra.audit import DRIVER, NUMA_NODE, PCIE_ROOT
+from toposcope.integrations.dra.devices import BUS_ID, Device, DeviceId, Inventory, NodeDevices
 from toposcope.integrations.framework.document import Field
 from toposcope.topology.matrix import nv_links
 
