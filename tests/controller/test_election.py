@@ -164,6 +164,7 @@ def test_a_contender_that_has_not_led_has_nothing_to_release(store: Store) -> No
 
 def test_who_gave_the_lease_back_does_not_take_it_again(leader: Contender) -> None:
     assert leader.election.resign(1.0, START)
+    assert not leader.election.wants(100.0)
     assert not any(leader.turn(now) for now in (100.0, 110.0, 120.0))
 
 
@@ -289,7 +290,9 @@ def test_a_lease_that_cannot_be_given_back_keeps_no_program_from_ending(faults: 
 
 @FAULTS
 def test_who_never_led_gives_nothing_back(faults: Faults, clients: Clients, clock: Time) -> None:
-    Process(clients(), "b", clock).elector.release()
+    elector = Process(clients(), "b", clock).elector
+    assert elector.healthy() == ""
+    elector.release()
     assert not faults.requests
 
 
