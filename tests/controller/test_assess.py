@@ -360,6 +360,8 @@ def test_the_condition_names_the_largest_shares_first_and_not_all_of_them() -> N
     assert shared.message.startswith(
         "Of 12 nodes, 9 with 'c', 2 with 'a', 2 with 'b', 1 with 'x0', 1 with 'x1' and some with 2 more are shared"
     )
+    five = disjoint_condition({f"x{i}": 1 for i in range(5)}, nodes=12)
+    assert "1 with 'x3', 1 with 'x4' are shared" in five.message
     none = disjoint_condition({}, nodes=12)
     assert none == Condition(
         "SelectorsDisjoint", "True", "NoSharedNodes", "No other ClusterTopology selects these nodes"
