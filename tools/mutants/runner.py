@@ -12,11 +12,14 @@ from typing import Final
 import pytest
 
 from tools.apiserver import server
-from tools.apiserver.client import HttpClient
+from tools.apiserver.client import HttpClient, wait_until
 from tools.apiserver.server import RealApiServer, find_binaries
 
 _LEFT: Final = re.compile(r"/registry/(events|leases|masterleases|peerserverleases|runtimeclasses)/")
 """What an API server writes by itself all the time, and what tests leave and use again."""
+
+_PATIENCE: Final = 10.0
+"""Seconds: a policy is in force after one or two, and a mutant may refuse for ever what tests wait for."""
 
 
 def main() -> None:
@@ -41,6 +44,7 @@ def _run(arguments: list[str]) -> int:
     if child := os.fork():
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     ours = server.SHARED[0]
+    wait_until.__defaults__ = (_PATIENCE,)
     ours.client = HttpClient(ours.url, ours.ca_file, timeout=30)  # no connection has two ends here
     null = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
