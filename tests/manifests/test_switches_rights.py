@@ -50,6 +50,8 @@ def test_it_writes_one_annotation_of_its_own_node_and_proves_it(
     pod = built(kubectl, overlay).pod("switches", "a-switches", nodeName="confined-own")
     token = pod_token(api, api.create(f"{NAMESPACE}/pods", pod))
     rights.wait_for(api, rights.attempts("switches", "in force"), token)
+    api.patch(rights.OWN, {"metadata": {"annotations": {SWITCHES: "theirs"}}})  # whose managedFields change with ours
+    assert rights.surprises(api, rights.attempts("switches", "may"), token) == {}
     theirs = {"annotations": {SWITCHES: "theirs"}, "finalizers": ["a.b/c"], "managedFields": [{}]}  # all it may not
     api.patch(rights.OWN, {"metadata": theirs, "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}})
     before = rights.untouched(api)
