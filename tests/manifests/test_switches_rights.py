@@ -51,11 +51,11 @@ def test_it_writes_one_annotation_of_its_own_node_and_proves_it(
     pod = built(kubectl, overlay).pod("switches", "a-switches", nodeName="confined-own")
     token = pod_token(api, api.create(f"{NAMESPACE}/pods", pod))
     rights.wait_for(api, rights.attempts("switches", "in force"), token)
-    theirs: dict[str, Any] = {"annotations": {SWITCHES: "theirs"}, "finalizers": ["a.b/c"]}
+    theirs: dict[str, Any] = {"annotations": {SWITCHES: "theirs"}, "finalizers": ["a.b/c"]}  # all it may not
     taints = {"taints": [{"key": "a", "effect": "NoSchedule"}]}
-    # With ours, the managedFields of who wrote all that it may not change, too; or there are none.
-    for managed in (dict[str, Any](), {"managedFields": [{}]}):
-        api.patch(rights.OWN, {"metadata": theirs | managed, "spec": taints})
+    # With ours, the managedFields of who wrote that change, too; or there are none.
+    for written in (theirs, theirs | {"managedFields": [{}]}):
+        api.patch(rights.OWN, {"metadata": written, "spec": taints})
         before = rights.untouched(api)
         assert rights.surprises(api, rights.attempts("switches", "may"), token) == {}
     much, more = ({SWITCHES: "x" * size} for size in (LIMIT, LIMIT + 1))
