@@ -15,8 +15,10 @@ from tools.apiserver import server
 from tools.apiserver.client import HttpClient, wait_until
 from tools.apiserver.server import RealApiServer, find_binaries
 
-_LEFT: Final = re.compile(r"/registry/(events|leases|masterleases|peerserverleases|runtimeclasses)/")
-"""What an API server writes by itself all the time, and what tests leave and use again."""
+_LEFT: Final = re.compile(
+    r"/registry/(events|leases|masterleases|peerserverleases|runtimeclasses|services|endpointslices|ipaddresses)/"
+)
+"""What an API server writes by itself once it is ready and later, and what tests leave and use again."""
 
 _PATIENCE: Final = 10.0
 """Seconds: a policy is in force after one or two, and a mutant may refuse for ever what tests wait for."""
