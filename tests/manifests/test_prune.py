@@ -72,8 +72,9 @@ def test_it_may_do_nothing_else(installed_once: ApiUnderTest, token: str) -> Non
 
 def test_it_may_do_its_work(installed_once: ApiUnderTest, token: str) -> None:
     assert rights.surprises(installed_once, MAY, token) == {}
-    for path in PUBLISHED:  # and an admin's is nobody's business
-        assert installed_once.request("DELETE", f"{path}/theirs?dryRun=All")[0] == 200
+    # And an admin's is nobody's business.
+    for path in (f"{AGENTS}/other", *(f"{path}/theirs" for path in PUBLISHED)):
+        assert installed_once.request("DELETE", f"{path}?dryRun=All")[0] == 200
 
 
 def test_the_program_removes_everything_with_no_more_than_its_token(
