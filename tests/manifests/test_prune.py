@@ -20,6 +20,12 @@ from toposcope.cli.removal import WRITERS
 AGENTS, CONTROLLERS = rights.PLACES["AGENTS"], rights.PLACES["CONTROLLERS"]
 ONLY_PUBLISHED = "the prune Job may only delete topologies that Toposcope published"
 FOREIGN = named_objects("rights/prune.yaml")["foreign"]
+# DaemonSets that are no program of ours which writes.
+OTHERS = {
+    "agent-of-others": {"name": "other", "component": "agent"},
+    "other": {},
+    "page": {"name": "toposcope", "component": "ui"},
+}
 MAY = (
     *rights.attempts("prune", "may"),
     *(rights.Attempt(f"list {path}", "GET", path) for path in PUBLISHED),
@@ -27,6 +33,7 @@ MAY = (
 )
 MAY_NOT = (
     *rights.attempts("prune", "may not"),
+    *(rights.Attempt(f"stop {name}", "DELETE", f"{AGENTS}/{name}", says="may only stop agents") for name in OTHERS),
     *(
         rights.Attempt(f"delete another's {path}/{name}", "DELETE", f"{path}/{name}", says=ONLY_PUBLISHED)
         for path in PUBLISHED
@@ -56,7 +63,9 @@ def token(installed_once: ApiUnderTest, kubectl: str) -> str:
         for name, metadata in FOREIGN.items():
             api.create(path, published(path, name, **metadata))
     spec = api.get(f"{AGENTS}/toposcope-agent")["spec"]
-    api.create(AGENTS, {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "other"}, "spec": spec})
+    for name, labels in OTHERS.items():
+        metadata = {"name": name, "labels": {f"app.kubernetes.io/{label}": value for label, value in labels.items()}}
+        api.create(AGENTS, {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": spec})
     token = rights.unbound_token(api, "toposcope-prune")
     theirs = f"{next(iter(PUBLISHED))}/theirs?dryRun=All"
     published_only = rights.Attempt("only what was published", "DELETE", theirs, says=ONLY_PUBLISHED)
@@ -93,7 +102,7 @@ def test_the_program_removes_everything_with_no_more_than_its_token(
     output = capsys.readouterr().out
     order = ("stopped daemonset", "stopped deployment", "deleted clustertopologybinding", "deleted cluster", "cleaned")
     assert [output.index(word) for word in order] == sorted(output.index(word) for word in order), output
-    assert [item["metadata"]["name"] for item in api.get(AGENTS)["items"]] == ["other"]
+    assert [item["metadata"]["name"] for item in api.get(AGENTS)["items"]] == [*OTHERS]
     assert api.get(CONTROLLERS)["items"] == api.get(TOPOLOGIES)["items"] == []
     for path in PUBLISHED:
         assert [item["metadata"]["name"] for item in api.get(path)["items"]] == list(FOREIGN)
