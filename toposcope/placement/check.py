@@ -288,8 +288,9 @@ class Checker:
         )
 
 
-def _rank(verdict: Verdict | None) -> int:
-    return _ORDER.index(verdict.kind if verdict else None)
+def _rank(verdict: Verdict | None) -> tuple[int, bool]:
+    """The lower, the better; of two that are equally good, the one that says which room is missing."""
+    return _ORDER.index(verdict.kind if verdict else None), bool(verdict and verdict.limitation)
 
 
 _BINDINGS: Final = frozenset(kind.kind for kind in (BINDINGS, OLDER_TOPOLOGIES))
