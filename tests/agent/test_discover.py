@@ -45,7 +45,7 @@ def at(topology: Any, path: str) -> Any:
     if not step:
         return msgspec.json.decode(msgspec.json.encode(topology))
     if step == "*":
-        return [at(one, rest) for one in topology]
+        return [at(item, rest) for item in topology]
     if step == "len":
         return len(topology)
     return at(topology[int(step)] if step.isdigit() else getattr(topology, step), rest)

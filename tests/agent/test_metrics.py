@@ -76,7 +76,7 @@ def test_every_metric_is_documented_and_nothing_else() -> None:
     LeaderMetrics(controller, lambda: True)
     rows = re.findall(r"^\| `(\w+)", DOCUMENT.read_text(), re.MULTILINE)
     assert sorted(rows) == sorted(
-        exposed(Scraped(pairs=True).registry) | exposed(controller) | {one.name for one in families()["planning"]}
+        exposed(Scraped(pairs=True).registry) | exposed(controller) | {family.name for family in families()["planning"]}
     )
 
 

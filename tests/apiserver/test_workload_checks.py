@@ -42,7 +42,9 @@ def served(request: pytest.FixtureRequest, api: ApiUnderTest) -> ApiUnderTest:
 def errors(table: Table, row: Row) -> list[str]:
     reading = table.read(row)
     assert reading
-    return [one.message for one in reading.findings if one.severity == "error" and one.rule not in LATER]
+    return [
+        finding.message for finding in reading.findings if finding.severity == "error" and finding.rule not in LATER
+    ]
 
 
 def test_what_we_call_valid_is_accepted(served: ApiUnderTest) -> None:

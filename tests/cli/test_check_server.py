@@ -156,7 +156,7 @@ def test_the_command_shows_the_server_s_findings_too(served: ApiUnderTest, tmp_p
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}, "spec": {"template": {"spec": pod}}}
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
     file = tmp_path / "work.yaml"
-    file.write_text("---\n".join(yaml.safe_dump(one) for one in (job, config, clique("small", size=0))))
+    file.write_text("---\n".join(yaml.safe_dump(document) for document in (job, config, clique("small", size=0))))
     check = f"check -f {file} --kubeconfig {served.kubeconfig}"
     assert "API server" not in toposcope(check, code=None).out
     shown = toposcope(f"{check} --server", code=1).out
@@ -164,7 +164,8 @@ def test_the_command_shows_the_server_s_findings_too(served: ApiUnderTest, tmp_p
     assert "document 3, line 18: Clique\n  error: spec.size (line 24): API server: " in shown
     assert "1 object of other kinds skipped (ConfigMap)" in shown
     workloads = json.loads(toposcope(f"{check} --server -o json", code=1).out)["workloads"]
-    assert [finding["rule"] for one in workloads for finding in one["findings"] if one["place"]][-1] == "server"
+    placed = [finding["rule"] for workload in workloads for finding in workload["findings"] if workload["place"]]
+    assert placed[-1] == "server"
     assert served.request("GET", "/apis/batch/v1/namespaces/default/jobs")[1]["items"] == []
 
 

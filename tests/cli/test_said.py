@@ -100,13 +100,13 @@ class Cluster(msgspec.Struct, forbid_unknown_fields=True):
         for change in self.changes:
             nodes = change.of(nodes)
         offered = [node for node in nodes if re.fullmatch(self.slices, node["metadata"]["name"])]
-        slices = copy.deepcopy([one for node in offered for one in slices_of(node["metadata"]["name"])])
+        slices = copy.deepcopy([offer for node in offered for offer in slices_of(node["metadata"]["name"])])
         for node in offered:
             node["status"] |= {"allocatable": {**node["status"]["allocatable"], "nvidia.com/gpu": "0"}}
-        for found in slices:
-            for device in found["spec"]["devices"]:
-                device["attributes"] |= self.attributes.get(f"{found['spec']['nodeName']}/{device['name']}", {})
-        pods = [one for running in self.pods for one in running.of(nodes)]
+        for offer in slices:
+            for device in offer["spec"]["devices"]:
+                device["attributes"] |= self.attributes.get(f"{offer['spec']['nodeName']}/{device['name']}", {})
+        pods = [pod for running in self.pods for pod in running.of(nodes)]
         topology = [] if self.topology is None else [cluster_topology(self.status, **self.topology)]
         return [*nodes, *pods, *topology, *slices, *self.objects_too]
 

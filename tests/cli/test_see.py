@@ -44,7 +44,9 @@ def test_the_matrix_says_where_cables_end(tmp_path: Path, toposcope: Command) ->
     node["metadata"]["annotations"][MATRIX] = json.dumps(annotation)
     cluster = write_cluster(tmp_path / "cluster.json", node)
     found = toposcope(f"matrix l40s-1 --from {cluster} -o json").json["devices"]
-    assert [(one["switch"], one["port"]) for one in found if one["switch"]] == [("leaf-1", "Ethernet1/3")]
+    assert [(neighbor["switch"], neighbor["port"]) for neighbor in found if neighbor["switch"]] == [
+        ("leaf-1", "Ethernet1/3")
+    ]
     assert ") to leaf-1 Ethernet1/3\n" in toposcope(f"matrix l40s-1 --from {cluster}").out
 
 

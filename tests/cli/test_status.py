@@ -40,7 +40,9 @@ def test_one_screen_says_it(told: dict[str, str], code: int, tmp_path: Path, top
     assert max(map(len, lines)) <= 80
     assert lines[2] == "  nodes       30 with 152 GPUs"
     assert "  published   Topology.kai.scheduler (not in sync), " in lines[4]
-    wrong = sorted((one for one in conditions if one[1] != "True"), key=lambda one: one[1] != "False")
+    wrong = sorted(
+        ((kind, status) for kind, status in conditions if status != "True"), key=lambda said: said[1] != "False"
+    )
     shown = [line.split("=")[0].removeprefix("! ") for line in lines if line.startswith("! ")]
     assert shown == [kind for kind, _ in wrong[: len(shown)]]
     assert len(shown) == len(wrong) or lines[-1] == f"and {len(wrong) - len(shown)} more: toposcope status -o wide"

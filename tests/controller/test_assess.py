@@ -338,7 +338,7 @@ def test_each_topology_counts_the_nodes_it_shares_with_each_other(
     topologies: dict[str, dict[str, str]], owner: str | None, shared: dict[str, dict[str, int]]
 ) -> None:
     """`owner`: the topology that belongs to `all`."""
-    found = [replace(named(*one), owner="all" if one[0] == owner else "") for one in topologies.items()]
+    found = [replace(named(*topology), owner="all" if topology[0] == owner else "") for topology in topologies.items()]
     assert overlaps(found, SIXTEEN) == shared
     assert overlaps(found, Table(())) == {name: {} for name in topologies}
 

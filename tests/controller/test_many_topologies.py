@@ -52,7 +52,7 @@ def reconciler(client: Slow, time: Time) -> Reconciler:
 def topologies(api: ApiUnderTest) -> list[Topology]:
     """The higher its number, the older it is: t5 first."""
     found = map(read, api.get(PATH)["items"])
-    return [replace(one, created=f"2026-01-01T00:00:{9 - int(one.name[1:]):02}Z") for one in found]
+    return [replace(topology, created=f"2026-01-01T00:00:{9 - int(topology.name[1:]):02}Z") for topology in found]
 
 
 def summaries(api: ApiUnderTest) -> list[tuple[str, str]]:

@@ -248,7 +248,7 @@ def test_what_becomes_of_what_is_published(
                 ([result for result in results if result.in_sync], step.synced),
             ):
                 assert (expected is step.synced and not expected) or len(said) == len(expected), (number, said)
-                assert [one for one in zip(said, expected, strict=False) if not has(*one)] == [], (number, said)
+                assert [pair for pair in zip(said, expected, strict=False) if not has(*pair)] == [], (number, said)
             for path, names in step.names.items():
                 assert sorted(item["metadata"]["name"] for item in api.get(path)["items"]) == names, (number, path)
             for path, values in step.there.items():

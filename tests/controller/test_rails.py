@@ -62,7 +62,7 @@ class Fabric(msgspec.Struct, forbid_unknown_fields=True):
 
 def told(found: Rails) -> list[str]:
     """As in the table."""
-    return [f"{one.node[1:]} {one.nic[-1]} {one.switch} {one.expected}" for one in found.miscabled]
+    return [f"{cable.node[1:]} {cable.nic[-1]} {cable.switch} {cable.expected}" for cable in found.miscabled]
 
 
 @each_row("rails.yaml", Fabric, ids=lambda row: row.case)
@@ -77,12 +77,15 @@ def test_what_is_said_of_a_fabric_that_lasts(row: Fabric) -> None:
     expected = (str(reason == "RailsMeetPeers"), reason) if row.known else ("Unknown", "NoRails")
     assert (said["status"], said["reason"]) == expected
     assert says(said["message"], row.message), said["message"]
-    shared = {one["name"]: one["switches"] for one in history.status.get("rails", {}).get("sharedNames", ())}
+    shared = {name["name"]: name["switches"] for name in history.status.get("rails", {}).get("sharedNames", ())}
     assert shared == dict([*row.shared.items()][:10])
-    for one in found.miscabled[:10]:
-        port = f"Ethernet1/{one.node[1:]}"
-        assert f"{one.nic} of {one.node} goes to {one.switch} port {port}, expected {one.expected}" in said["message"]
-        assert one.uid == f"uid-{one.node}"
+    for cable in found.miscabled[:10]:
+        port = f"Ethernet1/{cable.node[1:]}"
+        assert (
+            f"{cable.nic} of {cable.node} goes to {cable.switch} port {port}, expected {cable.expected}"
+            in said["message"]
+        )
+        assert cable.uid == f"uid-{cable.node}"
     ready = history.condition("Ready")
     assert "Rails" not in ready["message"]
     history.restart()
@@ -134,9 +137,9 @@ def test_a_node_with_a_wrong_cable_is_a_group_by_itself_and_renames_no_other() -
     groups = []
     for cables in ([], ["3 2 u1r2"]):
         nodes = []
-        for one in Fabric(cables=cables).facts():
-            rails = [switch and Rail(f"mlx5_{i}", *switch) for i, switch in enumerate(one.traits.switches)]
-            nodes.append(gpu_node(one.name, {"block": None, "rack": None, **leaf_labels(rails)}))
+        for fact in Fabric(cables=cables).facts():
+            rails = [switch and Rail(f"mlx5_{i}", *switch) for i, switch in enumerate(fact.traits.switches)]
+            nodes.append(gpu_node(fact.name, {"block": None, "rack": None, **leaf_labels(rails)}))
         found = History().look(nodes)
         assert found.effective.path == "zone > leaf-group > nvlink-domain > host"
         groups.append({node.name: node.label(LEAF_GROUP) for node in nodes})

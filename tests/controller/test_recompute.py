@@ -82,7 +82,8 @@ def test_counts_levels_and_messages_are_those_of_the_nodes(seed: int) -> None:
         assert found.gpus == sum(map(gpus_of, selected))
         assert found.effective.levels == BUILT_IN.infer(nearly_all_carry(selected))
         assert found.coverage == cover(found.effective.levels, selected)
-        crossing = crossings(found.effective.levels, selected)
+        crossed = crossings(found.effective.levels, selected)
         assert messages["HierarchyConsistent"] == (
-            "; ".join(one.sentence for one in crossing) or "Every domain lies within one domain of the level above"
+            "; ".join(crossing.sentence for crossing in crossed)
+            or "Every domain lies within one domain of the level above"
         )

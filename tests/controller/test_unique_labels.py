@@ -36,7 +36,7 @@ def test_paths_that_read_alike_get_values_of_their_own() -> None:
 
 
 def wanted(nodes: Table, asking: Topology, *others: Topology) -> dict[str, dict[str, str | None]]:
-    return {one.node: dict(one.values) for one in changes(asking, LEVELS, nodes, (*others, asking))}
+    return {change.node: dict(change.values) for change in changes(asking, LEVELS, nodes, (*others, asking))}
 
 
 def table(*rows: tuple[str, str, str | None]) -> Table:
@@ -62,7 +62,7 @@ def test_the_older_of_two_topologies_decides() -> None:
     part = replace(topology(uniqueValues=["rack"], nodeSelector=first), uid="uid-part", name="part")
     assert wanted(nodes, everywhere, part) == {"other": {UNIQUE: "z.b2.r"}}
     assert wanted(nodes, part) == {"n": {UNIQUE: "z.b1.r"}, "other": {UNIQUE: None}}
-    assert {one.node for one in changes(part, LEVELS, nodes, (everywhere, part))} == set()
+    assert {change.node for change in changes(part, LEVELS, nodes, (everywhere, part))} == set()
 
 
 class Client:

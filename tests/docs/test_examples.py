@@ -19,7 +19,7 @@ WRONG: dict[str, str] = named_objects("guides.yaml")["wrong examples"]
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("cluster") / "cluster.json"
     nodes = demo_nodes()
-    offered = [one for node in nodes for one in slices_of(node["metadata"]["name"])]
+    offered = [offer for node in nodes for offer in slices_of(node["metadata"]["name"])]
     classes = [device_class("gpu.nvidia.com", "device.driver == 'gpu.nvidia.com'")]
     file.write_text(saved([*nodes, cluster_topology(), *offered, *classes]), encoding="utf-8")
     return file

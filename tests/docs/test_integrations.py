@@ -81,10 +81,10 @@ CLASSES = {
 def offer_by_dra(api: ApiUnderTest) -> None:
     """The slices of NVIDIA's driver and DRANET for the demo's nodes; it is wrong about one GPU, and its classes."""
     for node in demo_nodes():
-        for found in copy.deepcopy(slices_of(node["metadata"]["name"])):
-            if found["metadata"]["name"].startswith("h200-2-gpu"):
-                found["spec"]["devices"][3]["attributes"]["resource.kubernetes.io/numaNode"] = {"int": 1}
-            api.create("/apis/resource.k8s.io/v1/resourceslices", found)
+        for offer in copy.deepcopy(slices_of(node["metadata"]["name"])):
+            if offer["metadata"]["name"].startswith("h200-2-gpu"):
+                offer["spec"]["devices"][3]["attributes"]["resource.kubernetes.io/numaNode"] = {"int": 1}
+            api.create("/apis/resource.k8s.io/v1/resourceslices", offer)
     for name, expression in CLASSES.items():
         api.create("/apis/resource.k8s.io/v1/deviceclasses", device_class(name, expression))
 

@@ -115,7 +115,7 @@ class Node:
 
     def peak_memory(self) -> dict[str, int]:
         """Bytes that each container's cgroup took at most, by the container's id."""
-        (root,) = [one for one in hierarchies() if one.name in ("memory", _CGROUPS.name)]
+        (root,) = [hierarchy for hierarchy in hierarchies() if hierarchy.name in ("memory", _CGROUPS.name)]
         peaks = {}
         for name in ("memory.max_usage_in_bytes", "memory.peak"):
             for path in (root / self._cgroup).rglob(name):

@@ -100,7 +100,9 @@ def test_another_controller_takes_over_from_a_killed_leader_and_killed_programs_
     print(f"another controller writes after {time.monotonic() - began:.1f} s")
     assert cluster.api.get(LEASE)["spec"]["holderIdentity"] != holder
     after = {program: times + 1 for program, times in before.items()}
-    wait_until(lambda: {one: restarts(cluster, one) for one in after} == after, "the killed ones are ready again", 60)
+    wait_until(
+        lambda: {name: restarts(cluster, name) for name in after} == after, "the killed ones are ready again", 60
+    )
     cluster.kubectl("delete", "clustertopology", "second")
 
 

@@ -148,7 +148,7 @@ def test_check_explain_and_the_page_agree(system: str, state: str, tmp_path: Pat
     store = ObjectStore()
     for item in (*objects, live, *members):
         store.put(item)
-    checked = all(one.well for one in Checker(snapshot, [document, *beside]).check(document))
+    checked = all(answer.well for answer in Checker(snapshot, [document, *beside]).check(document))
     assert checked == (system in WELL.get(state, {"lws", "jobset"}))
     assert explained(snapshot, store, live) == checked
     assert on_the_page(snapshot, document, *beside) == checked

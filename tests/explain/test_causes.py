@@ -59,7 +59,7 @@ def test_the_answer_for_scripts(cause: Cause, tmp_path: Path, capsys: pytest.Cap
 def test_a_wrong_cable_is_told_where_a_leaf_is_too_small(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     objects = next(cause for cause in CAUSES if cause.name == "no-room-ever").objects()
     rail = {"node": "h200-5", "nic": "mlx5_2", "switch": "leaf-9", "port": "p1", "expected": "leaf-3"}
-    next(one for one in objects if one["kind"] == "ClusterTopology")["status"] = {"rails": {"miscabled": [rail]}}
+    next(obj for obj in objects if obj["kind"] == "ClusterTopology")["status"] = {"rails": {"miscabled": [rail]}}
     text = "a wrong cable may set h200-5 apart: mlx5_2 of h200-5 goes to leaf-9 port p1, expected leaf-3"
     for key, told in ((RACK, False), (LEAF_GROUP, True), (LEAF, True)):
         file = tmp_path / "cluster.json"

@@ -63,13 +63,13 @@ def choices(devices: tuple[Facts, ...], requests: list[Any], constraints: list[A
             yield []
             return
         name, count, selector = left[0]
-        for some in combinations([one for one in free if SELECTORS[selector](one[1])], count):
-            for rest in chosen(left[1:], tuple(one for one in free if one not in some)):
-                yield [*((name, one) for one in some), *rest]
+        for some in combinations([device for device in free if SELECTORS[selector](device[1])], count):
+            for rest in chosen(left[1:], tuple(device for device in free if device not in some)):
+                yield [*((name, device) for device in some), *rest]
 
     for way in chosen(requests, devices):
         values = [{repr(f.get(a[2:])) for name, (_, f) in way if not over or name in over} for a, over in constraints]
-        if all(len(found) <= 1 and found != {"None"} for found in values):
+        if all(len(value) <= 1 and value != {"None"} for value in values):
             yield frozenset(name for _, (name, _) in way)
 
 
@@ -78,7 +78,7 @@ def bounds(devices: list[Facts], requests: list[Any], constraints: list[Any]) ->
 
     @cache
     def after(free: frozenset[str]) -> tuple[int, int]:
-        there = tuple(one for one in devices if one[0] in free)
+        there = tuple(device for device in devices if device[0] in free)
         ends = [after(free - some) for some in set(choices(there, requests, constraints))]
         return (1 + min(low for low, _ in ends), 1 + max(high for _, high in ends)) if ends else (0, 0)
 

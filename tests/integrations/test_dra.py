@@ -30,7 +30,7 @@ def _gpus(node: str, count: int, *, generation: int = 2, version: str = "v1") ->
     found: list[Any] = [{"name": f"gpu-{number}", "attributes": attributes} for number, attributes in enumerate(uuids)]
     found.append({"name": "mig", "attributes": {"type": {"string": "mig"}}})
     if version == "v1beta1":
-        found = [{"name": one["name"], "basic": {"attributes": one["attributes"]}} for one in found]
+        found = [{"name": device["name"], "basic": {"attributes": device["attributes"]}} for device in found]
     pool = {"name": node, "generation": generation, "resourceSliceCount": 1}
     spec = {"driver": NVIDIA, "nodeName": node, "pool": pool, "devices": found}
     named = {"name": f"{node}-{generation}"}

@@ -24,7 +24,7 @@ def test_a_tier_is_one_above_all_that_stand_below_it_anywhere() -> None:
 def test_where_orders_contradict_each_other_each_topology_counts_for_itself() -> None:
     levels = Level("block", BLOCK), Level("rack", RACK)
     drawn = draw("a", levels, Table([gpu_node("n")]), {})
-    assert [(one.domain, one.tier) for one in drawn.values()] == [("rack", 1), ("block", 2)]
+    assert [(hyper_node.domain, hyper_node.tier) for hyper_node in drawn.values()] == [("rack", 1), ("block", 2)]
 
 
 def test_names_are_different_for_each_path_and_valid_for_any_value() -> None:

@@ -51,7 +51,7 @@ def test_malformed_objects_never_raise(seed: int) -> None:
     for _ in range(20):
         situation = QUEUES.situation("", rng.choice(rows).edits)
         nodes = [document for name, document in situation.cluster.items() if name.startswith(("Node/", "Topology/"))]
-        objects = [copy.deepcopy(one) for one in situation.cluster.values() if one not in nodes]
+        objects = [copy.deepcopy(obj) for obj in situation.cluster.values() if obj not in nodes]
         for document in rng.choices([*objects, situation.workload], k=3):
             for _ in range(rng.randint(1, 3)):
                 container, key = rng.choice(places(document))

@@ -168,7 +168,7 @@ def owner(kind: str, uid: str, **more: Any) -> dict[str, Any]:
 
 @each_case("tables/integrations.yaml")
 def test_the_owner_is_the_controller_or_the_only_one(owners: list[dict[str, Any]], expected: str | None) -> None:
-    references = [owner(uid=f"uid-{each['kind']}", **each) for each in owners]
+    references = [owner(uid=f"uid-{fields['kind']}", **fields) for fields in owners]
     found = read(KINDS["PodGroup"], manifest(metadata={"ownerReferences": references})).owner
     kind = expected or ""
     assert found == (WorkloadRef("example.com/v1", kind, "team-a", kind.lower(), f"uid-{kind}") if expected else None)
@@ -183,13 +183,13 @@ def test_an_object_that_repeats_its_owner_asks_for_nothing(kind: str, owned_by: 
 
 
 def asking(name: str, asks: str = "", owner: str = "", **more: Any) -> ObjectRequests:
-    workload, above = (WorkloadRef("v1", "Job", "ns", each, each) for each in (name, owner))
+    workload, above = (WorkloadRef("v1", "Job", "ns", said, said) for said in (name, owner))
     return ObjectRequests(workload, "1", above if owner else None, requests=tuple(map(wanted, asks.split())), **more)
 
 
 @each_case("tables/integrations.yaml")
 def test_requests_roll_up_to_the_topmost_owner(objects: list[dict[str, Any]], expected: dict[str, list[str]]) -> None:
-    asked = [asking(**each) for each in objects]
+    asked = [asking(**obj) for obj in objects]
     for order in (asked, asked[::-1]):
         found = {workload.name: set(requests) for workload, requests in roll_up(order).items()}
         assert found == {name: set(map(wanted, levels)) for name, levels in expected.items()}

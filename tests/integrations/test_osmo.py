@@ -72,7 +72,7 @@ def test_what_is_lost_is_what_the_podgroup_does_not_say(seed: int) -> None:
     expected = set()
     for path in paths:
         for number, requirement in enumerate(path, 1):
-            group = tuple(one.group for one in path[:number])
+            group = tuple(step.group for step in path[:number])
             together = [other for tasks_of, other in kept if other.required and members(paths, group) <= tasks_of]
             if requirement.required and all(rank(other) < rank(requirement) for other in together):
                 expected.add(group)

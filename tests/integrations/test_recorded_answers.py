@@ -65,7 +65,7 @@ def test_check_says_what_dynamo_says(case: Object) -> None:
     assert bool(ours) is not case["accepted"], ours
     for message in case["messages"]:
         words = re.split(LEFT_OUT, message.strip("()"))
-        shown = [f"{found.field}: {found.message}" for found in ours]
+        shown = [f"{finding.field}: {finding.message}" for finding in ours]
         last = words[-1].rpartition(": ")[2].strip() or words[0].rpartition(": ")[2].strip()
         assert any(last in text for text in shown), (message, shown)
 
@@ -80,8 +80,10 @@ def test_check_says_what_grove_said(case: Object) -> None:
     """Both accept, or both refuse, and every message of ours is in Grove's answer."""
     said, found = case["message"], checked(GROVES, case.get("object") or case["new"], case.get("old"))
     assert bool(found.errors) is not case["accepted"], (found.errors, said)
-    strange = [one.message for one in found.errors if one.message not in said and not is_cut_off(said, one.field)]
-    redundant = [one.message for one in found.reading.findings if "redundant" in one.message]
+    strange = [
+        error.message for error in found.errors if error.message not in said and not is_cut_off(said, error.field)
+    ]
+    redundant = [finding.message for finding in found.reading.findings if "redundant" in finding.message]
     assert strange == []
     assert ("redundant" in said, *redundant) == (bool(redundant), *(text for text in redundant if text in said))
 

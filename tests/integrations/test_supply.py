@@ -50,11 +50,13 @@ def test_what_it_may_get_is_linked_wherever_it_is_met(gpus: int, others: list[st
     for name in profile_names():
         machines, offered = described(sorted({name, *others}), tmp_path)
         found = supply(machines, offered, CLAIMS, gpus, "nvlink", None)
-        may = {one.node: selections(found.spec, one) for one in machines}
+        may = {machine.node: selections(found.spec, machine) for machine in machines}
         assert {node for node, some in may.items() if some} == set(found.nodes)
-        assert all(one.all_linked(some) for one in machines for some in may[one.node])
+        assert all(machine.all_linked(some) for machine in machines for some in may[machine.node])
         if not found.nodes:
-            linked = [some for one in machines for some in combinations(one.gpus, gpus) if one.all_linked(some)]
+            linked = [
+                some for machine in machines for some in combinations(machine.gpus, gpus) if machine.all_linked(some)
+            ]
             assert len(linked) <= 8 * (gpus > 2), name
         met |= set(found.nodes)
     assert {"dgx-h200", "hgx-a100-4"} <= met

@@ -144,7 +144,7 @@ def spoken(text: str) -> bytes | KubeError:
 def one_page(spoken_of: str | dict[str, Any]) -> bytes | KubeError:
     if isinstance(spoken_of, str):
         return spoken(spoken_of)
-    named = (one.split() for one in filter(None, [spoken_of.pop("things", "")]))
+    named = (words.split() for words in filter(None, [spoken_of.pop("things", "")]))
     return page(*(thing(name, int(version)) for name, version in named), **spoken_of)
 
 

@@ -118,7 +118,11 @@ def test_what_an_object_says(base: Manifests, prune: Manifests, render: Render, 
 
 def test_gpu_nodes_are_tolerated_and_found_on_bottlerocket_as_on_eks(base: Manifests, render: Render) -> None:
     gpus = {"key": "nvidia.com/gpu", "operator": "Exists"}
-    assert [gpus] == [one for one in base.pod_template("agent")["spec"]["tolerations"] if one.items() >= gpus.items()]
+    assert [gpus] == [
+        toleration
+        for toleration in base.pod_template("agent")["spec"]["tolerations"]
+        if toleration.items() >= gpus.items()
+    ]
     assert terms(render("bottlerocket")) == terms(render("eks"))
 
 

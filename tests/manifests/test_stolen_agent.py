@@ -107,7 +107,9 @@ def test_whatever_it_writes_others_are_told_the_same_of(cluster: Cluster) -> Non
         status = cluster.api.get(f"{PATH}/cluster")["status"]
         available = {level["domain"]: level["available"] for level in status["levels"]}
         assert (available["rack"], available["nvlink-domain"]) == (True, True)
-        condition = next(one for one in status["conditions"] if one["type"] == "TopologyLevelsAvailable")
+        condition = next(
+            condition for condition in status["conditions"] if condition["type"] == "TopologyLevelsAvailable"
+        )
         assert condition["status"] == "True"
     assert cluster.write({GPUS: "0"}, "honest-1") == 403
     assert cluster.write({**TRUE, GPUS: "2147483640"}) == 403

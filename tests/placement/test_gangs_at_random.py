@@ -48,7 +48,7 @@ def test_what_kai_places(seed: int) -> None:
     for _ in range(CASES):
         nodes = [node(rng, number) for number in range(rng.randint(1, 10))]
         gang = group(rng, "g")
-        allocator = Allocator(LEVELS, [leaf_of(one, LEVELS, emptied=False) for one in nodes])
+        allocator = Allocator(LEVELS, [leaf_of(node, LEVELS, emptied=False) for node in nodes])
         failure = allocator.place((gang,))
         verdict = judge((gang,), LEVELS, nodes)
         answer = by_kai(verdict, Workload("KAI", "", (gang,), gang=True), LEVELS, nodes)
@@ -77,7 +77,7 @@ def test_what_kai_places(seed: int) -> None:
             inside = [leaf for part, _, leaf, _ in allocator.assignments if part.name.startswith(nested.name)]
             depth = LEVELS.index(nested.required) + 1 if nested.required else 0
             assert len({(allocator.leaves[leaf].path or ())[:depth] for leaf in inside}) == 1
-        free = [dict(one.free) for one in nodes]
+        free = [dict(node.free) for node in nodes]
         for _, placed, leaf, count in allocator.assignments:
             assert not nodes[leaf].obstacle
             for resource, amount in (("pods", 1), *placed.requests):

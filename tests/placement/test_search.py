@@ -137,7 +137,7 @@ def test_everything_is_tried_in_so_many_steps() -> None:
     packed = pack([Bin(i, (1, 9), (True,)) for i in (2, 3)], [(1, 1)], (2,)).steps
     needed = 2 + 1 + len(nodes) + packed
     placed, proved = Exhaustive(room, needed).place(groups)
-    assert ([dict(one.nodes) for one in placed or ()], proved) == ([{"n2": 1, "n3": 1}], True)
+    assert ([dict(placement.nodes) for placement in placed or ()], proved) == ([{"n2": 1, "n3": 1}], True)
     assert Exhaustive(room, needed - 1).place(groups) == (None, False)
     # With two copies there is no placement: each way to choose is tried.
     two = (replace(groups[0], copies=2),)

@@ -122,7 +122,7 @@ def test_what_is_said_of_groups(row: Sentence) -> None:
     if row.offers is not None:
         assert short
         assert short.level
-        assert [offered(one, short) for one in offers(room, short.group, short.level, short.resource)] == row.offers
+        assert [offered(offer, short) for offer in offers(room, short.group, short.level, short.resource)] == row.offers
     if row.fittings:
         found = fittings(row.groups, LEVELS, row.nodes, partial=row.partial)
         assert found

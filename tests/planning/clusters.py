@@ -45,7 +45,7 @@ def at_random(rng: random.Random) -> Snapshot:
         node(f"n{i}", rng.choice("xy"), rng.choice("ab"), rng.randint(1, 4), ready=rng.random() < 0.9)
         for i in range(rng.randint(2, 6))
     ]
-    free = {one.name: dict(one.allocatable) for one in nodes}
+    free = {node.name: dict(node.allocatable) for node in nodes}
     running: list[PodView] = []
     for number in range(rng.randint(0, 3)):
         kinds = [(rng.randint(1, 2), rng.choice((0, 20, 40))) for _ in range(rng.randint(1, 2))]

@@ -59,7 +59,7 @@ def test_which_conditions_are_faults(status: str, faulty: list[str], fine: list[
 
 
 def test_a_cordoned_node_that_still_runs_a_gang_is_drained_too() -> None:
-    closed = [msgspec.structs.replace(one, schedulable=one.name not in ("n0", "n1")) for one in RACKS]
+    closed = [msgspec.structs.replace(node, schedulable=node.name not in ("n0", "n1")) for node in RACKS]
     names = [step.unit.name for step in order(cluster(closed, pods("g", "n0", "n2")))]
     assert "n1" not in names
     assert names[-2:] == ["n0", "n2"]  # it costs no slot: nothing can be placed there
@@ -69,8 +69,8 @@ def test_a_budget_lets_only_so_many_go_together() -> None:
     budgets = Budgets()
     budgets.budgets.append(Budget("ml", "keep", (), 1))
     running = pods("g", "n0", "n2")
-    for one in running:
-        budgets.labelled(f"{one.namespace}/{one.name}", {})
+    for pod in running:
+        budgets.labelled(f"{pod.namespace}/{pod.name}", {})
     steps = order(cluster(RACKS[:4], running), budgets)
     assert [step.blocked for step in steps] == [(), (), (), ("ml/keep",)]
 
@@ -91,7 +91,7 @@ def test_a_saved_file_says_which_pods_a_budget_covers(tmp_path: Path) -> None:
         write_packed(replace(cluster(RACKS, running), objects=kept), file)
     again = Budgets()
     snapshot = load_files([file.name], others=again)
-    assert [[one.name for one in again.of(name)] for name in ("ml/g-0", "ml/g-1", "other/g-0")] == [["keep"], [], []]
+    assert [[pod.name for pod in again.of(name)] for name in ("ml/g-0", "ml/g-1", "other/g-0")] == [["keep"], [], []]
     assert [step.blocked for step in order(snapshot, again)][-1] == ("ml/keep",)
 
 

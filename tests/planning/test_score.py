@@ -23,7 +23,7 @@ def scored(snapshot: Snapshot) -> dict[str, Score]:
 
 
 def spans(score: Score) -> dict[str, tuple[int, int | None, int]]:
-    return {one.level.domain: (one.spans, one.now, one.empty) for one in score.spreads}
+    return {spread.level.domain: (spread.spans, spread.now, spread.empty) for spread in score.spreads}
 
 
 RACKS = [node(f"n{i}", f"b{i // 4}", f"r{i // 2}") for i in range(8)]
@@ -84,7 +84,7 @@ def test_pods_say_what_they_belong_to(labels: dict[str, str], annotations: dict[
 @pytest.mark.parametrize("annotations", [{}, {"scheduling.k8s.io/group-name": "podgroup-5c8"}])
 def test_pods_of_a_deployment_are_independent(annotations: dict[str, str]) -> None:
     running = pods("web-5c8", "n0", "n1", kind="ReplicaSet")
-    running = [msgspec.structs.replace(one, annotations=annotations) for one in running]
+    running = [msgspec.structs.replace(pod, annotations=annotations) for pod in running]
     _, gangs = capacity(cluster(RACKS, running))
     assert [(gang.kind, gang.handle) for gang in gangs] == [("Pod", "ml/web-5c8-0"), ("Pod", "ml/web-5c8-1")]
     assert named(gangs, "web-5c8-0") == named(gangs, "ml/web-5c8-0") == gangs[:1]
@@ -107,9 +107,9 @@ def fit(members: Sequence[PodView], offered: Free, names: Sequence[str]) -> bool
 
 def fewest(gang: Gang, snapshot: Snapshot, depth: int, offered: Free) -> int | None:
     domains: dict[tuple[str, ...], list[str]] = {}
-    for one in snapshot.nodes:
-        if one.name in offered:
-            domains.setdefault(one.values[:depth], []).append(one.name)
+    for facts in snapshot.nodes:
+        if facts.name in offered:
+            domains.setdefault(facts.values[:depth], []).append(facts.name)
     for count in range(1, len(domains) + 1):
         for chosen in combinations(domains.values(), count):
             if fit(gang.placed, offered, [name for domain in chosen for name in domain]):
@@ -122,22 +122,23 @@ def test_the_fewest_domains_are_those_of_brute_force(seed: int) -> None:
     snapshot = at_random(random.Random(seed))
     for score in scored(snapshot).values():
         own: dict[str, Counter[str]] = {}
-        for one in score.gang.placed:
-            own.setdefault(one.node, Counter()).update({**one.requests, "pods": 1})
-        held = {one.node for one in score.gang.placed}
-        alike = {one.label("gpu.topology/gpus") for one in snapshot.nodes if one.name in held}
-        candidates = [one for one in snapshot.nodes if len(alike) > 1 or one.label("gpu.topology/gpus") in alike]
-        empty = {one.name: one.allocatable for one in candidates}
+        for placement in score.gang.placed:
+            own.setdefault(placement.node, Counter()).update({**placement.requests, "pods": 1})
+        held = {placement.node for placement in score.gang.placed}
+        alike = {node.label("gpu.topology/gpus") for node in snapshot.nodes if node.name in held}
+        candidates = [node for node in snapshot.nodes if len(alike) > 1 or node.label("gpu.topology/gpus") in alike]
+        empty = {node.name: node.allocatable for node in candidates}
         now = {
-            one.name: {
-                name: amount + own.get(one.name, Counter())[name] for name, amount in (snapshot.free(one) or {}).items()
+            node.name: {
+                name: amount + own.get(node.name, Counter())[name]
+                for name, amount in (snapshot.free(node) or {}).items()
             }
-            for one in candidates
-            if one.usable
+            for node in candidates
+            if node.usable
         }
         by_name = snapshot.by_name
         for depth, spread in enumerate(score.spreads, 1):
-            assert spread.spans == len({by_name[one.node].values[:depth] for one in score.gang.placed})
+            assert spread.spans == len({by_name[placement.node].values[:depth] for placement in score.gang.placed})
             assert spread.empty == fewest(score.gang, snapshot, depth, empty)
             if spread.spans > 1:
                 assert spread.now == fewest(score.gang, snapshot, depth, now)

@@ -58,9 +58,9 @@ def test_slots_are_those_of_brute_force(seed: int) -> None:
     rows = {row.level.domain: row.fitting[View.NOW] for row in slots(table, (gpus,), per_pod)}
     for depth, domain in enumerate(("block", "rack", "host"), 1):
         free: dict[tuple[str, ...], list[int]] = {}
-        for one in snapshot.nodes:
-            if one.usable:
-                free.setdefault(one.values[:depth], []).append((snapshot.free(one) or {})["nvidia.com/gpu"])
+        for facts in snapshot.nodes:
+            if facts.usable:
+                free.setdefault(facts.values[:depth], []).append((snapshot.free(facts) or {})["nvidia.com/gpu"])
         assert rows.get(domain, 0) == sum(most(amounts, each, wanted) for amounts in free.values())
 
 

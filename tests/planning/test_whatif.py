@@ -36,7 +36,7 @@ def changed(snapshot: Snapshot, changes: Changes) -> WhatIf:
 
 
 def outcomes(result: WhatIf) -> dict[str, tuple[str, str]]:
-    return {one.gang.name: (one.outcome.value, "/".join(one.domain[-1:])) for one in result.rehomed}
+    return {moved.gang.name: (moved.outcome.value, "/".join(moved.domain[-1:])) for moved in result.rehomed}
 
 
 def room(result: WhatIf, gpus: int, domain: str) -> tuple[int, int]:
@@ -48,12 +48,12 @@ def room(result: WhatIf, gpus: int, domain: str) -> tuple[int, int]:
 
 
 def busy(*free: str) -> list[PodView]:
-    return pods("busy", *(one.name for one in RACKS if one.name not in free), kind="StatefulSet")
+    return pods("busy", *(node.name for node in RACKS if node.name not in free), kind="StatefulSet")
 
 
 @each_case("tables/planning.yaml")
 def test_what_becomes_of_a_gang(free: Sequence[str], gang: Sequence[str], gone: str, outcome: list[str]) -> None:
-    taken = [one.name for one in RACKS if one.name not in free]
+    taken = [node.name for node in RACKS if node.name not in free]
     snapshot = cluster(RACKS, [*pods("g", *gang), *pods("busy", *taken, kind="StatefulSet")])
     result = drain(snapshot, gone)
     assert outcomes(result) == {"g": tuple(outcome)}
@@ -100,7 +100,7 @@ def test_a_gang_waits_whose_object_requires_its_rack(
     for keys, outcome in (({}, "spreads"), (again.keys, "waits")):
         before = capacity(snapshot)[0]
         result = whatif(snapshot, None, before, gangs_of(snapshot, keys), Changes(drain=frozenset({"n0"})))
-        assert [one.outcome.value for one in result.rehomed] == [outcome]
+        assert [moved.outcome.value for moved in result.rehomed] == [outcome]
 
 
 def test_new_nodes_have_none_of_the_taints_for_the_state_of_the_one_they_are_like() -> None:
@@ -126,8 +126,8 @@ def test_more_nodes_and_the_end_of_a_gang() -> None:
     changes = Changes(named(gangs_of(snapshot), "g"), (2, RACKS[7], {RACK: "r9"}))
     result = changed(snapshot, changes)
     assert room(result, 8, "host") == (0, 3)
-    new = [one for one in result.snapshot.nodes if "-new-" in one.name]
-    assert [(one.label(RACK), one.label(HOST), one.label("example.com/block")) for one in new] == [
+    new = [node for node in result.snapshot.nodes if "-new-" in node.name]
+    assert [(node.label(RACK), node.label(HOST), node.label("example.com/block")) for node in new] == [
         ("r9", "n7-new-1", "b1"),
         ("r9", "n7-new-2", "b1"),
     ]
@@ -135,12 +135,15 @@ def test_more_nodes_and_the_end_of_a_gang() -> None:
 
 def test_admitted_workloads_take_their_room_one_after_the_other() -> None:
     first, second = (
-        {**one, "metadata": {**one["metadata"], "name": name}}
+        {**asked, "metadata": {**asked["metadata"], "name": name}}
         for name in ("one", "two")
-        for one in [job(3, None, {"kueue.x-k8s.io/podset-required-topology": "example.com/block"})]
+        for asked in [job(3, None, {"kueue.x-k8s.io/podset-required-topology": "example.com/block"})]
     )
     result = changed(cluster(RACKS, busy("n0", "n1", "n2")), Changes(admit=(first, second)))
-    assert [(one.subject.split()[0], one.fits) for one in result.admitted] == [("job/one", True), ("job/two", False)]
+    assert [(answer.subject.split()[0], answer.fits) for answer in result.admitted] == [
+        ("job/one", True),
+        ("job/two", False),
+    ]
     assert room(result, 8, "host") == (3, 0)
 
 
@@ -149,20 +152,20 @@ def test_a_drain_at_random(seed: int) -> None:
     """No node is overfull afterwards, and nobody waits for whom there was room alone."""
     rng = random.Random(seed)
     snapshot = at_random(rng)
-    usable = [one.name for one in snapshot.nodes if one.usable]
+    usable = [node.name for node in snapshot.nodes if node.usable]
     if not usable:
         return
     gone = frozenset(rng.sample(usable, 1))
     result = drain(snapshot, *gone)
-    for one in result.snapshot.nodes:
-        taken = result.snapshot.requested.get(one.name, {})
-        assert all(taken.get(name, 0) <= amount for name, amount in one.allocatable.items())
-        assert one.name not in gone or not taken
-    waiting = [one for one in result.rehomed if one.outcome is Outcome.WAITS]
-    assert len(result.snapshot.pods or ()) + sum(one.lost for one in waiting) == len(snapshot.pods or ())
+    for facts in result.snapshot.nodes:
+        taken = result.snapshot.requested.get(facts.name, {})
+        assert all(taken.get(name, 0) <= amount for name, amount in facts.allocatable.items())
+        assert facts.name not in gone or not taken
+    waiting = [gang for gang in result.rehomed if gang.outcome is Outcome.WAITS]
+    assert len(result.snapshot.pods or ()) + sum(gang.lost for gang in waiting) == len(snapshot.pods or ())
     if len(waiting) == len(result.rehomed) == 1:
-        lost = [one for one in waiting[0].gang.placed if one.node in gone]
-        free = {one.name: result.snapshot.free(one) or {} for one in result.snapshot.nodes if one.usable}
+        lost = [placement for placement in waiting[0].gang.placed if placement.node in gone]
+        free = {node.name: result.snapshot.free(node) or {} for node in result.snapshot.nodes if node.usable}
         assert not fits(lost, {name: dict(amounts) for name, amounts in free.items()})
 
 
@@ -197,8 +200,8 @@ def fewest(snapshot: Snapshot, gpus: int, each: int, depth: int) -> int | None:
     for count in range(len(running) + 1):
         for moved in combinations(running, count):
             freed = Counter[str]()
-            for one in moved:
-                freed[one.node] += one.requests["nvidia.com/gpu"]
+            for running_pod in moved:
+                freed[running_pod.node] += running_pod.requests["nvidia.com/gpu"]
             domains: Counter[tuple[str, ...]] = Counter()
             for one_node in snapshot.nodes:
                 if one_node.usable:
@@ -213,9 +216,9 @@ def test_moving_pods_to_free_a_rack() -> None:
     snapshot = cluster(RACKS, [*busy("n0", "n1", "n4"), *pods("g", "n0")])
     table, gangs = capacity(snapshot)
     freeing = next(freeings(table, snapshot.pods or (), 16, 8, 2, lambda _: True))
-    assert [one.name for one in freeing.pods] == ["g-0"]
+    assert [pod.name for pod in freeing.pods] == ["g-0"]
     (moved,) = vacated(snapshot, None, table, gangs_of(snapshot), freeing, 16, 8)
-    assert (moved.outcome, [one.node for one in moved.placed]) == (Outcome.MOVES, ["n4"])
+    assert (moved.outcome, [placement.node for placement in moved.placed]) == (Outcome.MOVES, ["n4"])
     assert len(gangs) == 2
 
 

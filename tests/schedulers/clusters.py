@@ -307,8 +307,8 @@ def claiming(rng: random.Random, name: str) -> Object:
         request(f"r{n}", of, rng.randint(1, 3), *(rng.choice(_CHOSEN) if of == "gpu" else ()))
         for n, of in enumerate(classes)
     ]
-    for one in requests if rng.random() < 0.2 else ():
-        one["exactly"]["tolerations"] = [{"key": "sick", "operator": "Exists"}]
+    for asked in requests if rng.random() < 0.2 else ():
+        asked["exactly"]["tolerations"] = [{"key": "sick", "operator": "Exists"}]
     pairs = [[a["name"], b["name"]] for a, b in itertools.pairwise(requests)]
     constraints = tuple(
         {"matchAttribute": _ROOT, "requests": rng.choice((pair, []))} for pair in pairs if rng.random() < 0.7

@@ -95,7 +95,11 @@ def _wait_until_gone(api: ApiUnderTest, path: str) -> None:
 def _owned(api: ApiUnderTest, name: str) -> list[Object]:
     """Kueue's Workloads of an object."""
     items = api.get(_PATHS["Workload"])["items"]
-    return [one for one in items if any(name == o["name"] for o in one["metadata"].get("ownerReferences") or ())]
+    return [
+        workload
+        for workload in items
+        if any(name == o["name"] for o in workload["metadata"].get("ownerReferences") or ())
+    ]
 
 
 def _verdict(folder: Path, cluster: Cluster, others: list[Object], whole: Object) -> str:
@@ -186,10 +190,14 @@ def on_claims(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
     job, claim = workload["items"]
     create(api, [claim])
     found = on_kube_scheduler(api, job)
-    left = [one for one in api.get(_PATHS["ResourceClaim"])["items"] if not one["metadata"]["name"].startswith("held-")]
-    for one in left:  # also the scheduler's own; a controller that is not here would take the finalizer off
-        api.patch(f"{_PATHS['ResourceClaim']}/{one['metadata']['name']}", {"metadata": {"finalizers": None}})
-    remove(api, [{**one, "kind": "ResourceClaim"} for one in left])
+    left = [
+        claim
+        for claim in api.get(_PATHS["ResourceClaim"])["items"]
+        if not claim["metadata"]["name"].startswith("held-")
+    ]
+    for generated in left:  # also the scheduler's own; a controller that is not here would take the finalizer off
+        api.patch(f"{_PATHS['ResourceClaim']}/{generated['metadata']['name']}", {"metadata": {"finalizers": None}})
+    remove(api, [{**claim, "kind": "ResourceClaim"} for claim in left])
     return found
 
 
@@ -210,7 +218,7 @@ def on_gang_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]
             found.append("")
             return True
         conditions = api.get(f"{_PATHS['PodGroup']}/{name}").get("status", {}).get("conditions") or ()
-        found.extend(f"{one['status']} {one['message']}" for one in conditions)
+        found.extend(f"{condition['status']} {condition['message']}" for condition in conditions)
         return len(found) > _SETTLED and len(set(found[-_SETTLED:])) == 1
 
     wait_until(decided, f"kube-scheduler's answer to {name}", _PATIENCE)

@@ -89,7 +89,7 @@ def test_kueue(kueue: ApiUnderTest, folder: Path) -> None:
             configured = [*clusters.kueue_topologies(), clusters.limit_range(), *own]
             workloads = [clusters.kueue_workload(rng, f"w-{seed}-{number}", queue) for number in range(EACH)]
             holders = [clusters.kueue_workload(rng, f"h-{seed}-{number}", queue) for number in range(rng.randint(0, 2))]
-            ask = partial(play.on_kueue, flavors=sum(one["kind"] == "ResourceFlavor" for one in own))
+            ask = partial(play.on_kueue, flavors=sum(obj["kind"] == "ResourceFlavor" for obj in own))
             yield from play.play(kueue, cluster, seed, workloads, ask, folder, configured, holders)
 
     _judge(comparisons())
@@ -101,9 +101,9 @@ def test_kueue(kueue: ApiUnderTest, folder: Path) -> None:
 def _cluster(rng: random.Random) -> clusters.Cluster:
     """Of nodes that carry every label: those that lack one are no part of a plan."""
     drawn, keys = clusters.cluster(rng), {*clusters.LEVELS, "gpu.topology/gpus"}
-    labels = {one["metadata"]["name"]: one["metadata"]["labels"] for one in drawn.nodes}
+    labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in drawn.nodes}
     whole = {name for name, own in labels.items() if keys <= own.keys() and "no-topology" not in own.values()}
-    nodes = [one for one in drawn.nodes if one["metadata"]["name"] in whole]
+    nodes = [node for node in drawn.nodes if node["metadata"]["name"] in whole]
     return clusters.Cluster(nodes, [pod for pod in drawn.pods if pod["spec"]["nodeName"] in whole])
 
 
@@ -123,10 +123,10 @@ def _foreseen(folder: Path, objects: Sequence[Any], drained: str, admit: Sequenc
 def _cordoned(nodes: Sequence[clusters.Object], name: str) -> list[clusters.Object]:
     taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
     return [
-        {**one, "spec": {"unschedulable": True, "taints": [*(t for t in one["spec"]["taints"] if t != taint), taint]}}
-        if one["metadata"]["name"] == name
-        else one
-        for one in nodes
+        {**node, "spec": {"unschedulable": True, "taints": [*(t for t in node["spec"]["taints"] if t != taint), taint]}}
+        if node["metadata"]["name"] == name
+        else node
+        for node in nodes
     ]
 
 
@@ -138,7 +138,7 @@ def test_kube_scheduler_places_what_a_drain_displaces_as_foreseen(kube_scheduler
         spec = job["spec"]["template"]["spec"]
         spec["tolerations"] = [clusters.GPU_TOLERATION]  # as the admission plugin ExtendedResourceToleration adds it
         spec.pop("nodeSelector", None)
-        drained = rng.choice([one["metadata"]["name"] for one in cluster.nodes])
+        drained = rng.choice([node["metadata"]["name"] for node in cluster.nodes])
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": f"gang-{seed}", "uid": "1", "controller": True}
         on_it, state = {**spec, "nodeName": drained}, {"phase": "Running"}
         numbers = range(job["spec"]["parallelism"])
@@ -168,7 +168,7 @@ def test_kube_scheduler_places_what_fits_once_work_ends_and_nodes_come(
         like = rng.choice(cluster.nodes)
         add = (rng.randint(1, 3), snapshot.by_name[like["metadata"]["name"]], rack)
         changes = [Changes(finish=finish, add=add, admit=(job,)) for job in jobs]
-        foreseen = [whatif(snapshot, None, before, gangs, one).admitted for one in changes]
+        foreseen = [whatif(snapshot, None, before, gangs, change).admitted for change in changes]
         ended = {pod.name for gang in finish for pod in gang.pods}
         running = [pod for pod in cluster.pods if pod["metadata"]["name"] not in ended]
         nodes = [*cluster.nodes, *(clusters.new_node(like, number, rack) for number in range(1, add[0] + 1))]
@@ -214,11 +214,11 @@ def test_kueue_admits_after_a_drain_what_was_foreseen(kueue: ApiUnderTest, folde
         own = clusters.kueue_objects(rng, queue)
         configured = [*clusters.kueue_topologies(), clusters.limit_range(), *own]
         play.create(kueue, own)
-        drained = rng.choice([one["metadata"]["name"] for one in cluster.nodes])
+        drained = rng.choice([node["metadata"]["name"] for node in cluster.nodes])
         workloads = [clusters.kueue_workload(rng, f"p-{seed}-{number}", queue) for number in range(5)]
         running = [*cluster.nodes, *cluster.pods]
-        foreseen = [_foreseen(folder, [*running, *configured], drained, [one]) for one in workloads]
-        moved = {pod.name: pod.node for one in foreseen[0].rehomed for pod in one.placed}
+        foreseen = [_foreseen(folder, [*running, *configured], drained, [workload]) for workload in workloads]
+        moved = {pod.name: pod.node for gang in foreseen[0].rehomed for pod in gang.placed}
         left = [
             {**pod, "spec": {**pod["spec"], "nodeName": moved.get(pod["metadata"]["name"], pod["spec"]["nodeName"])}}
             for pod in cluster.pods
@@ -227,10 +227,9 @@ def test_kueue_admits_after_a_drain_what_was_foreseen(kueue: ApiUnderTest, folde
         play.create(kueue, [*_cordoned(cluster.nodes, drained), *left])
         for workload, said in zip(workloads, foreseen, strict=True):
             answer, message = play.on_kueue(kueue, workload, flavors=3)
-            fits = bool(said.admitted) and all(one.fits for one in said.admitted)
-            told = (
-                f"seed {seed}: {[one.answer for one in said.admitted]}, but {answer}: {message}\n{json.dumps(workload)}"
-            )
+            fits = bool(said.admitted) and all(foretold.fits for foretold in said.admitted)
+            expected = [foretold.answer for foretold in said.admitted]
+            told = f"seed {seed}: {expected}, but {answer}: {message}\n{json.dumps(workload)}"
             assert fits == (answer == "placed"), told
             answers.add(answer)
         play.remove(kueue, [*left, *cluster.nodes])

@@ -63,7 +63,7 @@ def at(value: Any, path: str) -> Any:
     """What is at a path of attributes and positions; `*`: of each."""
     part, _, rest = path.partition(".")
     if part == "*":
-        return [at(one, rest) for one in value]
+        return [at(item, rest) for item in value]
     value = value[int(part)] if part.isdecimal() else getattr(value, part)
     return at(value, rest) if rest else value
 

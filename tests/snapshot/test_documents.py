@@ -104,7 +104,10 @@ def test_documents_have_their_lines(
     file = tmp_path / "stream"
     file.write_bytes((text.replace("\n", "\r\n") if windows else text).encode())
     problems: list[Problem] = []
-    read = {each.kind: [each.place.document, each.place.line] for each in documents([str(file)], problems.append)}
+    read = {
+        document.kind: [document.place.document, document.place.line]
+        for document in documents([str(file)], problems.append)
+    }
     assert read == found
     assert [[problem.place.document, problem.place.line] for problem in problems] == malformed
 

@@ -130,7 +130,7 @@ def test_every_cable_is_found_and_those_in_the_wrong_leaf_and_no_others_are_call
         traits, ports = node.traits._replace(switches=switches), tuple([(rail.nic, rail.port) for rail in known])
         nodes.append(replace(node, traits=traits, ports=ports))
     history.look(nodes)
-    told = {(one.node, one.nic, one.port) for one in history.look(nodes, after=601.0).rails.miscabled}
+    told = {(cable.node, cable.nic, cable.port) for cable in history.look(nodes, after=601.0).rails.miscabled}
     assert told == {
         (f"n{host}", f"mlx5_{rail}", "p{}-{}".format(*at))
         for (host, rail), at in MISCABLED.items()

@@ -16,7 +16,7 @@ A, B, C = (Mutant("a.py", name, "f", "1", name) for name in "234")
 
 
 def test_mutants_of_a_function_leave_out_what_says_little() -> None:
-    changed = {found.becomes for found in code.mutants("toposcope/a.py", FUNCTION)}
+    changed = {mutation.becomes for mutation in code.mutants("toposcope/a.py", FUNCTION)}
     line = "return g(%s) + 1"
     calls = ("None, 'Ready'", "a, None", "'Ready'", "a,", "a, 'XXReadyXX'")
     assert changed == {
@@ -50,7 +50,10 @@ def test_only_lines_that_changed_are_tried(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "a.py").write_text("0\n1\n2\n")
     (tmp_path / "b.py").write_text("1\n")
     assert mutant.changed_since("HEAD") == {"a.py"}
-    assert [found.was for path in ("a.py", "b.py") for found in mutant.new_since("HEAD", path, lines)] == ["0", "1"]
+    assert [mutation.was for path in ("a.py", "b.py") for mutation in mutant.new_since("HEAD", path, lines)] == [
+        "0",
+        "1",
+    ]
 
 
 def test_survivors_need_a_reason_and_reasons_need_survivors() -> None:

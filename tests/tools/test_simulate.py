@@ -117,12 +117,12 @@ def _traced(seed: int, rounds: steps.Rounds, *kinds: type[Trace]) -> tuple[list[
     def watched(world: World) -> Iterator[None]:
         traces.extend(kind(world, 1500) for kind in kinds)
         with contextlib.ExitStack() as stack:
-            for one in traces:
-                stack.enter_context(one.recording())
+            for trace in traces:
+                stack.enter_context(trace.recording())
             yield
 
     broken = bool(run(seed, rounds, watched=watched).violations)
-    return [one.records for one in traces], broken
+    return [trace.records for trace in traces], broken
 
 
 def test_simulated_programs_do_only_what_the_models_allow() -> None:

@@ -25,7 +25,7 @@ def node(name: str, **labels: str) -> NodeFacts:
 def test_domains_that_are_one_to_kai_are_named_with_what_to_do(nodes: dict[str, dict[str, str]], sentence: str) -> None:
     facts = [node(name, **labels) for name, labels in nodes.items()]
     assert ambiguous_paths(LEVELS, facts) == [sentence]
-    assert any(found.domains == len(facts) for found in cover(LEVELS[:-1], facts))
+    assert any(covered.domains == len(facts) for covered in cover(LEVELS[:-1], facts))
 
 
 @each_case("topology.yaml")

@@ -12,7 +12,7 @@ def test_everything_that_inference_can_name_can_be_published() -> None:
 
 
 def test_no_key_stands_for_two_domains() -> None:
-    keys = [key for each in BUILT_IN.keys.values() for key in each]
+    keys = [key for keys in BUILT_IN.keys.values() for key in keys]
     assert len(keys) == len(set(keys))
 
 

@@ -99,7 +99,7 @@ def test_a_node_without_a_label_is_in_no_segment_of_those_that_have_it() -> None
     other = node("gb200", "4", **{TIER: "t"})
     found = divide(Table([*map(rack, range(98)), other, node("bare", **{RACK: "r"})]), BUILT_IN, 95)
     assert found is not None
-    assert [each.nodes for each in found.segments] == [98, 1, 1]
+    assert [segment.nodes for segment in found.segments] == [98, 1, 1]
     assert selects(found.segments[0], rack(0))
     assert not selects(found.segments[0], node("bare", **{RACK: "r"}))
 
@@ -158,19 +158,19 @@ def test_every_node_is_selected_by_its_own_segment_and_by_no_other(seed: int) ->
     percent = rng.choice((50, 95, 100))
     usual = widely_carried(BUILT_IN.level_keys, table, percent).keys()
     found = divide(table, BUILT_IN, percent) or whole(table, BUILT_IN, percent)
-    assert sum(each.nodes for each in found.segments) + len(found.doubtful) == len(nodes)
+    assert sum(segment.nodes for segment in found.segments) + len(found.doubtful) == len(nodes)
     if len(found.segments) < 2:
         return
     doubtful = set(found.doubtful)
     for segment in found.segments:
-        mine = [each for each in nodes if selects(segment, each) and each.name not in doubtful]
+        mine = [node for node in nodes if selects(segment, node) and node.name not in doubtful]
         assert len(mine) == segment.nodes
-        assert sum(each.traits.hardware.gpus for each in mine) == segment.gpus
-        assert segment.examples == tuple(sorted(each.name for each in mine)[:3])
-        assert all({level.key for level in segment.levels} <= {*each.keys, *usual} for each in mine)
+        assert sum(node.traits.hardware.gpus for node in mine) == segment.gpus
+        assert segment.examples == tuple(sorted(node.name for node in mine)[:3])
+        assert all({level.key for level in segment.levels} <= {*node.keys, *usual} for node in mine)
     telling = {level.key for segment in found.segments for level in segment.own}
-    for each in nodes:
-        if each.name in doubtful:
-            assert not table.placeholders.isdisjoint(each.values)
+    for node in nodes:
+        if node.name in doubtful:
+            assert not table.placeholders.isdisjoint(node.values)
         else:
-            assert all(each.label(key) not in table.placeholders for key in telling)
+            assert all(node.label(key) not in table.placeholders for key in telling)

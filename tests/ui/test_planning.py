@@ -59,9 +59,9 @@ def test_metrics_of_scores_and_slots() -> None:
 
 def test_schedulers_and_named_gangs_are_few() -> None:
     many = [
-        msgspec.structs.replace(one, scheduler=f"s{job}")
+        msgspec.structs.replace(pod, scheduler=f"s{job}")
         for job in range(12)
-        for one in pods(f"g{job}", "n0", "n2", gpus=1)
+        for pod in pods(f"g{job}", "n0", "n2", gpus=1)
     ]
     metrics = PlanningMetrics(lambda: cluster([node(f"n{i}", "b", f"r{i}", 32) for i in range(4)], many), 0)
     metrics.count()
@@ -81,7 +81,7 @@ def test_without_pods_there_are_no_plans() -> None:
 
 def test_a_drain_goes_by_what_the_gang_s_object_requires() -> None:
     required = RequiredLevels()
-    gang = [msgspec.structs.replace(one, owner=None, labels={"grove.io/podgang": "g"}) for one in pods("g", "n0", "n1")]
+    gang = [msgspec.structs.replace(pod, owner=None, labels={"grove.io/podgang": "g"}) for pod in pods("g", "n0", "n1")]
     running = cluster(RACKS, [*gang, *pods("others", "n3", "n5", "n7")])
     plans = Plans(lambda: running, lambda: required, Ticks())
     assert "spreads" in plans.drained("cluster", (), "n0").gangs[0].text
@@ -96,9 +96,9 @@ def test_a_drain_goes_by_what_the_gang_s_object_requires() -> None:
 
 def test_what_the_page_asks(tmp_path: Path) -> None:
     facts = Facts("test", EXPECTED, lambda: None)
-    facts.replace_nodes({one.name: (one, "") for one in APART.nodes})
-    facts.replace_pods({f"{one.namespace}/{one.name}": one for one in APART.pods or ()})
-    facts.replace_topologies({one.name: one for one in APART.topologies})
+    facts.replace_nodes({node.name: (node, "") for node in APART.nodes})
+    facts.replace_pods({f"{pod.namespace}/{pod.name}": pod for pod in APART.pods or ()})
+    facts.replace_topologies({topology.name: topology for topology in APART.topologies})
     for name in EXPECTED:
         facts.mark_synced(name)
     with served(tmp_path, facts, Nodes()) as server:
@@ -135,5 +135,5 @@ def test_a_better_place_holds_the_gang_in_as_few_domains_as_the_score_says(seed:
         assert bool(place) == score.better_now
         if place:
             level, domains = place
-            (spread,) = [one for one in score.spreads if one.level == level]
+            (spread,) = [spread for spread in score.spreads if spread.level == level]
             assert len(set(domains)) == len(domains) == spread.now

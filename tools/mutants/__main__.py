@@ -37,7 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             chosen = [mutant for path in paths for mutant in new_since(given.since, path, kind.mutants)]
         sample = [mutant for mutant in chosen if mutant.is_in_sample(given.share, given.seed)]
         results = {mutant: dead for path in paths for mutant, dead in kind.results(path)}
-        if todo := [one for one in sample if not (results.get(one) or (one in results and str(one) in explained))]:
+        if todo := [
+            mutant for mutant in sample if not (results.get(mutant) or (mutant in results and str(mutant) in explained))
+        ]:
             print(f"{len(todo)} mutants in {len(paths)} files ...", flush=True)
             kind.run(todo, end and max(1.0, end - time.monotonic()))
             results = {mutant: dead for path in paths for mutant, dead in kind.results(path)}

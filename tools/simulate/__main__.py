@@ -48,13 +48,13 @@ def main() -> int:
     done: list[Run] = []
 
     def goes_on(_planned: _Planned) -> bool:
-        failed = any(one.violations for one in done)
-        enough = arguments.hours and sum(one.hours for one in done) >= arguments.hours
+        failed = any(ran.violations for ran in done)
+        enough = arguments.hours and sum(ran.hours for ran in done) >= arguments.hours
         return not (failed or enough or time.monotonic() - began > 60 * arguments.minutes)
 
     drawn = zip(islice(count(first), arguments.seeds), repeat(None), repeat(inf))
-    for one in _runs(takewhile(goes_on, chain(planned, drawn)), log=arguments.log):
-        done.append(one)  # noqa: PERF402 - `goes_on` looks at it in between
+    for ran in _runs(takewhile(goes_on, chain(planned, drawn)), log=arguments.log):
+        done.append(ran)  # noqa: PERF402 - `goes_on` looks at it in between
     took = time.monotonic() - began
     return _report(done, took, shrink=not (arguments.no_shrink or arguments.steps), write=arguments.write)
 
@@ -102,27 +102,27 @@ def _arguments() -> argparse.Namespace:
 
 
 def _report(done: list[Run], took: float, *, shrink: bool, write: bool) -> int:
-    hours = sum(one.hours for one in done)
-    failed = [one for one in done if one.violations]
+    hours = sum(ran.hours for ran in done)
+    failed = [ran for ran in done if ran.violations]
     figure = {
         "simulated": f"{len(done)} runs, the last of seed {done[-1].seed}",
         "cluster time": f"{hours:,.1f} hours",
-        "hours a second": f"{hours / took:.2f} ({hours / sum(one.seconds for one in done):.2f} of CPU time)",
-        "faults": f"{sum(len(schedule) for one in done for schedule in one.rounds[: one.played]):,}",
-        "distinct states": f"{len(set().union(*(one.states for one in done))):,}",
-        "found": "; ".join(str(violation) for one in failed for violation in one.violations) or "nothing",
+        "hours a second": f"{hours / took:.2f} ({hours / sum(ran.seconds for ran in done):.2f} of CPU time)",
+        "faults": f"{sum(len(schedule) for ran in done for schedule in ran.rounds[: ran.played]):,}",
+        "distinct states": f"{len(set().union(*(ran.states for ran in done))):,}",
+        "found": "; ".join(str(violation) for ran in failed for violation in ran.violations) or "nothing",
     }
     print("\n".join(f"{name + ':':<17}{text}" for name, text in figure.items()))
     if write:
         figures.write("reliability", "simulate", {"simulation": [[*figure], [*figure.values()]]})
     checks: Counter[str] = Counter()
-    for one in done:
-        checks.update(one.checks)
+    for ran in done:
+        checks.update(ran.checks)
     for name, what in INVARIANTS.items():
         if checks[name]:
             print(f"{checks[name]:>10,}  {what}")
-    for one in failed:
-        least: Any = shrunk(one, lambda text: print(f"  {text}", flush=True)) if shrink else one
+    for ran in failed:
+        least: Any = shrunk(ran, lambda text: print(f"  {text}", flush=True)) if shrink else ran
         for violation in least.violations:
             print(f"VIOLATION {violation}")
         text = steps.written(least.rounds[: least.played])

@@ -430,7 +430,7 @@ class World(world.World):
         self.network.wrote, self.network.about_to_write = self._wrote, self._about_to_write
         with tempfile.TemporaryDirectory() as folder:
             made_of = cluster.machines(self.scale.agents, Path(folder))
-        self._simulated = [SimulatedMachine(one.node, one.profile, one.gpus, Path()) for one in made_of]
+        self._simulated = [SimulatedMachine(machine.node, machine.profile, machine.gpus, Path()) for machine in made_of]
         self.machines = [*self._simulated]
         self.contenders = {name for name in ACTORS if name.startswith("controller")}
         self.observer = Observer(self.api, [*self.machines], self.findings)

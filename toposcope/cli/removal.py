@@ -61,7 +61,7 @@ class Plan:
     @property
     def held(self) -> tuple[Thing, ...]:
         """What is in use: deleted, it would stay in deletion until nothing uses it."""
-        return tuple(thing for thing in self.published if thing.holders)
+        return tuple(resource for resource in self.published if resource.holders)
 
 
 def find_all(client: ApiClient) -> Plan:
@@ -193,17 +193,17 @@ class Remover:
             self.report(f"cleaned {cleaned(len(plan.nodes), keys)}")
 
     def _delete(self, things: Iterable[Thing], done: str) -> None:
-        for thing in things:
+        for resource in things:
             options = {
                 "apiVersion": "v1",
                 "kind": "DeleteOptions",
                 "propagationPolicy": "Background",
-                "preconditions": {"uid": thing.uid},
+                "preconditions": {"uid": resource.uid},
             }
-            self._send(Request("DELETE", thing.path, {}, msgspec.json.encode(options)))
-        for thing in things:
-            self._wait(functools.partial(self._left, thing), f"{thing.handle} is deleted but not gone; {{0}}")
-            self.report(f"{done} {thing.handle}")
+            self._send(Request("DELETE", resource.path, {}, msgspec.json.encode(options)))
+        for resource in things:
+            self._wait(functools.partial(self._left, resource), f"{resource.handle} is deleted but not gone; {{0}}")
+            self.report(f"{done} {resource.handle}")
 
     def _send(self, request: Request) -> None:
         """Send it; an object that is gone, or has been replaced, is found again by the check at the end."""

@@ -66,9 +66,9 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     if plan.empty:
         yield "nothing to remove; " + _LAST_STEP
     for verb, things in (("stop", plan.programs), ("delete", plan.published), ("delete", plan.topologies)):
-        for thing in things:
-            yield f"{verb:<8}{thing.handle}"
-            for remark in (*(f"in use by {holder}" for holder in thing.holders), thing.remark):
+        for resource in things:
+            yield f"{verb:<8}{resource.handle}"
+            for remark in (*(f"in use by {holder}" for holder in resource.holders), resource.remark):
                 if remark:
                     yield f"        ! {remark}"
     if plan.nodes:

@@ -121,8 +121,8 @@ class Checker:
         kai = self.known.read["kai"]
         if not workload.topology or READS.get(workload.system) != "grove" or not workload.placeable:
             return None
-        named = (one for one in self.snapshot.published if one.name == workload.topology)
-        binding = next((one for one in named if one.kind in _BINDINGS), None)
+        named = (resource for resource in self.snapshot.published if resource.name == workload.topology)
+        binding = next((resource for resource in named if resource.kind in _BINDINGS), None)
         if kai.stand_in or binding is None:
             return None
         name = named_kai_topology(binding.document) or binding.name
@@ -280,7 +280,9 @@ class Checker:
     def _lost(self, workload: Workload) -> str:
         """Which levels of the scheduler's own topology no node carries any more; empty where all are carried."""
         topology = self.topology(workload)
-        if topology is None or not (lost := [one.key for one in topology.levels if self.known.lacks_label(one.key)]):
+        if topology is None or not (
+            lost := [level.key for level in topology.levels if self.known.lacks_label(level.key)]
+        ):
             return ""
         return (
             f"no node carries {listing(lost, len(lost))}, which {topology.source} {topology.name} has as a level, and "

@@ -74,8 +74,8 @@ def _rooms(
 def _asking(group: Group, names: Mapping[tuple[ClaimRef, ...], str]) -> Group:
     """The group whose pods request their sets of devices."""
     pods = (
-        replace(one, requests=tuple(sorted((*one.requests, (names[one.claims], 1))))) if one.claims else one
-        for one in group.pods
+        replace(asked, requests=tuple(sorted((*asked.requests, (names[asked.claims], 1))))) if asked.claims else asked
+        for asked in group.pods
     )
     return replace(group, pods=tuple(pods), groups=tuple(_asking(below, names) for below in group.groups))
 

@@ -99,7 +99,7 @@ class Exhaustive:
             Bin(number, tuple(room.free[number]), self._allowed(number, wanted)) for number in range(len(room.names))
         ]
         sizes = [shape.amounts for shape, _ in wanted]
-        packing = pack([one for one in bins if any(one.allowed)], sizes, tuple(wanted.values()), self._steps)
+        packing = pack([tried for tried in bins if any(tried.allowed)], sizes, tuple(wanted.values()), self._steps)
         self._spend(packing.steps)
         if not packing.exact:
             raise _ExhaustedError

@@ -105,7 +105,11 @@ def _read_by(
     """The topology resources of one system; where none is known and some may exist, what would be published."""
     kinds = [kind for kind in PUBLISHED if kind.option == option]
     of_kinds = {(kind.group, kind.kind) for kind in kinds}
-    resources = [one for one in snapshot.published if (one.api_version.rpartition("/")[0], one.kind) in of_kinds]
+    resources = [
+        resource
+        for resource in snapshot.published
+        if (resource.api_version.rpartition("/")[0], resource.kind) in of_kinds
+    ]
     system, kind = _SYSTEMS[option], kinds[0]
     if not resources and kind.name not in snapshot.served:
         return ReadTopologies(stand_ins, f"which {kind.kind} {system} reads is not known")

@@ -16,7 +16,9 @@ BACK = ("Normal", "Topology level 'rack' is available again in the cluster topol
 
 def available(at: World) -> dict[str, Any]:
     conditions = at.topology("cluster")["status"]["conditions"]
-    found: dict[str, Any] = next(one for one in conditions if one["type"] == "TopologyLevelsAvailable")
+    found: dict[str, Any] = next(
+        condition for condition in conditions if condition["type"] == "TopologyLevelsAvailable"
+    )
     return found
 
 

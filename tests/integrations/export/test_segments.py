@@ -34,7 +34,10 @@ def view(name: str, labels: Mapping[str, str], *, agent: bool = True) -> NodeVie
 def told(found: Suggestion) -> dict[str, Any]:
     selector = [f"{requirement.operator} {requirement.key}" for requirement in found.selector]
     crossed = found.crossings
-    crossings = [f"{one.level.domain} {one.value}: {one.other.domain} {' '.join(one.parents)}" for one in crossed]
+    crossings = [
+        f"{crossing.level.domain} {crossing.value}: {crossing.other.domain} {' '.join(crossing.parents)}"
+        for crossing in crossed
+    ]
     levels = " > ".join(level.domain for level in found.levels)
     nodes = " ".join(node.name for node in found.nodes)
     told = {"name": found.name, "levels": levels, "gpus": found.gpus, "nodes": nodes}
@@ -52,7 +55,7 @@ def test_what_is_suggested(
         for name, own in labels.items()
     ]
     suggested = suggest(views)
-    assert [told(one) for one in suggested.found] == found
+    assert [told(segment) for segment in suggested.found] == found
     assert list(suggested.reasons) == reasons
 
 

@@ -86,9 +86,9 @@ def watched(api: ApiUnderTest, path: str, step: Step, saved: dict[str, Any]) -> 
         converse(api, step.meanwhile, saved)
         seen = [next(events) for _ in step.events]
         assert not step.ends or [*events] == []
-    versions = [int(one["object"]["metadata"]["resourceVersion"]) for one in seen if one["type"] != "ERROR"]
+    versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in seen if event["type"] != "ERROR"]
     assert versions == sorted(versions) or "sendInitialEvents" in query or "resourceVersion=" not in query
-    assert [f"{one['type']} {one['object']['metadata'].get('name', '')}".strip() for one in seen] == step.events
+    assert [f"{event['type']} {event['object']['metadata'].get('name', '')}".strip() for event in seen] == step.events
     return seen
 
 

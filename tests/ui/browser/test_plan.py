@@ -14,8 +14,8 @@ from tests.ui.browser.test_map import colours_of, domain, tone
 def test_a_gang_and_a_drain(page: Page, tmp_path: Path) -> None:
     owner = {"apiVersion": "batch/v1", "kind": "Job", "controller": True, "uid": "1", "name": "apart"}
     pods = [pod(f"apart-{number}", node, 8) for number, node in enumerate(("h200-1", "h200-6"))]
-    for one in pods:
-        one["metadata"]["ownerReferences"] = [owner]
+    for running in pods:
+        running["metadata"]["ownerReferences"] = [owner]
     with shown(tmp_path, [*demo_objects(), *pods]) as found:
         page.goto(f"{found.address}#in=zone-1/block-2")
         page.get_by_role("tab", name="Plan").click()
