@@ -23,7 +23,7 @@ import pytest
 
 from tests.support.machines import changed, probed
 from tests.support.paths import ROOT
-from tests.support.skipping import nvml_in_c
+from tests.support.programs import nvml_in_c
 from tests.support.tables import each_case
 from tools.libnvml.build import environment, lines_of, write_table
 from toposcope.agent.describe import describe

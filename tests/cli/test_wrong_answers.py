@@ -14,9 +14,9 @@ from tests.cli.conftest import Command
 from tests.kube.scripted import Received, ScriptedServer, answer, kubeconfig_document, write
 from tests.support.api import CRDS, NODES, ApiUnderTest, create_namespace, node
 from tests.support.paths import CRD
+from tests.support.programs import lacking
 from tests.support.publishing import install
 from tests.support.saved import pod
-from tests.support.skipping import lacking
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
 from toposcope.ui.bundle import Bundle
 

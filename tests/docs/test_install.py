@@ -13,8 +13,8 @@ from tests.manifests.support import FINISHED, JOB, run_kubectl
 from tests.release.test_distribution import build
 from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.cleaning import empty_namespaces
-from tests.support.helm import find_helm
 from tests.support.paths import ROOT
+from tests.support.programs import find_helm
 from tests.support.tables import named_objects
 
 PAGE = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")

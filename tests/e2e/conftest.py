@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cluster import Cluster
-from tests.support.skipping import nvml_in_c
+from tests.support.programs import nvml_in_c
 from tools.libnvml.build import lines_of, write_table
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile

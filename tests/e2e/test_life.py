@@ -14,7 +14,7 @@ from tests.e2e.cluster import NAMESPACE, Cluster
 from tests.monitoring.prometheus_server import Pod, PrometheusServer
 from tests.support.api import MERGE, NODES, wait_until
 from tests.support.controller import make_topology
-from tests.support.skipping import lacking
+from tests.support.programs import lacking
 from toposcope.api.cluster_topology import PATH
 from toposcope.cli.main import main
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tests.e2e.cluster import NAMESPACE, Cluster
 from tests.support.api import wait_until
-from tests.support.helm import find_helm
 from tests.support.paths import MANIFESTS
+from tests.support.programs import find_helm
 from toposcope.cli.main import main
 
 

@@ -7,9 +7,10 @@ import pytest
 from tests.support.readings import CLUSTERS, TABLES, Row, Table, findings, understood
 from tests.support.tables import each_case
 from tests.support.workloads import accepted
+from toposcope.integrations.documents import with_documents
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.grove.schedulers import profiles_of
-from toposcope.integrations.registry import readings, with_documents
+from toposcope.integrations.registry import readings
 
 ROWS = [
     pytest.param(table, row, id=f"{name}: {case} {number}")

@@ -22,7 +22,8 @@ from tests.support.workloads import (
     understood,
     workload,
 )
-from toposcope.integrations.registry import readings, with_documents
+from toposcope.integrations.documents import with_documents
+from toposcope.integrations.registry import readings
 
 KAI = {"kai.scheduler/topology": "cluster", "kai.scheduler/topology-required-placement": ZONE.key}
 KUEUE = {"kueue.x-k8s.io/podset-required-topology": ZONE.key}

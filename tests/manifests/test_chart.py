@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from tests.manifests.support import run_kubectl, write_overlay
-from tests.support.helm import find_helm
 from tests.support.paths import MANIFESTS
+from tests.support.programs import find_helm
 from tests.support.tables import each_case, named_objects
 from toposcope import __version__
 

@@ -10,8 +10,8 @@ from tests.manifests.rights import Attempt, kubeconfig_with, unbound_token, wait
 from tests.manifests.support import FINISHED, JOB, TOPOLOGIES, run_kubectl
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, wait_until
 from tests.support.cleaning import remove_namespace
-from tests.support.helm import find_helm
 from tests.support.paths import MANIFESTS
+from tests.support.programs import find_helm
 from tests.support.tables import each_case
 from toposcope.cli.main import main
 

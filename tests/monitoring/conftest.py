@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tests.support.skipping import lacking
+from tests.support.programs import lacking
 
 
 def _program(name: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from tests.support.skipping import lacking
+from tests.support.programs import lacking
 from tools.apiserver.build import BuildError, cache_of_module, made_once, run_go, usable_go
 
 _MODULE = Path(__file__).parent

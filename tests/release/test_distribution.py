@@ -1,4 +1,7 @@
-"""What `pip install` puts into site-packages: one package, with every file of the tree that a program reads."""
+"""What `pip install` puts into site-packages: one package, with every file of the tree that a program reads.
+
+Its modules import one another one way only, also within functions and for types.
+"""
 
 import hashlib
 import os
@@ -10,12 +13,13 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+import grimp
 import pytest
 import yaml
 
 from hatch_build import PAGE
-from tests.support.helm import find
 from tests.support.paths import ROOT
+from tests.support.programs import find
 from tools.docgen.packages import address_chart, pack_plugin
 from toposcope import __version__
 
@@ -234,3 +238,10 @@ def test_a_released_chart_names_its_release(tmp_path: Path) -> None:
     assert "repository: ghcr.io/someone/toposcope\n" in text
     assert "oci://ghcr.io/someone/charts/toposcope" in text
     assert "home: https://github.com/Someone/toposcope\n" in text
+
+
+def test_no_modules_import_each_other() -> None:
+    graph = grimp.build_graph("toposcope", cache_dir=None)
+    arrows = ((module, other) for module in graph.modules for other in graph.find_modules_directly_imported_by(module))
+    back = ((module, graph.find_shortest_chain(other, module)) for module, other in arrows)
+    assert [(module, *chain) for module, chain in back if chain] == []

@@ -8,7 +8,7 @@ import pytest
 
 from tests.schedulers import build, clusters, play, programs
 from tests.support.api import ApiUnderTest
-from tests.support.skipping import lacking
+from tests.support.programs import lacking
 from tools.apiserver.build import BuildError
 
 

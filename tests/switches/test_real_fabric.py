@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.api import NODES, ApiUnderTest, node, wait_until
 from tests.support.cluster import History, gpu_node
-from tests.support.skipping import lacking
+from tests.support.programs import lacking
 from toposcope.api.label_keys import SWITCHES
 from toposcope.switches.hearing import Hearing
 from toposcope.switches.lldp import decode

@@ -16,11 +16,10 @@ from toposcope.kube.requests import NODES, apply
 MANAGER: Final = "toposcope-agent-nvidia"
 
 _CLIQUE: Final = "nvidia.com/gpu.clique"
-_COUNT: Final = "nvidia.com/gpu.count"
 _PRODUCT: Final = "nvidia.com/gpu.product"
 _NVLINK_VERSION: Final = "nvidia.com/nvlink.version"
 _NVSWITCH: Final = "nvidia.com/nvswitch.present"
-KEYS: Final = frozenset({_CLIQUE, _COUNT, _PRODUCT, _NVLINK_VERSION, _NVSWITCH})
+KEYS: Final = frozenset({_CLIQUE, label_keys.GPU_COUNT, _PRODUCT, _NVLINK_VERSION, _NVSWITCH})
 
 
 def nvidia_labels_for(description: Description) -> dict[str, str]:
@@ -29,7 +28,7 @@ def nvidia_labels_for(description: Description) -> dict[str, str]:
         return {}
     ours = description.labels.known
     gpus = ours[label_keys.GPUS]
-    labels = {_COUNT: gpus, _NVSWITCH: "true" if ours[label_keys.INTERCONNECT] == "nvswitch" else "false"}
+    labels = {label_keys.GPU_COUNT: gpus, _NVSWITCH: "true" if ours[label_keys.INTERCONNECT] == "nvswitch" else "false"}
     if description.topology.clique:
         labels[_CLIQUE] = description.topology.clique
     for theirs, key in ((_PRODUCT, label_keys.GPU_PRODUCT), (_NVLINK_VERSION, label_keys.NVLINK_VERSION)):

@@ -15,6 +15,7 @@ from toposcope.cli.catalogue import of_flags
 from toposcope.cli.output import first_few, form_and_file, json_text, write_output, yaml_text
 from toposcope.cli.streams import read_small
 from toposcope.cli.terminal import Screen, complain
+from toposcope.integrations.documents import read_topology
 from toposcope.integrations.framework.levels import ExportError, TopologyLevels, UnreadableDocumentError
 from toposcope.integrations.grove import topology as grove
 from toposcope.integrations.kai import topology as kai
@@ -22,7 +23,6 @@ from toposcope.integrations.kueue import topology as kueue
 from toposcope.integrations.nccl import topology as nccl_format
 from toposcope.integrations.nccl.topology import SPEEDS
 from toposcope.integrations.osmo import pool as osmo
-from toposcope.integrations.registry import read_topology
 from toposcope.integrations.runai import topology as runai
 from toposcope.integrations.slurm import topology as slurm_format
 from toposcope.integrations.slurm.hostlist import natural

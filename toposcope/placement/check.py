@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from toposcope.api.label_keys import HOSTNAME, unique_key
+from toposcope.integrations.documents import with_documents
 from toposcope.integrations.dra.allocation import Claims
 from toposcope.integrations.framework.constraints import Admission, Decision, Workload, simplified
 from toposcope.integrations.framework.document import Finding
@@ -15,7 +16,7 @@ from toposcope.integrations.framework.system import Held, Reading
 from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES
 from toposcope.integrations.grove.features import named_kai_topology
 from toposcope.integrations.kai.queues import missing
-from toposcope.integrations.registry import READS, readings, with_documents
+from toposcope.integrations.registry import READS, readings
 from toposcope.placement import known_topologies
 from toposcope.placement.devices import by_devices, with_extended
 from toposcope.placement.gangs import by_kai, in_queue

@@ -4,11 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from toposcope.integrations.documents import with_documents
 from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import Finding
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import LEVELS_FIRST, ClusterFacts, Reading, ReadTopologies
-from toposcope.integrations.registry import READS, readings, with_documents
+from toposcope.integrations.registry import READS, readings
 from toposcope.placement.check import Checked
 from toposcope.topology.catalogue import Catalogue
 from toposcope.topology.levels import Level

@@ -56,7 +56,7 @@ def node_object(name: str, labels: dict[str, str], gpus: int, *, uid: str) -> di
 def _feature_labels(gpus: int) -> dict[str, str]:
     features, ours = _SHARED["labels"].items()
     labels = {features[0] + feature: "true" for feature in features[1]}
-    return labels | {ours[0] + key: value for key, value in ours[1].items()} | {"nvidia.com/gpu.count": str(gpus)}
+    return labels | {ours[0] + key: value for key, value in ours[1].items()} | {label_keys.GPU_COUNT: str(gpus)}
 
 
 @functools.cache

@@ -1,17 +1,35 @@
-"""Helm and crane, of PATH or built once into the cache."""
+"""Programs that tests need, built once where they are not on PATH, and what a test does where there is none."""
 
 import functools
 import os
 import shutil
 from pathlib import Path
+from typing import NoReturn
 
-from tests.support.skipping import lacking
+import pytest
+
 from tools.apiserver.build import BuildError, cache_root, made_once, run_go, usable_go
+from tools.libnvml.build import MissingCompilerError, library
 
 _MODULES = {
     "helm": "helm.sh/helm/v3/cmd/helm@v3.18.6",
     "crane": "github.com/google/go-containerregistry/cmd/crane@v0.20.6",
 }
+
+
+def lacking(what: str, why: object) -> NoReturn:
+    """Skip the test, or fail it where TOPOSCOPE_REQUIRE_`what` is 1, as in CI."""
+    if os.environ.get(f"TOPOSCOPE_REQUIRE_{what}") == "1":
+        pytest.fail(str(why), pytrace=False)
+    pytest.skip(str(why))
+
+
+def nvml_in_c() -> Path:
+    """The folder of the NVML in C. TOPOSCOPE_REQUIRE_CC=1 turns the absence of a compiler into a failure."""
+    try:
+        return library()
+    except MissingCompilerError as missing:
+        lacking("CC", missing)
 
 
 def find(name: str) -> str:
