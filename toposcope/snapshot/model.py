@@ -223,7 +223,8 @@ class Snapshot:
             return None
         if not node.usable:
             return 0
-        return gpu_count(self.free(node) or NOTHING)
+        taken = self.requested.get(node.name, NOTHING)
+        return sum(max(0, count - taken.get(name, 0)) for name, count in node.allocatable.items() if is_gpu(name))
 
 
 def with_devices(snapshot: Snapshot) -> Snapshot:

@@ -23,8 +23,8 @@ log = logging.getLogger(__name__)
 
 MIN_PAUSE: Final = 0.5
 """Seconds between two states at least; changes in between are batched."""
-_PAUSE_FACTOR: Final = 4.0
-"""The pause is so many times as long as the CPU time before it: states take at most a fifth of one CPU."""
+_PAUSE_FACTOR: Final = 2.0
+"""The pause is so many times as long as the CPU time before it: states take at most a third of one CPU."""
 _GZIP_LEVEL: Final = 5
 
 

@@ -1,6 +1,7 @@
 """Nodes as the page receives them: column by column."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from toposcope.api import label_keys
@@ -39,14 +40,15 @@ def columns(cluster: Snapshot, views: Sequence[View]) -> tuple[protocol.Nodes, i
             in_views.append(ids)
     keys = dict.fromkeys(level.key for view in views for level in view.scope.levels)
     names = frozenset(node.name for node in shown)
+    column = partial(_column, shown, names, {id(node.places): node.places for node in shown})
     nodes = protocol.Nodes(
         name=[node.name for node in shown],
         gpus=[node.gpus for node in shown],
         free=None if cluster.pods is None else [cluster.free_gpus(node) or 0 for node in shown],
         marks=_lists(map(marks, shown)),
         views=_lists(in_views),
-        facts={name: _column(shown, names, key) for name, key in FACTS.items()},
-        labels={key: _column(shown, names, key) for key in keys},
+        facts={name: column(key) for name, key in FACTS.items()},
+        labels={key: column(key) for key in keys},
         reasons={str(i): list(why) for i, node in enumerate(shown) if (why := reasons(node.matrix))},
         apart={str(i): _apart(node) for i, node in enumerate(shown) if not in_views[i]},
     )
@@ -57,10 +59,11 @@ def _apart(node: NodeView) -> str:
     return NO_AGENT if node.label(label_keys.GPUS) is None else NOT_SELECTED
 
 
-def _column(nodes: Sequence[NodeView], names: Collection[str], key: str) -> protocol.Column:
-    """One label of every node; `names` are those of all."""
-    # Nodes with equal label keys share one mapping.
-    carried = {id(node.places): node.places.get(key) for node in nodes}
+def _column(
+    nodes: Sequence[NodeView], names: Collection[str], kinds: Mapping[int, Mapping[str, int]], key: str
+) -> protocol.Column:
+    """One label of every node; `names` are those of all, `kinds` the mappings that nodes with equal keys share."""
+    carried = {kind: places.get(key) for kind, places in kinds.items()}
     values = [None if (place := carried[id(node.places)]) is None else node.values[place] for node in nodes]
     different = dict.fromkeys(values)
     own = not different.keys().isdisjoint(names)
