@@ -342,7 +342,7 @@ class _Trial:
             if isinstance(result, Unassigned):
                 for other, assignments in done:
                     other.take(assignments, -1)
-                return _Refusal(_no_room(result))
+                return _Refusal(_no_room(result, self._admission.pod_sets))
             done.append((assigner, result))
         return done
 
@@ -391,8 +391,12 @@ def _about(node_filter: NodeFilter, labels: Mapping[str, str]) -> NodeFilter:
     return NodeFilter(selector, tuple(terms) if all(terms) else ())
 
 
-def _no_room(result: Unassigned) -> str:
+def _no_room(result: Unassigned, pod_sets: Sequence[OrderedPods]) -> str:
     room = f"there is room for {result.fits} of {result.wanted} {plural(result.wanted, result.unit)}"
+    if len(pod_sets) == 1:
+        least = pod_sets[0].least
+        needed = f", and at least {least} have to start (job-min-parallelism)" if least else ""
+        return f"{VERSION} finds no nodes for pod set {result.pod_set}: {room}{needed}"
     room = "no domain has room for it with its leader" if result.fits >= result.wanted else room
     return (
         f"{VERSION} assigns pod sets one after the other and takes none back: when it comes to pod set "
