@@ -3,6 +3,7 @@
 import itertools
 import logging
 import threading
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -43,7 +44,7 @@ class Store:
 
     def __init__(self) -> None:
         self.lease: Lease | None = None
-        self._numbers = itertools.count(1)
+        self.numbers = itertools.count(1)
 
     def write(self, lease: Lease) -> Lease | None:
         """What is stored now, or None for a conflict."""
@@ -51,7 +52,7 @@ class Store:
         if "resourceVersion" not in mine:
             if here:
                 return None
-            uid = f"uid-{next(self._numbers)}"
+            uid = f"uid-{next(self.numbers)}"
         else:
             if not here or any(mine[key] != here[key] for key in ("uid", "resourceVersion")):
                 return None
@@ -61,7 +62,7 @@ class Store:
         return self.put({**mine, "uid": uid}, lease.spec)
 
     def put(self, metadata: Any, spec: Any) -> Lease:
-        self.lease = Lease({**metadata, "resourceVersion": str(next(self._numbers))}, spec)
+        self.lease = Lease({**metadata, "resourceVersion": str(next(self.numbers))}, spec)
         return self.lease
 
     def edit(self, **spec: Any) -> None:
@@ -97,7 +98,7 @@ class Contender:
         if election.must_look:
             election.looked(now, self.store.lease)
         if election.wants(now):
-            stored = self.store.write(election.claim(START))
+            stored = self.store.write(election.claim(START + timedelta(seconds=now)))
             if stored:
                 election.claimed(now, now, stored)
             else:
@@ -138,8 +139,11 @@ def test_who_leads_when(store: Store, row: Turns) -> None:
         match step.split():
             case ["lease", "saved"]:
                 saved = store.lease
-            case ["lease", "restored"]:
+            case ["lease" | "versions", "restored"]:
+                assert saved
                 store.lease = saved
+                if step.startswith("versions"):
+                    store.numbers = itertools.count(int(saved.metadata["resourceVersion"]) + 1)
             case ["lease", change]:
                 store.change(change)
             case ["holder", name]:

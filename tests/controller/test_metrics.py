@@ -219,7 +219,7 @@ def test_watches_tell_when_they_were_heard_and_why_they_began_again() -> None:
     nodes = {"resource": "nodes"}
     assert registry.get_sample_value("toposcope_watch_last_heard_timestamp_seconds", nodes) == 160
     assert registry.get_sample_value("toposcope_watch_events_total", nodes) == 1
-    for reason, count in (("first", 1), ("expired", 1), ("silent", 0)):
+    for reason, count in (("first", 1), ("expired", 1), ("unreachable", 0)):
         assert registry.get_sample_value("toposcope_lists_total", nodes | {"reason": reason}) == count
     watches.ended("/api/v1/nodes")
     assert registry.get_sample_value("toposcope_watch_last_heard_timestamp_seconds", nodes) is None

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -238,7 +237,7 @@ def test_a_key_that_a_spec_names_anew_is_judged_when_nodes_have_been_read(
     assert leader.controller._look() < 10.0
     assert version(cluster) == last
     assert "nodes have not been listed yet" in leader.controller.ready()
-    leader.controller._node_reflector._again = ""  # as its thread would, which does not run here
+    leader.controller._node_reflector._again = False  # as its thread would, which does not run here
     leader.controller._node_reflector.sync()
     assert leader.controller._look() == 60.0
     (level,) = controller.status_of(cluster)["levels"]
@@ -285,21 +284,3 @@ def test_without_the_crd_the_loop_does_not_look_dead(api: ApiUnderTest, monkeypa
         monkeypatch.setattr("toposcope.controller.loop._STUCK_SECONDS", 0.0)
         assert "has been stuck for" in replica.controller.healthy()
     replica.client.close()
-
-
-@pytest.mark.usefixtures("cluster")
-def test_a_new_leader_lists_again_what_a_restored_etcd_has_lost(follower: Replica) -> None:
-    """Its versions may be past those that were lost, so that no watch notices (seed 1 of `make simulate`)."""
-    asked: list[str] = []
-
-    class Follower:
-        relist = staticmethod(asked.append)
-
-    informer: Any = Follower()
-    loop = follower.controller
-    loop._restores.register(informer)
-    loop._runtime = follower.time
-    for seconds, again in ((1.0, []), (31.0, ["restored"]), (32.0, ["restored"])):
-        follower.time.seconds = seconds
-        assert not loop._sees_last_writes(), "no watch has shown the topology"
-        assert asked == again

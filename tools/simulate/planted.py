@@ -64,7 +64,10 @@ PLANTED: Final[Mapping[str, tuple[str, Mapping[str, Callable[..., Any]]]]] = {
         {"agent.loop.unknown": lambda reason, problem, *_: Description(NO_GPUS, problem=problem, reason=reason)},
     ),
     "objects of others are adopted": ("foreign", dict.fromkeys(_OURS, lambda *_: True)),
-    "events are lost at 410": ("converged", {"kube.reflector.Reflector._watch": _goes_on}),
+    "events are lost at 410": (
+        "converged",
+        {"kube.reflector.Reflector._watch": _goes_on, "kube.reflector._may_have_been_away": lambda *_: False},
+    ),
     "a list that breaks off counts as empty": (
         "converged",
         {"kube.reflector.Reflector._streamed": _half(_streamed, UnreachableError)},
@@ -73,7 +76,7 @@ PLANTED: Final[Mapping[str, tuple[str, Mapping[str, Callable[..., Any]]]]] = {
         "converged",
         {"kube.reflector.Reflector._paged": _half(_paged, ResourceExpiredError)},
     ),
-    "a restored etcd is not noticed": ("converged", {"kube.reflector.Reflector._still_there": lambda *_: True}),
+    "a restored etcd is not noticed": ("converged", {"kube.reflector._may_have_been_away": lambda *_: False}),
     "a Topology is made again by a later pass": ("", {"controller.publishers.objects.remove": _and_waits}),
     "new levels are not tried first": ("", {"controller.publishers.objects.try_create": lambda *_: None}),
     "a level goes before its grace period is over": (

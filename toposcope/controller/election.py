@@ -101,7 +101,7 @@ class Election:
         """Take in the Lease as it was read; `now` is when the answer had come."""
         before, self._lease = self._lease, lease
         self._certain = True
-        if _version(lease) != _version(before):
+        if lease != before:  # not the version alone: after a restore of etcd another content may have it
             self._unchanged_since = now
         if self.holder not in ("", self._identity):
             self._until = -inf
@@ -147,10 +147,6 @@ class Election:
         self._until = -inf
         lease, self._lease = self._lease, None
         return lease.given_back(wall) if lease and lease.holder == self._identity and now > self._from else None
-
-
-def _version(lease: Lease | None) -> Any:
-    return lease and lease.metadata["resourceVersion"]
 
 
 def _uid(lease: Lease | None) -> Any:

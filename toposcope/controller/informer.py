@@ -7,7 +7,7 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from toposcope.kube.client import JSON, ApiClient
 from toposcope.kube.errors import ApiError, KubeError
-from toposcope.kube.reflector import EtcdRestores, Handler, Observer, Raw, Reflector, Stop
+from toposcope.kube.reflector import Handler, Observer, Raw, Reflector, Stop
 from toposcope.kube.runtime import REAL, Event, Runtime
 
 T = TypeVar("T")
@@ -93,7 +93,6 @@ class InformerFactory(NamedTuple):
     client: ApiClient
     stop: Stop
     observer: Observer | None = None
-    restores: EtcdRestores | None = None
     runtime: Runtime = REAL
 
     def reflector(
@@ -101,9 +100,7 @@ class InformerFactory(NamedTuple):
     ) -> Reflector[T]:
         """A reflector of the collection at `path`; `stop` ends it alone."""
         rng = self.runtime.rng()
-        return Reflector(
-            self.client, path, decode, handler, stop or self.stop, rng, self.observer, accept, self.restores
-        )
+        return Reflector(self.client, path, decode, handler, stop or self.stop, rng, self.observer, accept)
 
 
 class Informer(Generic[Kept]):

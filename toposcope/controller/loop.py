@@ -24,7 +24,7 @@ from toposcope.controller.requirements import Requirements
 from toposcope.controller.resource_discovery import ResourceDiscovery
 from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import KubeError
-from toposcope.kube.reflector import Backoff, EtcdRestores, Raw, Reflector
+from toposcope.kube.reflector import Backoff, Raw, Reflector
 from toposcope.kube.requests import NODES
 from toposcope.kube.runtime import REAL, Event, Runtime
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
@@ -39,8 +39,6 @@ _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
 _UNSYNCED_SECONDS: Final = 5.0
 _CATCH_UP_SECONDS: Final = 0.5
-_BEHIND_SECONDS: Final = 30.0
-"""A watch that lags so long may show what a restored etcd has lost, though its versions have gone past that since."""
 _STUCK_SECONDS: Final = 3 * RESYNC_SECONDS + 60.0
 
 _YOUNG_OBJECTS: Final = 20_000
@@ -131,7 +129,6 @@ class Controller:
         stop: Event,
         fence: Fence | None = None,
         published: CachedReader | None = None,
-        restores: EtcdRestores | None = None,
         runtime: Runtime = REAL,
     ) -> None:
         self._runtime = runtime
@@ -144,7 +141,6 @@ class Controller:
         self._term = 0
         self._reconciler: Reconciler | None = None
         self._caught_up = False
-        self._behind_since = 0.0
         self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, runtime.rng())
         self._trigger = Trigger(runtime)
         self._urgent = published.urgent if published else runtime.event()
@@ -156,8 +152,7 @@ class Controller:
         self._table_version = -1
         self._gc_frozen = False
         self._decoder = NodeDecoder(_TRACKED)
-        self._restores = restores or EtcdRestores()
-        informers = InformerFactory(client, stop, metrics.watches, self._restores, runtime)
+        informers = InformerFactory(client, stop, metrics.watches, runtime)
         self._topology_reflector = informers.reflector(cluster_topology.PATH, decode_topology, self.topologies)
         self._node_reflector = informers.reflector(NODES, self._decoder, self.nodes)
         self.workloads = Requirements(informers, self._trigger.set)
@@ -261,7 +256,7 @@ class Controller:
         if term != self._term:
             self._term = term
             self._reconciler = self._new_reconciler() if term else None
-            self._caught_up, self._behind_since = False, self._runtime.monotonic()
+            self._caught_up = False
             self._backoff.reset()
             self._metrics.show({})
         return self._reconciler
@@ -279,10 +274,6 @@ class Controller:
                 raise
             seen, there = ({topology.uid: topology for topology in cache.items()} for cache in (self.topologies, now))
             self._caught_up = seen == there
-            if not self._caught_up and self._runtime.monotonic() - self._behind_since > _BEHIND_SECONDS:
-                log.warning("the watch of ClusterTopologies shows what is not there; listing everything again")
-                self._behind_since = self._runtime.monotonic()
-                self._restores.noticed()
         return self._caught_up
 
     def _pass(self, reconciler: Reconciler, nodes: Table, changed: Callable[[], bool] | None) -> bool:

@@ -31,7 +31,6 @@ from toposcope.kube.client import ApiClient, Caller, Observe
 from toposcope.kube.config import load, pod_namespace
 from toposcope.kube.credentials import Cluster
 from toposcope.kube.errors import ConfigError, KubeError
-from toposcope.kube.reflector import EtcdRestores
 from toposcope.kube.runtime import REAL, Runtime
 from toposcope.telemetry.logs import set_up
 from toposcope.telemetry.prometheus import new_registry, page
@@ -108,10 +107,9 @@ def assemble(options: Options, cluster: Cluster, stack: contextlib.ExitStack, ru
     check = ConfinementCheck(reader, runtime.host(), stop, active=confinable)
     leader_metrics = LeaderMetrics(registry, leadership.may_write, check.confined)
     registry.register(LeaderOnly(controller_registry, fence.is_open))
-    restores = EtcdRestores()
-    published = CachedReader(writer, InformerFactory(reader, stop, metrics.watches, restores, runtime))
+    published = CachedReader(writer, InformerFactory(reader, stop, metrics.watches, runtime))
     reconcilers = _reconcilers(writer, published, options, runtime)
-    controller = Controller(reader, reconcilers, metrics, options, stop, fence, published, restores, runtime)
+    controller = Controller(reader, reconcilers, metrics, options, stop, fence, published, runtime)
     return Program(controller, elector, check, registry)
 
 

@@ -6,10 +6,8 @@ hang on half-open connections.
 
 import logging
 import random
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
-from weakref import WeakSet
 
 import msgspec
 
@@ -46,31 +44,6 @@ class Backoff:
         self.pause = 0.0
 
 
-class EtcdRestores:
-    """Has all reflectors list again when one of them notices that etcd was restored from a backup.
-
-    resourceVersions of one collection can be compared (KEP-5504). If the server's newest is older than one that it gave
-    out, it stores another history from now on: a watch from the old one's end would wait until the versions get there,
-    and then continue as if nothing had happened in between. A quiet collection shows none of this.
-    """
-
-    def __init__(self) -> None:
-        self._followers: WeakSet[Reflector[Any]] = WeakSet()
-        self._lock = threading.Lock()
-
-    def register(self, follower: "Reflector[Any]") -> None:
-        """Notify this reflector for as long as it lives."""
-        with self._lock:
-            self._followers.add(follower)
-
-    def noticed(self) -> None:
-        """Have all reflectors list again."""
-        with self._lock:
-            followers = list(self._followers)
-        for follower in followers:
-            follower.relist("restored")
-
-
 log = logging.getLogger(__name__)
 
 WATCH_SECONDS: Final = 300
@@ -81,11 +54,12 @@ _IDLE_SECONDS: Final = 150.0
 _PAGE_SIZE: Final = "500"
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 60.0
-RELIST_REASONS: Final = ("first", "expired", "silent", "restored", "failed", "asked")
-"""Why a collection is read in whole: for the first time; the version has left the server's memory (410); the stream
-went silent; the cluster was set back to an older state; the read before failed; more labels are wanted (`relist`)."""
+RELIST_REASONS: Final = ("first", "expired", "unreachable", "failed", "asked")
+"""Why a collection is read in whole: for the first time; the version has left the server's memory (410); the server may
+have been away; the read before failed; more labels are wanted (`relist`)."""
 _NOT_STREAMED: Final = frozenset({400, 403, 404, 405, 422})
 _GONE: Final = 410
+_SERVER_ERROR: Final = 500
 
 Raw: TypeAlias = bytes | memoryview | msgspec.Raw
 """One object as JSON."""
@@ -191,7 +165,6 @@ class Reflector(Generic[T]):
 
     An object that `decode` refuses (msgspec.ValidationError, or any ValueError) is logged and left out: one bad object
     must not hide the others. `stop` is the only clock. `accept` is the Accept header for objects.
-    `restores` is shared with the reflectors of the cluster's other collections.
     """
 
     def __init__(
@@ -204,7 +177,6 @@ class Reflector(Generic[T]):
         rng: random.Random | None = None,
         observer: Observer | None = None,
         accept: str = JSON,
-        restores: EtcdRestores | None = None,
     ) -> None:
         self._client = client
         self._path = path
@@ -216,47 +188,40 @@ class Reflector(Generic[T]):
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         self._accept = accept
         self._streams = True
-        self._again = ""
-        """Why everything is to be read again; empty: it is not."""
+        self._again = False
+        """Whether everything is to be read again."""
         self._open: Stream | None = None
         self._version = ""
-        self._doubtful = False
-        """Whether the server may have lost our version: it was away."""
         self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._rng)
-        self._restores = restores or EtcdRestores()
-        self._restores.register(self)
 
     def run(self) -> None:
         """Follow the collection until `stop` is set. Never raises a KubeError."""
         while not self._stop.is_set():
             try:
                 if self._version and not self._again:
-                    if self._still_there():
-                        self._watch()
+                    self._watch()
                 else:
-                    self._reason = self._again or self._reason
-                    self._again = ""
+                    self._reason = "asked" if self._again else self._reason
+                    self._again = False
                     self._version = ""  # so that a list that fails is tried again
                     self.sync()
             except KubeError as error:
                 if self._again or self._stop.is_set():
                     continue  # we cut the stream ourselves
-                if isinstance(error, ResourceExpiredError) or isinstance(error.__cause__, TimeoutError):
-                    # Silence may mean that our version is of the future, where `_still_there` was not asked in time: a
-                    # server then waits for it, without a bookmark or an error.
-                    self._version = ""
-                    self._reason = "expired" if isinstance(error, ResourceExpiredError) else "silent"
+                if isinstance(error, ResourceExpiredError):
+                    self._version, self._reason = "", "expired"
                 elif not self._version:
                     self._reason = "failed"
-                self._doubtful = True
+                elif _may_have_been_away(error):
+                    self._version, self._reason = "", "unreachable"
                 log.warning("cannot watch %s: %s", self._path, error)
                 self._handler.failing(error)
                 self._stop.wait(self._backoff.failed(error))
         self._observer.ended(self._path)
 
-    def relist(self, reason: str = "asked") -> None:
-        """Read the whole collection again, from another thread; by default because what `decode` keeps has changed."""
-        self._again = reason
+    def relist(self) -> None:
+        """Read the whole collection again, from another thread: what `decode` keeps has changed."""
+        self._again = True
         if self._open:
             self._open.interrupt()
 
@@ -269,31 +234,8 @@ class Reflector(Generic[T]):
             self._streams = False
         if not self._version:
             raise UnreachableError(f"the list of {self._path} has no resourceVersion: not a Kubernetes API server")
-        self._doubtful = False
         self._handler.replace(items)
-        self._healthy()
-
-    def _healthy(self) -> None:
-        self._backoff.reset()
         self._handler.failing(None)
-
-    def _still_there(self) -> bool:
-        """Whether a watch can continue from our version; if not, all reflectors list again. Raises KubeError.
-
-        Checked only after something broke: etcd is not restored while its API servers run.
-        """
-        if self._doubtful:
-            page = self._page({"limit": "1"}, METADATA_LIST)
-            now = str(page.metadata.get("resourceVersion", ""))
-            if self._version.isdecimal() and now.isdecimal() and int(now) < int(self._version):
-                text = (
-                    "etcd was restored to an older state: %s is at version %s and was at %s; listing everything again"
-                )
-                log.warning(text, self._path, now, self._version)
-                self._restores.noticed()
-                return False
-            self._doubtful = False
-        return True
 
     def _streamed(self) -> dict[str, T] | None:
         """The collection as a streamed list (KEP-3157), or None when the server has no such thing."""
@@ -358,7 +300,9 @@ class Reflector(Generic[T]):
                 return
             if not seen:
                 seen = True
-                self._healthy()
+                # Not after a list: what breaks every watch at once must not be listed all the time.
+                self._backoff.reset()
+                self._handler.failing(None)
             if kind == "BOOKMARK":
                 version = _meta(raw).resource_version
             elif kind == "DELETED":
@@ -411,6 +355,15 @@ class Reflector(Generic[T]):
                 raise UnreachableError(f"not a watch event of {self._path} ({error}): {line[:80]!r}") from error
             refusal = ResourceExpiredError if status.code == _GONE else ApiError
             raise refusal(status.code, printable(status.reason), printable(status.message))
+
+
+def _may_have_been_away(error: KubeError) -> bool:
+    """Whether there may have been no API server for a while; gateways say so by 502, 503 and 504.
+
+    Only then can etcd be restored from a backup. Nothing would show it: a watch from a version that is lost waits until
+    the versions get there, and then continues as if nothing had happened in between.
+    """
+    return not isinstance(error, ApiError) or error.status > _SERVER_ERROR
 
 
 def _event(line: bytes) -> tuple[str, Raw]:

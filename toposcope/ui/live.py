@@ -14,7 +14,7 @@ from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.credentials import Cluster
 from toposcope.kube.errors import ApiError, KubeError, UnreachableError
 from toposcope.kube.listing import UNREADABLE
-from toposcope.kube.reflector import EtcdRestores, Raw, Reflector, key
+from toposcope.kube.reflector import Raw, Reflector, key
 from toposcope.kube.requests import NODES
 from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.decode import Decoder, topology_of
@@ -60,7 +60,6 @@ class LiveSource:
         self._client = GetClient(cluster, program)
         self._facts = facts
         self._stop = threading.Event()
-        self._restores = EtcdRestores()
         self._watches: list[tuple[threading.Thread, Reflector[Any], GetClient]] = []
 
     def start(self) -> None:
@@ -92,9 +91,7 @@ class LiveSource:
     def _watch(self, path: str, decode: Callable[[Raw], Any], handler: "_Handler") -> None:
         # A client of its own for each: one that reads pages for minutes must not keep the others waiting.
         client = GetClient(self._cluster, self._program)
-        reflector: Reflector[Any] = Reflector(
-            client, path, decode, handler, self._stop, observer=handler, restores=self._restores
-        )
+        reflector: Reflector[Any] = Reflector(client, path, decode, handler, self._stop, observer=handler)
         thread = threading.Thread(target=reflector.run, name=handler.collection, daemon=True)
         thread.start()
         self._watches.append((thread, reflector, client))
