@@ -52,7 +52,7 @@ class Absences:
         """Forget an owner's things that begin with `prefix`, except these (named without it)."""
         if not self._since:
             return
-        kept = {prefix + need for need in things}
+        kept = {prefix + thing for thing in things}
         self._since = {
             key: since
             for key, since in self._since.items()

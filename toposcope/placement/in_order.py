@@ -15,12 +15,15 @@ def in_order(verdict: Verdict, admission: Admission, nodes: Sequence[Node], now:
             return verdict
         # What the verdict leaves out may be of another flavor than the one that is taken.
         return Verdict("fits", _placed(now)) if now.placed else verdict
-    possible = not admission.decide(nodes, emptied=True).refusal
+
+    def possible() -> bool:
+        return not admission.decide(nodes, emptied=True).refusal
+
     if now.no_flavor:
-        return Verdict("full" if possible else "never", excluded=verdict.excluded, limitation=now.refusal)
+        return Verdict("full" if possible() else "never", excluded=verdict.excluded, limitation=now.refusal)
     # Where there is never room for all of it, there may be for fewer pods, in a rack that counts as one node, or in the
     # flavor that is taken.
-    if verdict.kind == "full" or (verdict.kind == "never" and not possible):
+    if verdict.kind == "full" or (verdict.kind == "never" and not possible()):
         return verdict
     return Verdict("full", steps=verdict.steps, excluded=verdict.excluded, limitation=now.refusal)
 
