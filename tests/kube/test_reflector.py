@@ -117,10 +117,8 @@ def spoken(text: str) -> bytes | KubeError:
             return failure(int(code), *reason)
         case ["refused", code]:
             return ApiError(int(code), "", "no")
-        case ["lost" | "silent" as how]:
-            error = UnreachableError("nothing came")
-            error.__cause__ = TimeoutError() if how == "silent" else None
-            return error
+        case ["lost"]:
+            return UnreachableError("nothing came")
     return ResourceExpiredError(410, "Expired", "too old") if text == "expired" else text.encode("latin-1")
 
 
