@@ -223,9 +223,7 @@ class Snapshot:
             return None
         if not node.usable:
             return 0
-        taken = self.requested.get(
-            node.name, NOTHING
-        )  # not by `free`: the page asks for GPUs of every node
+        taken = self.requested.get(node.name, NOTHING)  # not by `free`: the page asks for GPUs of every node
         return sum(max(0, count - taken.get(name, 0)) for name, count in node.allocatable.items() if is_gpu(name))
 
 
