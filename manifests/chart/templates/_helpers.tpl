@@ -10,7 +10,7 @@ app.kubernetes.io/component: {{ .component }}
 app.kubernetes.io/name: toposcope
 app.kubernetes.io/instance: toposcope
 app.kubernetes.io/part-of: toposcope
-app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service | quote }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 {{- with .component }}
 app.kubernetes.io/component: {{ . }}
@@ -34,7 +34,7 @@ securityContext:
   seccompProfile:
     type: RuntimeDefault
 {{- with .values.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with .root.Values.image.pullSecrets }}
 imagePullSecrets:
@@ -59,7 +59,7 @@ args:
 {{- define "toposcope.image" -}}
 image: {{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) | quote }}
 {{- with .Values.image.pullPolicy }}
-imagePullPolicy: {{ . }}
+imagePullPolicy: {{ . | quote }}
 {{- end }}
 {{- end }}
 
