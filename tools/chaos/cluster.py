@@ -3,11 +3,13 @@
 import copy
 import functools
 import json
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
+from tools.apiserver.client import AdminApi
 from tools.chaos.machines import Machine
 from toposcope.api.label_keys import GPU_PRESENT, HOSTNAME
 from toposcope.simulator import manifests
@@ -19,6 +21,7 @@ GROVE: Final = "/apis/grove.io/v1alpha1/clustertopologybindings"
 KAI: Final = "/apis/kai.scheduler/v1alpha1/topologies"
 KUEUE: Final = "/apis/kueue.x-k8s.io/v1beta1/topologies"
 NODES: Final = "/api/v1/nodes"
+PODS: Final = "/api/v1/namespaces/toposcope-system/pods"
 COLLECTIONS: Final = {"grove": GROVE, "kai": KAI, "kueue": KUEUE}
 PUBLISHED: Final = tuple(COLLECTIONS.values())
 LOST: Final = BLOCK_KEY
@@ -108,6 +111,16 @@ def pod(name: str, account: str, node: str) -> dict[str, Any]:
     document["metadata"] = {"name": name}
     document["spec"] |= {"nodeName": node, "serviceAccountName": account}
     return document
+
+
+def present_pod(api: AdminApi, wanted: dict[str, Any]) -> dict[str, Any]:
+    """The pod of this name that the server has, created where there is none. Raises AssertionError."""
+    name = wanted["metadata"]["name"]
+    code, found = api.request("GET", f"{PODS}/{name}")
+    if code == HTTPStatus.NOT_FOUND:
+        return api.create(PODS, wanted)
+    assert code == HTTPStatus.OK, found  # noqa: S101 - as `AdminApi.create`: what a fault reports
+    return found
 
 
 def bare(document: dict[str, Any]) -> dict[str, Any]:

@@ -119,6 +119,12 @@ def _restore(world: World, _target: str) -> None:
     world.servers.restore(world.snapshot)
 
 
+def _go_on_restored(world: World, target: str) -> None:
+    """Serve again. The tokens are of pods and Nodes that may never have been: the kubelets ask for new ones."""
+    _start_servers(world, target)
+    world.renew_tokens()
+
+
 def _switch(mode: Mode) -> Action:
     return _on(lambda world, actor: world.proxies.switch(actor.proxy, mode))
 
@@ -321,7 +327,7 @@ _ACTIONS: Final[dict[str, tuple[Action, Action]]] = {
     ),
     "etcd-killed": (lambda world, _: world.servers.kill("etcd"), _start_servers),
     "etcd-compacted": (_compact, _start_servers),
-    "etcd-restored": (_restore, _start_servers),
+    "etcd-restored": (_restore, _go_on_restored),
     "leader-killed": (_end_leader(signal.SIGKILL), _start_controllers),
     "leader-ended": (_end_leader(signal.SIGTERM), _start_controllers),
     "leader-stopped": (_stop_leader, _continue_leader),

@@ -110,12 +110,16 @@ class World:
 
     def rotate(self, actor: Actor) -> None:
         """Make the pod of a program anew: its token ends at once, and a new one is written to the file."""
-        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{actor.pod['metadata']['name']}"
+        path = f"{cluster.PODS}/{actor.pod['metadata']['name']}"
         self.api.request("DELETE", path, {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0})
-        self._pod(actor)
+        actor.pod = self.api.create(cluster.PODS, self._pod_of(actor))
 
     def write_token(self, actor: Actor) -> None:
-        """Give a program a token of its present pod."""
+        """Give a program a token as a kubelet does: of the pod that the server has now.
+
+        After etcd was set back that is an older one than the program was started for, or none.
+        """
+        actor.pod = cluster.present_pod(self.api, self._pod_of(actor))
         fresh = actor.token.with_suffix(".new")
         fresh.write_text(pod_token(self.api, actor.pod), encoding="utf-8")
         fresh.rename(actor.token)
@@ -214,13 +218,17 @@ class World:
         environment = {"CHAOS_SPEED": str(speed), "CHAOS_WALL": str(wall), "TMPDIR": str(temporary)}
         program = Program(full, module, arguments, self.folder, environment)
         actor = self.actors[full] = Actor(program, proxy, token, wall, machine=machine)
-        self._pod(actor)
         self.write_token(actor)
 
-    def _pod(self, actor: Actor) -> None:
+    def renew_tokens(self) -> None:
+        """Give every program a token of the pod and the Node that the server has now."""
+        for actor in self.actors.values():
+            self.write_token(actor)
+
+    def _pod_of(self, actor: Actor) -> dict[str, Any]:
         account = "toposcope-agent" if actor.machine else "toposcope-controller"
         node = actor.machine.node if actor.machine else self.machines[0].node
-        actor.pod = self.api.create(f"/api/v1/namespaces/{NAMESPACE}/pods", cluster.pod(actor.name, account, node))
+        return cluster.pod(actor.name, account, node)
 
     # What it should be
 
