@@ -92,17 +92,15 @@ fuzz: $(VENV)/dev ## Feed every parser bad input for some minutes (ARGS="--secon
 
 # Apart from the development environment, whose versions it judges.
 AUDIT := pip-audit==2.10.1
-LOCKS := requirements.lock requirements-dev.lock requirements-docs.lock image/runtime.lock image/build.lock
-ADVISORIES := https://pypi.org/pypi/pip/25.0/json
+LOCKS := requirements.lock requirements-build.lock requirements-dev.lock requirements-docs.lock image/runtime.lock image/build.lock
 
-audit: $(VENV)/dev ## Look for known vulnerabilities of what the locks pin; says so where no index of advisories is reachable
-	@if $(BIN)/python -c 'import json, urllib.request as u; json.load(u.urlopen("$(ADVISORIES)", timeout=20))["vulnerabilities"]' 2> /dev/null; then \
-	  for lock in $(LOCKS); do $(BIN)/uv tool run --from $(AUDIT) pip-audit --disable-pip --require-hashes -r $$lock || exit 1; done; \
-	else echo "audit: skipped, because $(ADVISORIES) does not answer with advisories"; fi
+audit: $(VENV)/dev ## Look for known vulnerabilities of what the locks pin, and say what could not be looked up
+	@$(BIN)/python -m tools.advisories $(LOCKS) -- $(BIN)/uv tool run --from $(AUDIT) pip-audit
 
 lock: $(VENV)/dev ## Pin the newest versions that pyproject.toml allows
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade --extra dev -o requirements-dev.lock
+	$(BIN)/uv pip compile --group build --constraints requirements-dev.lock --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o requirements-build.lock
 	$(BIN)/uv pip compile --group docs --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o requirements-docs.lock
 	$(BIN)/uv pip compile image/runtime.in --constraints requirements.lock --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o image/runtime.lock
 	$(BIN)/uv pip compile image/build.in --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o image/build.lock
@@ -153,10 +151,10 @@ tools/docgen/node_modules/.ready: tools/docgen/package-lock.json | $(VENV)/dev
 	@touch $@
 
 # `run` holds what the programs need, `dev` also what the checks need.
-$(VENV)/run: requirements.lock pyproject.toml | $(BIN)/python
+$(VENV)/run: requirements.lock requirements-build.lock pyproject.toml | $(BIN)/python
 	@echo "Installing what Toposcope needs into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock -r requirements-build.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/dev: requirements-dev.lock pyproject.toml | $(BIN)/python

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -111,12 +112,31 @@ def test_a_release_pins_its_bases_and_signs_what_it_publishes() -> None:
         assert "cosign sign --yes" in "".join(step.get("run", "") for step in job["steps"])
     uploaded = release["steps"][-1]["run"]
     assert all(name in uploaded for name in ("dist/*.tgz", "dist/*.whl", "dist/*.tar.gz", "dist/krew.yaml"))
+    # What people download is signed before it is uploaded, and its bundle goes with it.
+    signing = release["steps"][-2]["run"]
+    assert "for file in dist/*.whl dist/*.tar.gz; do" in signing
+    assert 'cosign sign-blob --yes --bundle "$file.sigstore.json" "$file"' in signing
+    assert "dist/*.sigstore.json" in uploaded
     get = (ROOT / "docs" / "get.md").read_text(encoding="utf-8")
     # Whom cosign asks for is who signs: this workflow, at a tag.
-    assert get.count("/.github/workflows/release.yml@refs/tags/v$VERSION") == 2
+    assert get.count("/.github/workflows/release.yml@refs/tags/v$VERSION") == 3
     assert [value["push"]["tags"] for key, value in workflow.items() if str(key) == "True"] == [["v*"]]  # YAML's `on`
     signed = set(re.findall(r"ghcr\.io/\S+?/((?:charts/)?toposcope)", "".join(re.findall(r"cosign verify (\S+)", get))))
     assert signed == {"toposcope", "charts/toposcope"}
+
+
+def test_the_build_backend_is_pinned_with_all_that_it_needs() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    lock = (ROOT / "requirements-build.lock").read_text(encoding="utf-8")
+    pinned = re.findall(r"^([\w.-]+==\S+) \\\n    --hash=sha256:[0-9a-f]{64}", lock, re.MULTILINE)
+    # `pip install -e` asks for it, a wheel does not.
+    (editables,) = (name for name in pinned if name.startswith("editables=="))
+    pinned.remove(editables)
+    assert project["build-system"]["requires"] == pinned
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    installing = [line for line in makefile.splitlines() if "--editable" in line]
+    assert installing
+    assert all("--no-build-isolation" in line for line in installing)
 
 
 def test_updates_are_proposed_for_every_lock() -> None:

@@ -113,6 +113,6 @@ def bind(api: ApiUnderTest, role: dict[str, Any], namespace: str, name: str) -> 
 
 
 def role(name: str, *rules: dict[str, Any]) -> dict[str, Any]:
-    """A ClusterRole."""
-    metadata = {"name": name}
+    """A ClusterRole, with the label by which it is removed after the test."""
+    metadata = {"name": name, "labels": {"app.kubernetes.io/part-of": "toposcope"}}
     return {"apiVersion": RBAC.removeprefix("/apis/"), "kind": "ClusterRole", "metadata": metadata, "rules": [*rules]}

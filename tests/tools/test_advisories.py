@@ -1,0 +1,73 @@
+"""`make audit` says what pip-audit found, and what it could not look up."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from tools.advisories import main, result_of
+
+REPORT = {
+    "dependencies": [
+        {"name": "safe", "version": "1.0", "vulns": []},
+        {"name": "hole", "version": "2.0", "vulns": [{"id": "PYSEC-1", "fix_versions": ["2.1", "3.0"]}]},
+        {"name": "open", "version": "4.0", "vulns": [{"id": "PYSEC-2", "fix_versions": []}]},
+        {"name": "unknown", "skip_reason": "Dependency not found on PyPI and could not be audited: unknown (5.0)"},
+    ]
+}
+
+
+def pip_audit_that_prints(folder: Path, output: str, errors: str = "") -> list[str]:
+    """A command in pip-audit's place."""
+    (folder / "output").write_text(output, encoding="utf-8")
+    (folder / "errors").write_text(errors, encoding="utf-8")
+    command = folder / "pip-audit"
+    command.write_text(f"#!/bin/sh\ncat {folder}/output\ncat {folder}/errors >&2\nexit 1\n", encoding="utf-8")
+    command.chmod(command.stat().st_mode | stat.S_IXUSR)
+    return [str(command)]
+
+
+def test_vulnerabilities_are_named_with_the_versions_that_fix_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = pip_audit_that_prints(tmp_path, json.dumps(REPORT))
+    assert main(["a.lock", "--", *command]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "a.lock: 3 packages checked, 2 vulnerabilities",
+        "  hole 2.0: PYSEC-1, fixed in 2.1, 3.0",
+        "  open 4.0: PYSEC-2, fixed in no version yet",
+        "  not checked, because the index has no advisories for them: unknown",
+    ]
+
+
+def test_what_is_safe_passes_in_every_lock(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = pip_audit_that_prints(tmp_path, json.dumps({"dependencies": REPORT["dependencies"][:1]}))
+    assert main(["a.lock", "b.lock", "--", *command]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "a.lock: 1 packages checked, 0 vulnerabilities",
+        "b.lock: 1 packages checked, 0 vulnerabilities",
+    ]
+
+
+def test_an_index_that_does_not_answer_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    errors = "Traceback ...\nConnectionError: Could not connect to PyPI's vulnerability feed\n"
+    command = pip_audit_that_prints(tmp_path, "", errors)
+    assert main(["a.lock", "--", *command]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "a.lock: not checked: ConnectionError: Could not connect to PyPI's vulnerability feed",
+        "audit: nothing was checked, because no index of advisories answered",
+    ]
+
+
+def test_an_index_without_advisories_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = pip_audit_that_prints(tmp_path, json.dumps({"dependencies": REPORT["dependencies"][3:]}))
+    assert main(["a.lock", "--", *command]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("audit: nothing was checked")
+
+
+@pytest.mark.parametrize("output", ["", "[]", "{}", "null", "3", '{"dependencies"'])
+def test_a_report_that_is_none_is_no_clean_bill(output: str) -> None:
+    result = result_of("a.lock", output, "")
+    assert result.failed == "pip-audit said nothing"
+    assert result.checked == 0
