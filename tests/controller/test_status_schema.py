@@ -1,10 +1,11 @@
 """Every status is one that the CRD's schema takes; one that is not says so, and the controller is not ready."""
 
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 import msgspec
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +21,7 @@ from tests.support.controller import (
     share_crd,
     status_of,
 )
+from tests.support.paths import CRD
 from tests.support.publishing import Time
 from toposcope.agent.labels import ALL
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH, read
@@ -30,8 +32,10 @@ from toposcope.controller.assess.assessment import assess
 from toposcope.controller.loop import Controller
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.controller.reconcile import Reconciler
-from toposcope.kube.client import ApiClient
+from toposcope.controller.status_schema import LOOK_AGAIN_SECONDS, WRITTEN, StatusSchema
+from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.config import load
+from toposcope.kube.errors import ApiError
 
 SPEC: Final = {"gracePeriod": "10s"}
 NUMBERS: Final = st.one_of(
@@ -124,3 +128,138 @@ def test_a_status_that_is_refused_says_so_and_the_controller_is_not_ready_until_
     wait_until(lambda: status_of(api)["gpus"] == 2**31 - 1, "a whole status")
     wait_until(lambda: controller.ready() == "", "the controller is ready")
     assert condition(api, "Ready")["reason"] == "ImplausibleLabels"
+
+
+def crd_of_this_version() -> dict[str, Any]:
+    document: dict[str, Any] = yaml.safe_load(CRD.read_text(encoding="utf-8"))
+    return document
+
+
+def status_schema(crd: dict[str, Any]) -> dict[str, Any]:
+    (version,) = crd["spec"]["versions"]
+    properties: dict[str, Any] = version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
+    return properties
+
+
+def test_every_field_of_the_crd_is_one_that_the_controller_knows_to_write() -> None:
+    class WithoutAnything:
+        def call(self, _request: Request) -> Any:
+            return crd_of_this_version()
+
+    schema = StatusSchema(WithoutAnything(), Time())
+    schema.look()
+    assert schema.is_whole
+    declared = _paths("status", {"properties": status_schema(crd_of_this_version())})
+    assert declared == {f"{path}.{name}" for path, names in WRITTEN.items() for name in names}
+
+
+def _paths(path: str, schema: dict[str, Any]) -> set[str]:
+    found: set[str] = set()
+    for name, inner in schema.get("properties", {}).items():
+        found.add(f"{path}.{name}")
+        found |= _paths(f"{path}.{name}", inner.get("items", inner))
+    return found
+
+
+@pytest.fixture
+def older_crd(api: ApiUnderTest) -> Iterator[Callable[[], None]]:
+    """Puts a CRD in place that has no `status.leftOutGpus`, and none of what a level says about faults."""
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd_of_this_version()['metadata']['name']}"
+
+    def put(crd: dict[str, Any]) -> None:
+        crd["metadata"]["resourceVersion"] = api.get(path)["metadata"]["resourceVersion"]
+        code, answer = api.request("PUT", path, crd)
+        assert code == 200, answer
+        # The server takes a new schema into use a moment after it has answered.
+        probe = {"leftOutGpus": 1}
+        body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "probe"}, "status": probe}
+        expected = 200 if "leftOutGpus" in status_schema(crd) else 500
+        target = f"{PATH}/probe/status?fieldManager=test&dryRun=All"
+        wait_until(lambda: api.request("PATCH", target, body, content_type=APPLY)[0] == expected, "the schema is used")
+
+    def put_older() -> None:
+        older = crd_of_this_version()
+        del status_schema(older)["leftOutGpus"]
+        level = status_schema(older)["levels"]["items"]["properties"]
+        del level["degraded"], level["missing"]
+        level_schema = status_schema(older)["levels"]["items"]
+        level_schema["required"] = [name for name in level_schema["required"] if name != "missing"]
+        put(older)
+
+    make_topology(api, "probe", nodeSelector={"matchLabels": {"no": "nodes"}})
+    yield put_older
+    put(crd_of_this_version())
+
+
+OLDER = "lacks status.leftOutGpus, status.levels.missing, status.levels.degraded; the status is written without them"
+
+
+@pytest.mark.real_api
+def test_under_an_older_crd_the_rest_of_the_status_is_written_and_the_controller_is_not_ready(
+    api: ApiUnderTest, time: Time, older_crd: Callable[[], None]
+) -> None:
+    client = ApiClient(load(str(api.kubeconfig)))
+    for name in ("n1", "n2"):
+        make_node(api, name, {})
+    make_topology(api)
+    older_crd()
+    with running(controller_of(client, Reconciler(client, (), time))) as started:
+        wait_until(lambda: status_of(api).get("gpus") == 16, "a status")
+        assert OLDER in started.ready()
+        ready = condition(api, "Ready")
+        assert (ready["status"], ready["reason"]) == ("False", "OldSchema")
+        assert OLDER in ready["message"]
+        assert "kubectl apply --server-side -k manifests/crds" in ready["message"]
+        assert "leftOutGpus" not in status_of(api)
+        assert "leftOutNodes" in status_of(api)
+    client.close()
+
+
+@pytest.mark.real_api
+def test_a_crd_that_is_set_back_is_noticed_when_it_refuses_a_status(
+    api: ApiUnderTest, controller: Controller, older_crd: Callable[[], None]
+) -> None:
+    assert controller.ready() == ""
+    older_crd()
+    offer(api, "4")
+    wait_until(lambda: condition(api, "Ready").get("reason") == "OldSchema", "the status says so")
+    assert status_of(api)["gpus"] == 8
+    assert OLDER in controller.ready()
+
+
+def test_a_crd_is_read_again_each_minute_until_it_has_everything(time: Time) -> None:
+    older = crd_of_this_version()
+    del status_schema(older)["gpus"]
+    served = [older]
+    asked: list[Request] = []
+
+    class Server:
+        def call(self, request: Request) -> Any:
+            asked.append(request)
+            return served[-1]
+
+    schema = StatusSchema(Server(), time)
+    schema.look()
+    assert schema.missing == ("status.gpus",)
+    assert schema.declared_part({"gpus": 8, "nodes": 1}) == {"nodes": 1}
+    served.append(crd_of_this_version())
+    schema.look()
+    assert schema.missing == ("status.gpus",)
+    time.seconds += LOOK_AGAIN_SECONDS
+    schema.look()
+    assert schema.is_whole
+    assert schema.problem == ""
+    time.seconds += LOOK_AGAIN_SECONDS
+    schema.look()
+    assert len(asked) == 2
+
+
+def test_a_crd_that_cannot_be_read_changes_nothing(time: Time) -> None:
+    class Forbidding:
+        def call(self, _request: Request) -> Any:
+            raise ApiError(403, "Forbidden", "no")
+
+    schema = StatusSchema(Forbidding(), time)
+    schema.look()
+    assert (schema.missing, schema.problem, schema.is_whole) == ((), "", False)
+    assert schema.declared_part({"anything": [1]}) == {"anything": [1]}

@@ -22,6 +22,7 @@ from toposcope.controller.publishers.cached_reader import CachedReader
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.requirements import Requirements
 from toposcope.controller.resource_discovery import ResourceDiscovery
+from toposcope.controller.status_schema import StatusSchema
 from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import KubeError
 from toposcope.kube.reflector import Backoff, Raw, Reflector
@@ -159,6 +160,7 @@ class Controller:
         self._config = ConfigFile(Path(options.config)) if options.config else None
         self._discovery = ResourceDiscovery(informers, self.workloads, published, self._trigger.set, runtime.monotonic)
         self._config_read_at = -math.inf
+        self._schema = StatusSchema(client, runtime.monotonic)
 
     def once(self) -> None:
         """List everything and reconcile once. Raises KubeError."""
@@ -198,6 +200,7 @@ class Controller:
 
     def _look(self) -> float:
         """Take in what has changed and reconcile; seconds until the next pass if nothing changes."""
+        self._schema.look()
         if self._track_labels():
             self.nodes.mark_unsynced()
             self._node_reflector.relist()
@@ -279,6 +282,7 @@ class Controller:
     def _pass(self, reconciler: Reconciler, nodes: Table, changed: Callable[[], bool] | None) -> bool:
         """As `Reconciler.reconcile`."""
         reconciler.catalogue = self._catalogue
+        reconciler.schema = self._schema
         try:
             return reconciler.reconcile(self.topologies.items(), nodes, self.workloads, changed)
         finally:
@@ -322,6 +326,8 @@ class Controller:
         for name, cache in (("ClusterTopologies", self.topologies), ("nodes", self.nodes)):
             if not cache.synced:
                 return f"{name} have not been listed yet" + (f": {cache.error}" if cache.error else "")
+        if self._schema.problem:
+            return self._schema.problem
         for name, why in [*self._reconciler.refused.items()] if self._reconciler else ():
             return f"the API server refuses the status of ClusterTopology {name}: {why}"
         return ""

@@ -28,7 +28,17 @@ from toposcope.controller.publishers.volcano import HyperNodePlans
 from toposcope.controller.publishers.write_backoff import WriteBackoff
 from toposcope.controller.requirements import Resolved, resolve
 from toposcope.controller.segments import SegmentTopologies
-from toposcope.controller.status import Demand, conditions_of, demand_of, left_out, reduced, refused_summary, status_of
+from toposcope.controller.status import (
+    Demand,
+    conditions_of,
+    demand_of,
+    left_out,
+    old_schema_summary,
+    reduced,
+    refused_summary,
+    status_of,
+)
+from toposcope.controller.status_schema import StatusSchema
 from toposcope.controller.unique_labels import changes, condition, still_there
 from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
 from toposcope.integrations.framework.published import MANAGER, Published
@@ -52,7 +62,8 @@ _PATIENCE: Final = 2.0
 """Seconds after which a pass makes way for the next if there is news."""
 _REGRET, _AGAIN = 60.0, 600.0
 """Seconds until what a deleted ClusterTopology wrote to nodes goes, if it is not made anew; and until the next try."""
-_UNPROCESSABLE: Final = 422
+_UNPROCESSABLE, _UNDECLARED = 422, 500
+"""What the API server answers to a status that its schema refuses, and to one with a field that it does not know."""
 _BOUND: Final = frozenset({"grove", "kai"})
 """Publishers whose resources keep retained levels: where Grove's binding is published, KAI's Topology is made of it."""
 _USUAL: Final = frozenset({"", "Waiting"})
@@ -161,6 +172,8 @@ class Reconciler:
         self._failed: KubeError | None = None
         """The first failure of this pass."""
         self.catalogue = BUILT_IN
+        self.schema = StatusSchema(client, monotonic)
+        """What the CRD in the cluster declares of a status."""
         self._bound: Mapping[str, Container[str]] | None = None
         """By topology: the domains that workloads require through Grove's binding; None: unknown."""
         self._due: list[float] = []
@@ -189,6 +202,7 @@ class Reconciler:
             self._shown = {key: text for key, text in self._shown.items() if key[0] != gone}
             self._absences.forget(gone)
         self._due.clear()
+        self.schema.look()
         everything = [self._latest(topology) for topology in sorted(topologies, key=attrgetter("created", "name"))]
         latest = everything[:MOST_TOPOLOGIES]
         levels = {topology.name: topology.last_levels for topology in latest}
@@ -316,10 +330,13 @@ class Reconciler:
         conditions = conditions_of(
             topology, assessment, published, anything_served=wanted, shared=shared, children=children, on_nodes=on_nodes
         )
+        if self.schema.missing:
+            conditions = (*conditions[:-1], old_schema_summary(self.schema.problem))
         kept = annotated is not None and (annotated.reason != DRY_RUN or "slinkyAnnotated" in topology.status)
         status = status_of(
             topology, assessment, published, self._now(), conditions, demand, children, draft.unique, slinky=kept
         )
+        status = self.schema.declared_part(status)
         self._log_hints(topology, assessment)
         refusal = None
         if status != topology.status:
@@ -427,6 +444,8 @@ class Reconciler:
         try:
             self._apply(topology, status)
         except ApiError as error:
+            if error.status == _UNDECLARED:
+                self.schema.look_again()  # the next pass writes what the CRD declares
             if error.status != _UNPROCESSABLE:
                 raise
             self.refused[topology.name] = error.message

@@ -199,6 +199,11 @@ def refused_summary(refusal: ApiError) -> Condition:
     return Condition(READY, "False", "StatusRefused", text)
 
 
+def old_schema_summary(problem: str) -> Condition:
+    """The `Ready` of a topology whose status is not written whole, because the CRD is older than the controller."""
+    return Condition(READY, "False", "OldSchema", problem)
+
+
 def reduced(topology: Topology, refused: Mapping[str, Any], refusal: ApiError, now: datetime) -> dict[str, Any]:
     """The status that was accepted before with the conditions of one that was refused.
 

@@ -1,0 +1,184 @@
+"""The status that the CRD in the cluster declares, which may be older than this controller.
+
+`helm upgrade` leaves CRDs as they are, and a rollback may bring an older one back. The API server then answers a whole
+status with 500, `field not declared in schema`, and writes nothing. What the CRD declares is written all the same, and
+`Ready` says what is missing.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from toposcope.api.cluster_topology import VERSION
+from toposcope.kube.client import Caller, find
+from toposcope.kube.errors import KubeError
+
+log = logging.getLogger(__name__)
+
+CRD_PATH: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clustertopologies.gpu.topology"
+LOOK_AGAIN_SECONDS: Final = 60.0
+"""How long a CRD that lacks fields is taken for what is served: somebody may apply the right one."""
+_SHOWN: Final = 5
+"""How many missing fields a message names."""
+
+Fields: TypeAlias = Mapping[str, Any]
+"""The fields of an object, each with its own; None for one that may hold anything."""
+
+WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
+    "status": (
+        "observedGeneration",
+        "nodes",
+        "gpus",
+        "leftOutNodes",
+        "leftOutGpus",
+        "levelPath",
+        "levels",
+        "hints",
+        "slinkyAnnotated",
+        "uniqueValues",
+        "segments",
+        "otherSegments",
+        "fabric",
+        "rails",
+        "requiredBy",
+        "preferredBy",
+        "published",
+        "conditions",
+    ),
+    "status.levels": (
+        "domain",
+        "key",
+        "domains",
+        "nodes",
+        "missing",
+        "missingNodes",
+        "available",
+        "expired",
+        "retained",
+        "degradedDomains",
+        "degraded",
+    ),
+    "status.levels.degraded": ("name", "nodes"),
+    "status.hints": ("key", "domain", "reason", "nodes", "message"),
+    "status.segments": ("name", "nodes", "gpus", "firstNodes", "levels", "nodeSelector", "clusterTopology"),
+    "status.segments.levels": ("domain", "key"),
+    "status.segments.nodeSelector": ("matchLabels", "matchExpressions"),
+    "status.segments.nodeSelector.matchExpressions": ("key", "operator", "values"),
+    "status.otherSegments": ("segments", "nodes", "gpus"),
+    "status.fabric": ("degradedNodes", "unknownNodes", "splitDomains", "smallDomains", "splits", "small"),
+    "status.fabric.splits": ("by", "name", "domains", "nodes"),
+    "status.fabric.small": ("name", "gpus", "usual"),
+    "status.rails": ("nodes", "miscabledRails", "miscabled", "sharedNames"),
+    "status.rails.miscabled": ("node", "nic", "switch", "port", "expected"),
+    "status.rails.sharedNames": ("name", "switches"),
+    "status.requiredBy": ("domain", "workloads"),
+    "status.preferredBy": ("domain", "workloads", "available"),
+    "status.published": ("apiVersion", "kind", "name", "inSync", "message"),
+    "status.conditions": ("type", "status", "observedGeneration", "lastTransitionTime", "reason", "message"),
+}
+"""The fields that this version writes: those of an object by its path, lists left out of it. As in its own CRD."""
+
+
+class StatusSchema:
+    """What the CRD in the cluster declares of a status; everything while that is not known."""
+
+    def __init__(self, client: Caller, monotonic: Callable[[], float]) -> None:
+        self._client = client
+        self._monotonic = monotonic
+        self._declared: Fields | None = None
+        self._look_at = 0.0
+        self._looked = False
+        self.missing: tuple[str, ...] = ()
+        """The fields that this version writes and the CRD lacks, by their paths."""
+
+    def look(self) -> None:
+        """Read the CRD at the start, and again each minute while it lacks fields or cannot be read."""
+        if self._looked and (self._monotonic() < self._look_at or self.is_whole):
+            return
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Read the CRD now, because the API server has refused a status."""
+        self._looked = True
+        self._look_at = self._monotonic() + LOOK_AGAIN_SECONDS
+        try:
+            crd = find(self._client, CRD_PATH)
+        except KubeError as error:
+            log.warning("cannot read the CRD of ClusterTopology, so its status is written whole: %s", error)
+            crd = None
+        self._declared = None if crd is None else _status_fields(crd)
+        self.missing = () if self._declared is None else tuple(_lacking(self._declared))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the CRD was read and declares all that this version writes."""
+        return self._declared is not None and not self.missing
+
+    @property
+    def problem(self) -> str:
+        """What the CRD lacks and what to do; empty when it lacks nothing, or could not be read."""
+        if not self.missing:
+            return ""
+        shown = ", ".join(self.missing[:_SHOWN])
+        more = len(self.missing) - _SHOWN
+        fields = f"{shown} and {more} more" if more > 0 else shown
+        return (
+            f"The CRD of ClusterTopology is older than this controller and lacks {fields}; the status is written "
+            "without them. Apply the CRD of this version: kubectl apply --server-side -k manifests/crds"
+        )
+
+    def declared_part(self, status: Mapping[str, Any]) -> dict[str, Any]:
+        """The status without the fields that the CRD lacks."""
+        if self._declared is None:
+            return dict(status)
+        part: dict[str, Any] = _declared_part(status, self._declared)
+        return part
+
+
+def _declared_part(value: Any, fields: Fields | None) -> Any:
+    if fields is None:
+        return value
+    if isinstance(value, list):
+        return [_declared_part(entry, fields) for entry in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {name: _declared_part(inner, fields[name]) for name, inner in value.items() if name in fields}
+
+
+def _status_fields(crd: Mapping[str, Any]) -> Fields | None:
+    """The fields of the status in a CRD; None if it does not say."""
+    for version in crd["spec"].get("versions") or ():
+        if version.get("name") == VERSION:
+            schema = version.get("schema", {}).get("openAPIV3Schema", {})
+            status = schema.get("properties", {}).get("status")
+            return {} if status is None else _fields(status)
+    return None
+
+
+def _fields(schema: Mapping[str, Any]) -> Fields | None:
+    """The fields of an object or of a list's items; None where any are taken, and for what is no object."""
+    if schema.get("type") == "array":
+        return _fields(schema.get("items", {}))
+    properties = schema.get("properties")
+    if properties is None or schema.get("x-kubernetes-preserve-unknown-fields"):
+        return None
+    return {name: _fields(inner) for name, inner in properties.items()}
+
+
+def _lacking(declared: Fields) -> Sequence[str]:
+    """The paths of `WRITTEN` that are not declared; not those below one that is not declared itself."""
+    lacking: list[str] = []
+    for path, names in WRITTEN.items():
+        fields = _at(declared, path.split(".")[1:])
+        if fields is None:
+            continue
+        lacking += [f"{path}.{name}" for name in names if name not in fields]
+    return lacking
+
+
+def _at(declared: Fields, path: Sequence[str]) -> Fields | None:
+    """The fields of the object at a path; None if anything is taken there, or nothing."""
+    fields: Fields | None = declared
+    for name in path:
+        fields = fields.get(name) if fields is not None else None
+    return fields
