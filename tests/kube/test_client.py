@@ -12,7 +12,7 @@ from tests.kube.scripted import Reply, ScriptedServer, answer, chunked
 from tests.support.tables import each_case
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.credentials import Cluster
-from toposcope.kube.errors import ApiError, ConfigError, ResourceExpiredError, UnreachableError
+from toposcope.kube.errors import AnswerTooLargeError, ApiError, ConfigError, ResourceExpiredError, UnreachableError
 from toposcope.kube.requests import apply, get
 
 NODE = "/api/v1/nodes/n1"
@@ -96,7 +96,7 @@ class TestErrors:
     def test_an_answer_without_end(self, scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(toposcope.kube.client, "_LARGEST_ANSWER", 1000)
         client = scripted(chunked(b"x" * 2000, complete=False), answer(b"2")).client()
-        with pytest.raises(UnreachableError, match="not a Kubernetes API server"):
+        with pytest.raises(AnswerTooLargeError, match="too large to be read whole"):
             client.read(get(NODE))
         assert client.read(get(NODE)) == b"2"
 

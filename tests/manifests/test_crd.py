@@ -10,6 +10,7 @@ import pytest
 from tests.manifests.support import TOPOLOGIES
 from tests.support.api import ApiUnderTest
 from tests.support.tables import rows
+from toposcope.api.cluster_topology import read
 
 Schema = dict[str, Any]
 
@@ -142,3 +143,35 @@ def test_an_empty_spec_is_filled_in(served: ApiUnderTest) -> None:
 def test_a_field_that_does_not_exist_is_named(served: ApiUnderTest) -> None:
     status, body = create(served, {"publish": {"nomad": "Auto"}})
     assert (status, body["message"].rpartition(": ")[2]) == (400, 'unknown field "spec.publish.nomad"')
+
+
+def selecting(*counts: int) -> dict[str, Any]:
+    """A selector with as many values in each of its expressions."""
+    expressions = []
+    for number, count in enumerate(counts):
+        values = [f"{number}-{value}" for value in range(count)]
+        expressions.append({"key": "gpu.topology/gpus", "operator": "NotIn", "values": values})
+    return {"nodeSelector": {"matchExpressions": expressions}}
+
+
+@pytest.mark.real_api("CEL rules of a CRD")
+def test_a_selector_has_as_many_values_as_a_controller_holds(served: ApiUnderTest) -> None:
+    assert create(served, selecting(256, 255, 1))[0] == 201
+    for counts in [(256, 256, 1), (256,) * 32, (17,) * 31]:
+        status, body = create(served, selecting(*counts))
+        (cause,) = body["details"]["causes"]
+        assert (status, cause["field"]) == (422, "spec.nodeSelector")
+        assert "more than 512 values in all; give the nodes a label of their own" in cause["message"]
+
+
+def test_a_larger_selector_that_an_older_crd_took_selects_no_node_and_says_so() -> None:
+    document = {"metadata": {"name": "cluster"}, "spec": selecting(256, 256, 1)}
+    topology = read(document)
+    (problem,) = topology.problems
+    assert problem == (
+        "spec.nodeSelector.matchExpressions: 513 values in all, and 512 are supported; give the nodes a label of their "
+        "own and select by that; until then no node is selected"
+    )
+    (requirement,) = topology.selector
+    assert (requirement.operator, requirement.values) == ("In", frozenset())
+    assert "0-255" not in str(topology.spec)

@@ -14,10 +14,13 @@ from tests.support.tables import named_objects
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import SWITCHES
 from toposcope.kube.client import ApiClient
+from toposcope.kube.config import load
+from toposcope.kube.errors import AnswerTooLargeError, KubeError, UnreachableError
 from toposcope.switches.infiniband import MadError
 from toposcope.switches.loop import Switches
 from toposcope.switches.ports import NicPorts, read_ports
 from toposcope.switches.publish import MANAGER, Publisher
+from toposcope.switches.run import LARGEST_ANSWER
 from toposcope.topology.neighbours import Neighbour
 
 SPINE = Neighbour("ib-leaf-1", "guid:b83fd20300000001", "7", "infiniband")
@@ -218,6 +221,39 @@ def test_answers_of_something_else_than_an_api_server_end_nothing(
         machine.passes(300)
     machine.passes(800)
     assert machine.written == {"mlx5_0": None, "mlx5_1": None, "mlx5_2": SPINE._asdict()}
+
+
+def test_large_topologies_of_others_stop_neither_reading_nor_writing(api: ApiUnderTest) -> None:
+    api.create(NODES, node("n1", annotations={"foreign": "stays"}))
+    client = ApiClient(load(str(api.kubeconfig)), largest=LARGEST_ANSWER)
+    machine = Machine(client, api)
+    share_crd(machine.api)
+    for number in range(20):
+        made = make_topology(machine.api, f"bloat{number:02}", nodeSelector={"matchLabels": {"no": "such"}})
+        annotations = {"example.com/note": "x" * 260_000}
+        machine.api.patch(f"{PATH}/{made['metadata']['name']}", {"metadata": {"annotations": annotations}})
+    make_topology(machine.api, "cluster")
+    finding = {"node": "n1", "nic": "mlx5_1", "switch": "spine", "port": "Ethernet1/3", "expected": "leaf-02"}
+    rails = {"nodes": 9, "miscabledRails": 1, "miscabled": [finding]}
+    machine.api.patch(f"{PATH}/cluster/status", {"status": {"rails": rails}})
+    machine.hears("eth0", ttl=65535)
+    machine.hears("eth1", "spine", ttl=65535)
+    machine.passes(61)
+    assert machine.written["mlx5_1"]["expected"] == "leaf-02"
+    client.close()
+
+
+@pytest.mark.parametrize("failure", [UnreachableError("no answer"), AnswerTooLargeError("too large")], ids=str)
+def test_topologies_that_cannot_be_read_are_no_reason_not_to_write(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, failure: KubeError
+) -> None:
+    def fails(_publisher: Publisher) -> None:
+        raise failure
+
+    monkeypatch.setattr(Publisher, "miscabled", fails)
+    machine.hears("eth0", ttl=65535)
+    machine.passes(300)
+    assert machine.written["mlx5_0"]["switch"] == "leaf-01"
 
 
 def test_nothing_is_written_before_the_policy_has_refused_what_it_must(machine: Machine) -> None:

@@ -129,6 +129,11 @@ def _typed(given: Mapping[str, Any], types: Mapping[str, Any], problems: list[st
     return fields
 
 
+_MOST_VALUES: Final = 512
+"""Of all expressions of a selector, as in the CRD: hundreds of larger ones would outgrow the controller's memory."""
+_NO_NODE: Final = {"matchExpressions": [{"key": "gpu.topology/gpus", "operator": "In", "values": []}]}
+"""A selector that no label meets."""
+
 GROUP: Final = "gpu.topology"
 VERSION: Final = "v1alpha1"
 KIND: Final = "ClusterTopology"
@@ -256,6 +261,12 @@ def read(document: Mapping[str, Any]) -> Topology:
     """Parse one ClusterTopology object. A bad spec raises nothing: see `Topology.problems`."""
     metadata = document["metadata"]
     spec, problems = typed_spec(document.get("spec"))
+    if (values := _values_in(spec.get("nodeSelector"))) > _MOST_VALUES:
+        problems.append(
+            f"spec.nodeSelector.matchExpressions: {values} values in all, and {_MOST_VALUES} are supported; "
+            "give the nodes a label of their own and select by that; until then no node is selected"
+        )
+        spec["nodeSelector"] = _NO_NODE
     owner = _owner(metadata)
     levels = None
     if spec.get("levels"):
@@ -317,6 +328,12 @@ def _owner(metadata: Mapping[str, Any]) -> str:
         return ""
     known = [owner for owner in owners if isinstance(owner, dict)]
     return next((str(o.get("uid", "")) for o in known if o.get("controller") and o.get("kind") == KIND), "")
+
+
+def _values_in(selector: Mapping[str, Any] | None) -> int:
+    """How many values a selector's expressions name."""
+    entries = (selector or {}).get("matchExpressions") or ()
+    return sum(len(entry.get("values") or ()) for entry in entries)
 
 
 def _selector(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...]:

@@ -3,7 +3,7 @@
 Apart from `toposcope.kube.client`, because the agent does without msgspec.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -11,12 +11,12 @@ import msgspec
 
 from toposcope.kube.client import METADATA_LIST, Caller, Request
 from toposcope.kube.errors import ResourceExpiredError
+from toposcope.kube.pages import pages
 
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for text that is not JSON, not UTF-8, or nested too deeply."""
 
 T = TypeVar("T")
-_PAGE: Final = 500
 _TRIES: Final = 3
 
 
@@ -43,18 +43,18 @@ def everything(
     not served.
     """
     selected = {name: text for name, text in (("labelSelector", selector), ("fieldSelector", fields)) if text}
-    accept = METADATA_LIST if metadata_only else "application/json"
+    request = Request("GET", path, selected, accept=METADATA_LIST if metadata_only else "application/json")
 
-    def pages() -> list[dict[str, Any]]:
-        query = {"limit": str(_PAGE), **selected}
+    def read_all() -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = []
-        while True:
-            page = client.call(Request("GET", path, query, accept=accept))
+        for page in pages(request, client.call, token_of):
             items += page.get("items") or ()  # null where a kube-apiserver has the metadata of no object to tell
             progress(len(items))
-            token = page["metadata"].get("continue")
-            if not token:
-                return items
-            query["continue"] = token
+        return items
 
-    return once_more(pages)
+    return once_more(read_all)
+
+
+def token_of(page: Mapping[str, Any]) -> str:
+    """The token of the page after this one; empty after the last."""
+    return page["metadata"].get("continue") or ""

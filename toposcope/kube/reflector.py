@@ -14,6 +14,7 @@ import msgspec
 from toposcope.kube.client import JSON, METADATA, METADATA_LIST, ApiClient, Request, Stream
 from toposcope.kube.errors import ApiError, KubeError, ResourceExpiredError, UnreachableError
 from toposcope.kube.listing import UNREADABLE
+from toposcope.kube.pages import pages
 from toposcope.topology.text import printable
 
 _LEAST: Final = 0.5
@@ -51,7 +52,6 @@ WATCH_FACTOR: Final = (1.0, 2.0)
 """Random factor for the duration of a watch."""
 _IDLE_SECONDS: Final = 150.0
 """The API server bookmarks an idle watch about once a minute; more silence is a dead connection."""
-_PAGE_SIZE: Final = "500"
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 60.0
 RELIST_REASONS: Final = ("first", "expired", "unreachable", "failed", "asked")
@@ -269,20 +269,18 @@ class Reflector(Generic[T]):
 
     def _paged(self) -> dict[str, T]:
         items: dict[str, T] = {}
-        query = {"limit": _PAGE_SIZE}
-        while True:
-            page = self._page(query, METADATA_LIST if self._accept == METADATA else self._accept)
+        accept = METADATA_LIST if self._accept == METADATA else self._accept
+        version = ""
+        for page in pages(Request("GET", self._path, {}, accept=accept), self._page, _token_of):
             for raw in page.items or ():
                 self._add(items, raw)
-            following = page.metadata.get("continue")
-            if not following:
-                self._version = str(page.metadata.get("resourceVersion", ""))
-                return items
-            query = {"limit": _PAGE_SIZE, "continue": str(following)}
+            version = str(page.metadata.get("resourceVersion", ""))
+        self._version = version
+        return items
 
-    def _page(self, query: dict[str, str], accept: str) -> _Page:
+    def _page(self, request: Request) -> _Page:
         try:
-            return _PAGE.decode(self._client.read(Request("GET", self._path, query, accept=accept)))
+            return _PAGE.decode(self._client.read(request))
         except UNREADABLE as error:
             raise UnreachableError(f"the answer to a list of {self._path} is not a list: {error}") from error
 
@@ -355,6 +353,10 @@ class Reflector(Generic[T]):
                 raise UnreachableError(f"not a watch event of {self._path} ({error}): {line[:80]!r}") from error
             refusal = ResourceExpiredError if status.code == _GONE else ApiError
             raise refusal(status.code, printable(status.reason), printable(status.message))
+
+
+def _token_of(page: _Page) -> str:
+    return str(page.metadata.get("continue") or "")
 
 
 def _may_have_been_away(error: KubeError) -> bool:

@@ -21,6 +21,7 @@ from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.discovery import Kind
 from toposcope.kube.errors import ApiError, KubeError, UnreachableError
 from toposcope.kube.listing import UNREADABLE, once_more
+from toposcope.kube.pages import pages
 from toposcope.kube.pod_resources import gpu_count
 from toposcope.kube.requests import NODES
 from toposcope.snapshot import decode
@@ -50,7 +51,6 @@ CONFIG_MAPS: Final = "/api/v1/configmaps"
 GROVE_KINDS: Final = (BINDINGS, OLDER_TOPOLOGIES)
 _UNFINISHED: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 NOTHING_ASKED: Final[Mapping[str, str]] = {}
-_PAGE: Final = 500
 
 _T = TypeVar("_T")
 
@@ -260,20 +260,20 @@ class _Reader:
 
     def _pages(self, what: str, path: str, query: Mapping[str, str], read: Callable[[msgspec.Raw], _T]) -> list[_T]:
         found: list[_T] = []
-        token = ""
-        while True:
-            asked = {**query, "limit": str(_PAGE)} | ({"continue": token} if token else {})
-            body = self._client.read(Request("GET", path, asked))
+
+        def read_page(request: Request) -> _Page:
+            body = self._client.read(request)
             try:
                 page = _PAGES.decode(body)
-                found += [read(raw) for raw in page.items]
+                found.extend(read(raw) for raw in page.items)
             except (*UNREADABLE, ValueError) as error:
                 raise UnreachableError(f"the answer to GET {path} is not a list of {what}: {error}") from error
+            return page
+
+        for page in pages(Request("GET", path, query), read_page, lambda page: page.metadata.token):
             left = page.metadata.left
             self._progress(what, len(found), None if left is None else len(found) / max(1, len(found) + left))
-            token = page.metadata.token
-            if not token:
-                return found
+        return found
 
 
 def _reader(raw: msgspec.Raw) -> Callable[[type[Any]], Any]:

@@ -3,11 +3,13 @@
 Only the controller can tell which cables are wrong, and it may write no Node; so this program reads what it found.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from toposcope.api.label_keys import SWITCHES
 from toposcope.kube.client import MERGE, METADATA, ApiClient, Request
 from toposcope.kube.confinement import NOBODY
+from toposcope.kube.pages import pages
 from toposcope.kube.requests import NODES, apply, get
 from toposcope.topology.rails import Miscabled, reported
 from toposcope.topology.text import compact
@@ -16,6 +18,10 @@ MANAGER: Final = "toposcope-switches"
 _TOPOLOGIES: Final = "/apis/gpu.topology/v1alpha1/clustertopologies"
 _PAGE: Final = 16
 """ClusterTopologies of one answer, up to half a MiB with all that manages them."""
+
+
+def _token_of(page: Mapping[str, Any]) -> str:
+    return page["metadata"].get("continue") or ""
 
 
 class Publisher:
@@ -51,13 +57,14 @@ class Publisher:
     def miscabled(self) -> tuple[dict[str, Miscabled], int]:
         """What ClusterTopologies find wrong here, by NIC, and how many requests that took. Raises KubeError."""
         found: dict[str, Miscabled] = {}
-        query, pages = {"limit": str(_PAGE)}, 0
-        while pages == 0 or query["continue"]:
-            page = self._client.call(Request("GET", _TOPOLOGIES, query))
-            wrong = [rail for topology in page.get("items") or () for rail in reported(topology.get("status") or {})]
-            found |= {rail.nic: rail for rail in wrong if rail.node == self._name}
-            query, pages = {**query, "continue": page["metadata"].get("continue") or ""}, pages + 1
-        return found, pages
+        count = 0
+        for page in pages(Request("GET", _TOPOLOGIES, {}), self._client.call, _token_of, limit=_PAGE):
+            count += 1
+            for topology in page.get("items") or ():
+                for rail in reported(topology.get("status") or {}):
+                    if rail.node == self._name:
+                        found[rail.nic] = rail
+        return found, count
 
     def foreign_writes(self) -> dict[str, Request]:
         """Writes that the admission policy must refuse: what each would do, and its request."""
