@@ -97,6 +97,10 @@ def _scrape(metrics: AgentMetrics, probe: ProbeProcess, *, pairs: bool) -> "Page
     return exposition(AgentCollector(metrics, lambda: probe.worker, pairs=pairs).collect()), CONTENT_TYPE
 
 
+class _StoppedError(BaseException):
+    """A signal ends the agent in the middle of a probe. Nothing that handles failures of probes may take it for one."""
+
+
 def _run_forever(agent: Agent, probe: ProbeProcess, watch: Callable[[Callable[[], object]], NodeWatch]) -> None:
     """Sync and wait until a SIGTERM or SIGINT; `watch` makes a watch of the Node that calls its argument."""
     wake, waker = socket.socketpair()
@@ -105,6 +109,9 @@ def _run_forever(agent: Agent, probe: ProbeProcess, watch: Callable[[Callable[[]
     def stop(number: int, _frame: FrameType | None) -> None:
         stopping.append(number)
         waker.send(b"x")
+        if probe.waits_for_answer:
+            # The driver may hold the probe for a minute, and Kubernetes kills this pod after ten seconds.
+            raise _StoppedError
 
     def changed() -> None:
         with contextlib.suppress(OSError):  # the agent ends
@@ -123,7 +130,8 @@ def _run_forever(agent: Agent, probe: ProbeProcess, watch: Callable[[Callable[[]
 
     with wake, waker:
         watch(changed).start()
-        follow(agent, lambda: bool(stopping), lambda seconds: probe.wait(seconds, wake), woken)
+        with contextlib.suppress(_StoppedError):
+            follow(agent, lambda: bool(stopping), lambda seconds: probe.wait(seconds, wake), woken)
 
 
 def follow(

@@ -57,6 +57,8 @@ class ProbeProcess:
         self._stuck = 0
         self._listening = True
         """Whether the worker was told to since the last probe: before the first there is nothing to listen to."""
+        self.waits_for_answer = False
+        """Whether a probe is under way that may wait for the driver: a signal need not."""
         self._last: tuple[bytes, RawNode] | None = None
         self._worker: Worker | None = fork(open_nvml, sysfs)
 
@@ -120,6 +122,7 @@ class ProbeProcess:
             raise ProbeError("hang", message)
         self._stuck = 0
         channel = (self._worker or self._replacement()).channel
+        self.waits_for_answer = True
         try:
             channel.send(REQUEST)
             kind = EVENT
@@ -135,6 +138,8 @@ class ProbeProcess:
         except ChannelError as error:
             step = channel.step()[1]
             raise ProbeError("crash", f"the probe's process {self._end() or error} in step: {step}") from error
+        finally:
+            self.waits_for_answer = False
 
     def _replacement(self) -> Worker:
         try:
