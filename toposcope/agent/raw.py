@@ -77,6 +77,8 @@ class RawGpu(NamedTuple):
     c2c_active: int = 0
     """Active C2C links to the CPU (Grace)."""
     platform: RawPlatform | None = None
+    links_known: bool = True
+    """False: NVML refused to say how many links there are, which is not the same as having none."""
 
 
 class RawAncestor(NamedTuple):
@@ -130,6 +132,8 @@ class RawFault(NamedTuple):
     text: str
     index: int | None = None  # type: ignore[assignment]  # as above
     """The GPU's NVML index; None: NVML as a whole."""
+    pci: str | None = None
+    """The GPU's PCI address, if it still answered that."""
 
 
 class RawNode(NamedTuple):

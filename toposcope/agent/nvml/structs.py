@@ -24,6 +24,8 @@ _FABRIC: Final = (
     ("c_nvmlGpuFabricInfo_t", "nvmlDeviceGetGpuFabricInfo"),
 )
 """Newest first; the first two bindings that are supported lack the v4 struct."""
+_LAYOUT: Final = ("fabric layout",)
+"""What `Nvml` remembers the newest layout of the driver by."""
 
 _PLATFORM: Final = struct.Struct("<I16s16s5B")
 
@@ -53,14 +55,18 @@ def read_fabric(nvml: Nvml, handle: Any) -> RawFabric | NvmlReturn:
     FunctionNotFound: each falls through to the next older one. Every try gets a fresh struct.
     """
     refused = NvmlReturn(NOT_SUPPORTED, "no fabric call answered")
-    for layout, function in _FABRIC:
+    known = nvml.recall(_LAYOUT) or 0
+    for number, (layout, function) in enumerate(_FABRIC[known:], known):
         if not (hasattr(nvml.module, layout) and hasattr(nvml.module, function)):
             continue
         info = getattr(nvml.module, layout)()
         answer = nvml.ask(function, handle, byref(info))
         if not isinstance(answer, NvmlReturn):
+            nvml.remember(_LAYOUT, number)
             return _fabric(info)
         refused = answer
+        if answer.code == NOT_SUPPORTED:
+            nvml.remember(_LAYOUT, number)
         if not answer.absent or answer.code == NOT_SUPPORTED:
             break
     return refused
@@ -86,15 +92,23 @@ def _fabric(info: Any) -> RawFabric:
 
 
 def read_platform(nvml: Nvml, handle: Any) -> RawPlatform | None:
-    """Where the GPU's tray sits, on GB200 and later; None elsewhere. Both layouts are the same but for names."""
+    """Where the GPU's tray sits, on GB200 and later; None elsewhere."""
+    answer = ask_platform(nvml, handle)
+    return None if isinstance(answer, NvmlReturn) else answer
+
+
+def ask_platform(nvml: Nvml, handle: Any) -> RawPlatform | NvmlReturn:
+    """Platform information, or why there is none. Both layouts are the same but for names."""
+    refused = NvmlReturn(NOT_SUPPORTED, "no platform call answered")
     for layout in ("c_nvmlPlatformInfo_v2_t", "c_nvmlPlatformInfo_v1_t"):
         info = getattr(nvml.module, layout)()
         answer = nvml.ask("nvmlDeviceGetPlatformInfo", handle, byref(info))
         if not isinstance(answer, NvmlReturn):
             return _platform(string_at(addressof(info), sizeof(info)))
+        refused = answer
         if answer.code != ARGUMENT_VERSION_MISMATCH:
             break
-    return None
+    return refused
 
 
 def _platform(memory: bytes) -> RawPlatform:
