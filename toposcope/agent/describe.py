@@ -7,16 +7,7 @@ from typing import NamedTuple
 from toposcope.agent import baseline
 from toposcope.agent.annotation import annotation_for
 from toposcope.agent.container_runtime import advice, withheld
-from toposcope.agent.discover import (
-    Examination,
-    conclude,
-    examine,
-    expected_gpus,
-    expecting,
-    missing_gpus,
-    unsaid,
-    weak_links,
-)
+from toposcope.agent.discover import Examination, conclude, examine, expected_gpus, expecting, missing_gpus, weak_links
 from toposcope.agent.faults import FaultKind, acceptable, unaccepted
 from toposcope.agent.labels import NO_GPUS, NOTHING_KNOWN, Labels, labels_for
 from toposcope.agent.raw import RawNode
@@ -67,7 +58,7 @@ def _described(raw: RawNode, node_name: str, past: baseline.Baseline | None, *, 
     compared = baseline.compare(past, seen.topology, seen.absent)
     if accept:
         compared = compared._replace(baseline=compared.baseline._replace(accepted=frozenset()))
-    topology, notes = _forgotten_links(seen, compared.baseline)
+    topology = _forgotten_links(seen.topology, compared.baseline)
     gpus = tuple(
         [expecting(gpu, _expected(position, gpu, seen, compared)) for position, gpu in enumerate(topology.gpus)]
     )
@@ -79,7 +70,7 @@ def _described(raw: RawNode, node_name: str, past: baseline.Baseline | None, *, 
     elif new.accepted is not None:
         lasting = acceptable(faults) | _undecided(new.accepted, seen, raw)
         new = new._replace(accepted=new.accepted & lasting)
-    topology = conclude(topology, faults, notes, new.accepted)
+    topology = conclude(topology, faults, seen.notes, new.accepted)
     return Description(
         labels=labels_for(topology, node_name),
         topology=topology,
@@ -125,18 +116,15 @@ def _on_bus(raw: RawNode) -> int | None:
     return len(expected_gpus(raw)) if raw.bus_visible else None
 
 
-def _forgotten_links(seen: Examination, best: baseline.Baseline) -> tuple[NodeTopology, list[str]]:
-    """The topology and the notes: a GPU without any link, that had some before, has some that NVML does not list."""
-    topology, notes = seen.topology, list(seen.notes)
+def _forgotten_links(topology: NodeTopology, best: baseline.Baseline) -> NodeTopology:
+    """The topology with its open questions: a GPU without any link, that had some before, has some that NVML hides."""
     gpus = []
     for gpu in topology.gpus:
-        forgotten = gpu.links_known and not gpu.links and best.links.get(gpu.pci, 0) > 0
+        forgotten = not gpu.links and best.links.get(gpu.pci, 0) > 0
         gpus.append(gpu._replace(links_known=False) if forgotten else gpu)
-        if forgotten:
-            notes.append(unsaid(gpu))
-    if len(notes) > len(seen.notes):
-        topology = topology._replace(gpus=tuple(gpus), unknown=topology.unknown | {Fact.NVLINKS})
-    return topology, notes
+    if all(gpu.links_known for gpu in gpus):
+        return topology
+    return topology._replace(gpus=tuple(gpus), unknown=topology.unknown | {Fact.NVLINKS})
 
 
 def _expected(position: int, gpu: Gpu, seen: Examination, compared: baseline.Comparison) -> int:

@@ -121,7 +121,7 @@ def examine(raw: RawNode) -> Examination:
         trained_off=frozenset(gpu.pci for gpu in raw.gpus if trained_off(gpu)),
         absent=absent_gpus(raw),
         faults=(*missing_gpus(raw), *_fabric_faults(asked)),
-        notes=(*_unlisted(raw), *_unsaid(gpus)),
+        notes=tuple(_unlisted(raw)),
     )
 
 
@@ -133,7 +133,7 @@ def conclude(
     state = hw.State.DEGRADED if left else hw.State.OK
     if topology.fabric is hw.Fabric.IN_PROGRESS:
         state = hw.State.UNKNOWN
-    reasons = dict.fromkeys([*(fault.sentence for fault in left), *notes])
+    reasons = dict.fromkeys([*(fault.sentence for fault in left), *notes, *_unsaid(topology.gpus)])
     return topology._replace(state=state, reasons=tuple(reasons))
 
 
@@ -250,9 +250,10 @@ def _gpu(raw: RawGpu, numa: _Numa, nvlinks: NvLinks, near: tuple[str, ...], *, l
 def _links_known(gpu: RawGpu, raw: RawNode, nvlinks: NvLinks) -> bool:
     """Whether NVML said all about a GPU's links. One without any, on a board where others have some, was not read."""
     board = board_of(gpu.name)
-    others_have = any(other.links for other in raw.gpus if board and board_of(other.name) is board)
-    none_on_a_board = not gpu.links and others_have and not trained_off(gpu)
-    return nvlinks.known(gpu.pci) and not none_on_a_board
+    mates = [other for other in raw.gpus if gpu.name is None or (board and board_of(other.name) is board)]
+    others_have_some = any(mate.links for mate in mates)
+    read = bool(gpu.links) or not others_have_some or trained_off(gpu)
+    return nvlinks.known(gpu.pci) and read
 
 
 def _nic(raw: RawNic, numa: _Numa) -> hw.Nic:
@@ -366,16 +367,12 @@ def _fabric_faults(gpus: Sequence[RawGpu]) -> Iterator[Fault]:
         yield Fault(FaultKind.FABRIC, subject=f"{crc32(lasting.encode(errors='replace')):08x}", detail=sentence)
 
 
-def unsaid(gpu: hw.Gpu) -> str:
-    """The note about a GPU whose NVLinks are not known."""
-    return f"GPU {gpu.index}: NVML does not say which NVLinks are up, so the NVLink labels keep their values"
-
-
 def _unsaid(gpus: Sequence[hw.Gpu]) -> Iterator[str]:
     """The GPUs whose NVLinks are not known. No fault: nothing was read that is wrong."""
-    for gpu in gpus:
-        if not gpu.links_known:
-            yield unsaid(gpu)
+    indices = [str(gpu.index) for gpu in gpus if not gpu.links_known]
+    if indices:
+        which = f"GPU {', '.join(indices)}"
+        yield f"{which}: NVML does not say which NVLinks are up, so the NVLink labels keep their values"
 
 
 def _unlisted(raw: RawNode) -> Iterator[str]:

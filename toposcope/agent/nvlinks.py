@@ -46,19 +46,23 @@ class NvLinks:
     def _all_known(self, gpu: RawGpu) -> bool:
         """Whether NVML said how many links there are, which of them are up, and where those end."""
         facts = self._facts[gpu.pci]
-        answered = all(map(self._answered, gpu.links, facts))
+        answered = all(self._answered(gpu, link, fact) for link, fact in zip(gpu.links, facts, strict=True))
         reached = any(ends.peers[gpu.pci] for other, ends in self._ends.items() if other != gpu.pci)
         return gpu.links_known and answered and bool(facts or not reached)
 
-    def _answered(self, link: RawLink, fact: NvLink) -> bool:
+    def _answered(self, gpu: RawGpu, link: RawLink, fact: NvLink) -> bool:
         if fact.state is LinkState.UNKNOWN:
             return False
         if not fact.up or fact.remote in (LinkEnd.NVSWITCH, LinkEnd.CPU, LinkEnd.SELF):
             return True
         if fact.remote is LinkEnd.GPU:
             return fact.remote_pci is not None
-        # Not even sysfs could tell a switch by this address, or there is none.
-        return link.remote_type is not None or (link.remote_pci is not None and self._bus_visible)
+        if link.remote_type is not None:
+            return True
+        # Drivers before 470 name no types: by its address it is no GPU, and by sysfs or the count of links no switch.
+        if _without_address(link):
+            return gpu.switch_links is not None
+        return link.remote_pci is not None and self._bus_visible
 
     def _end(self, gpu: RawGpu, link: RawLink, remote: str | None) -> LinkEnd:
         if remote == gpu.pci:
@@ -124,7 +128,12 @@ def _remote(link: RawLink) -> str | None:
         return None
 
 
+def _without_address(link: RawLink) -> bool:
+    """Whether NVML answered that the far end has no address."""
+    return (link.remote_pci or "").lower() == _NO_ADDRESS
+
+
 def _hidden_switch(gpu: RawGpu, link: RawLink, remote: str | None) -> bool:
     """Whether a link of unknown type (drivers before 470) leads to a switch without address, and not a POWER9 CPU."""
     typed = link.remote_type in (_REMOTE_GPU, _REMOTE_CPU)
-    return remote is None and not typed and (link.remote_pci or "").lower() == _NO_ADDRESS and gpu.switch_links != 0
+    return remote is None and not typed and _without_address(link) and bool(gpu.switch_links)
