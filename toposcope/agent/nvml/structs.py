@@ -10,7 +10,7 @@ import struct
 from ctypes import addressof, byref, sizeof, string_at
 from typing import Any, Final
 
-from toposcope.agent.nvml.gateway import ARGUMENT_VERSION_MISMATCH, NOT_SUPPORTED, Nvml, NvmlReturn
+from toposcope.agent.nvml.gateway import ARGUMENT_VERSION_MISMATCH, FUNCTION_NOT_FOUND, NOT_SUPPORTED, Nvml, NvmlReturn
 from toposcope.agent.raw import RawFabric, RawPlatform
 
 _UUID_BYTES: Final = 16
@@ -69,6 +69,8 @@ def read_fabric(nvml: Nvml, handle: Any) -> RawFabric | NvmlReturn:
             nvml.remember(_LAYOUT, number)
         if not answer.absent or answer.code == NOT_SUPPORTED:
             break
+    if refused.code == FUNCTION_NOT_FOUND:
+        nvml.remember(_LAYOUT, len(_FABRIC))  # the driver has no such call
     return refused
 
 
