@@ -194,6 +194,14 @@ def test_an_accepted_fabric_fault_outlives_a_reboot_in_which_the_fabric_register
     assert state(node.look(BAD_HEALTH)) == "ok"
 
 
+def test_a_registration_that_goes_on_is_named_though_it_was_accepted(tmp_path: Path) -> None:
+    node = Watched(load_profile("gb200-nvl72-tray"), tmp_path)
+    registering = Faults(fabric={1: {"state": 2}})
+    node.look(registering, accept=True)
+    found = node.look(registering)
+    assert (state(found), reasons(found)) == ("unknown", ("GPU 1: still registering with the NVLink fabric",))
+
+
 def test_an_accepted_missing_gpu_outlives_a_probe_without_sysfs(tmp_path: Path) -> None:
     def without_bus(raw: RawNode) -> RawNode:
         return raw._replace(gpu_functions=(), switch_functions=(), bus_visible=False)
@@ -234,6 +242,14 @@ def test_a_node_whose_only_card_is_ignored_by_the_driver_is_accepted_as_one_with
     assert (later.problem, later.labels.known) == ("", {})
     assert state(node.look()) == "ok"
     assert "0 GPUs" in node.look(ignored).problem
+
+
+def test_gpus_that_neither_nvml_nor_sysfs_shows_are_no_state_to_accept(tmp_path: Path) -> None:
+    def without_bus(raw: RawNode) -> RawNode:
+        return raw._replace(gpu_functions=(), bus_visible=False)
+
+    node = Watched(load_profile("t4-1"), tmp_path)
+    assert "0 GPUs" in node.look(dead_gpus(0), without_bus, accept=True).problem
 
 
 def test_a_driver_that_does_not_answer_is_no_state_to_accept(tmp_path: Path) -> None:

@@ -189,6 +189,8 @@ def test_later_products_keep_their_links_in_mig_mode(product: str, architecture:
         ("Tesla V100-SXM3-32GB", "volta", 4, 3, 3),
         ("Tesla V100-SXM3-32GB", "volta", 2, 1, 1),
         (H100, "hopper", 4, 2, 9),
+        (H100, "hopper", 4, 0, 9),
+        (H200, "hopper", 2, 0, 5),
     ],
 )
 def test_a_vm_with_a_part_of_a_board_is_whole(
@@ -207,6 +209,11 @@ def test_a_dead_link_in_a_vm_with_a_part_of_a_board_is_a_fault(tmp_path: Path) -
     nvlink = {"switched": 6, "links": 12, "inactive": {1: [0]}}
     node = machine(tmp_path, A100, 4, architecture="ampere", nvlink=nvlink, switches=3)
     assert discovered(node, tmp_path).reasons == ("GPU 1: 5 of 6 NVLinks active",)
+
+
+def test_in_a_vm_that_sees_no_switch_gpus_of_a_board_differ_only_by_a_fault(tmp_path: Path) -> None:
+    node = machine(tmp_path, H100, 4, nvlink={"switched": 18, "inactive": {3: [2]}})
+    assert discovered(node, tmp_path).reasons == ("GPU 3: 17 of 18 NVLinks active",)
 
 
 @pytest.mark.parametrize(("product", "gpus"), [(H100, 1), (H100, 2), (A100, 1), (A100, 2), ("NVIDIA H20", 4)])

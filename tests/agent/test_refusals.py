@@ -11,10 +11,12 @@ from typing import Any, Final
 import pynvml
 import pytest
 
-from tests.support.machines import discovered, probed
+from tests.support.living_agent import Node
+from tests.support.machines import changed, discovered, probed
 from toposcope.agent.describe import Description, describe
 from toposcope.agent.discover import discover
 from toposcope.agent.labels import labels_for
+from toposcope.agent.nvidia_labels import MANAGER, wanted_labels
 from toposcope.api.label_keys import PREFIX, REFERENCE
 from toposcope.simulator.faults import CallFault, Faults
 from toposcope.simulator.machine import Machine
@@ -46,6 +48,7 @@ FACTS: Final = (
 )
 FABRIC: Final = ("nvmlDeviceGetGpuFabricInfo", "nvmlDeviceGetGpuFabricInfoV")
 LINK_COUNT: Final = 91
+LOST_GPU: Final = 4
 
 
 def refused(*calls: str, gpu: int, code: int) -> Faults:
@@ -291,6 +294,24 @@ def test_a_gpu_that_needs_a_reset_is_one_fault(tmp_path: Path) -> None:
     assert reason.endswith("GPU requires restart")
 
 
+class FieldsSayLost(SimulatedNvml):
+    """A call that succeeds as a whole, with "GPU is lost" as the status of each field."""
+
+    def nvmlDeviceGetFieldValues(self, handle: Any, fields: list[Any]) -> Any:  # noqa: N802 - NVML's name
+        values = super().nvmlDeviceGetFieldValues(handle, fields)
+        if handle.gpu == LOST_GPU:
+            for entry in values:
+                entry.nvmlReturn, entry.value.uiVal = LOST, 0
+        return values
+
+
+def test_a_gpu_whose_fields_say_that_it_is_lost_is_lost(tmp_path: Path) -> None:
+    machine = load_profile("dgx-h200")
+    found = discovered(machine, tmp_path, kind=FieldsSayLost)
+    address = machine.gpus[LOST_GPU].function.address
+    assert found.reasons == (f"GPU {LOST_GPU} ({address}): GPU is lost",)
+
+
 def test_two_lost_gpus_are_two_faults(tmp_path: Path) -> None:
     both = Faults(calls=lost_but_answering(0).calls + lost_but_answering(7).calls)
     found = discovered(load_profile("dgx1-v100"), tmp_path, both)
@@ -330,3 +351,43 @@ def test_a_tray_keeps_its_domain_while_a_gpu_does_not_answer_about_the_fabric(tm
     assert topology.reasons == ("GPU 2: fabric query failed: Unknown Error",)
     assert f"{PREFIX}nvlink-domain" not in made.known
     assert f"{PREFIX}nvlink-domain" in made.unknown
+
+
+def test_mig_devices_that_nvml_refuses_to_count_are_not_none_at_all(tmp_path: Path) -> None:
+    machine = changed(load_profile("dgx-h200"), mig=("MIG-a", "MIG-b"))
+    for call in ("nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex"):
+        found = discovered(machine, tmp_path, refused(call, gpu=0, code=UNKNOWN))
+        assert (found.gpus[0].mig, found.gpus[0].mig_devices) == (True, None)
+        assert found.state is State.OK
+
+
+def test_metrics_have_no_series_for_what_nvml_refuses_to_say(tmp_path: Path) -> None:
+    node = Node(load_profile("dgx-h200"), tmp_path)
+    address = node.machine.gpus[5].function.address
+    node.faults = refused("nvmlDeviceGetFieldValues", "nvmlDeviceGetNvLinkState", gpu=5, code=UNKNOWN)
+    node.live(60)
+    for name in ("gpu_nvlinks", "gpu_nvlinks_active", "gpu_nvlink_bandwidth_bytes_per_second"):
+        assert node.metric(name, gpu=address) is None, name
+        assert node.metric(name, gpu=node.machine.gpus[4].function.address), name
+
+
+def test_labels_stay_through_hours_in_which_a_gpu_refuses_to_speak_of_its_links(tmp_path: Path) -> None:
+    node = Node(load_profile("dgx-h200"), tmp_path)
+    node.live(120)
+    before = node.labels
+    node.faults = refused("nvmlDeviceGetFieldValues", "nvmlDeviceGetNvLinkState", gpu=5, code=UNKNOWN)
+    node.live(7200)
+    assert node.labels == before
+    assert node.labels["state"] == "ok"
+
+
+def test_labels_under_nvidia_com_stay_too(tmp_path: Path) -> None:
+    machine = load_profile("dgx-h200")
+    whole = describe(probed(machine, tmp_path), "n1")
+    faults = refused("nvmlDeviceGetFieldValues", "nvmlDeviceGetNvLinkState", gpu=5, code=UNKNOWN)
+    found = describe(probed(machine, tmp_path, faults), "n1")
+    assert wanted_labels(found, {}) == {"nvidia.com/gpu.count": "8", "nvidia.com/gpu.product": "NVIDIA-H200"}
+    carried = wanted_labels(whole, {})
+    fields = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in carried}}}
+    metadata = {"labels": carried, "managedFields": [{"manager": MANAGER, "fieldsV1": fields}]}
+    assert wanted_labels(found, metadata) == carried

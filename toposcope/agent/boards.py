@@ -92,6 +92,7 @@ def _wired(gpu: RawGpu, gpus: Sequence[RawGpu], nvlinks: NvLinks, *, switches: i
         switches=switches,
         switched=nvlinks.switched(),
         meshed=nvlinks.meshed(),
+        alike=len({nvlinks.active(mate.pci) for mate in mates}) == 1,
         racked=any(mate.platform is not None and mate.platform.chassis for mate in mates),
         last_module=max((mate.module or 0 for mate in mates), default=0),
     )
@@ -112,6 +113,8 @@ class _Site(NamedTuple):
     """Whether a link ends in an NVSwitch."""
     meshed: bool
     """Whether a link ends in another GPU."""
+    alike: bool
+    """Whether all of them have equally many links up."""
     racked: bool
     """Whether it is a tray of a rack, whose switches are in other trays."""
     last_module: int
@@ -134,12 +137,15 @@ def _on_this_machine(board: Board, site: _Site) -> int | None:
 
 def _behind_switches(board: Board, site: _Site) -> int | None:
     """Part of a board with NVSwitches. A VM with a part of the GPUs has a part of the switches, or sees none."""
-    part = site.gpus <= _MESH
-    if part and 0 < site.switches < board.switches:
+    superchip = board.mesh and not board.switches
+    if site.gpus > _MESH or superchip or site.switches >= board.switches > 0:
+        return board.links
+    if site.switches > 0:
         return board.links // board.switches * site.switches
-    if part and not site.switches:
+    if board.parts:
         return board.parts.get(site.gpus, board.links)
-    return board.links
+    # How many links Hopper and later leave to a part is not documented: what all of its GPUs have is not wrong.
+    return None if site.alike else board.links
 
 
 def _without_links(board: Board, site: _Site) -> int | None:

@@ -105,6 +105,8 @@ def _without_gpus(raw: RawNode, past: baseline.Baseline | None, *, accept: bool)
 def _accepted_without(raw: RawNode, past: baseline.Baseline | None, *, accept: bool) -> Description | None:
     """A node none of whose GPUs is in NVML, as an admin accepts it: the driver ignores its card, or excludes it."""
     faults = missing_gpus(raw)
+    if not raw.bus_visible or not faults:
+        return None
     accepted = acceptable(faults) if accept else past.accepted if past else None
     if accepted is None or unaccepted(faults, accepted) or (past and past.links):
         return None

@@ -11,7 +11,7 @@ from zlib import crc32
 from toposcope.agent.boards import board_of, trained_off, wired_links
 from toposcope.agent.container_runtime import withheld
 from toposcope.agent.fabric import attached, fabric_reasons, gpu_fabric, node_fabric, registration
-from toposcope.agent.faults import Fault, FaultKind, unaccepted
+from toposcope.agent.faults import Fault, FaultKind, unaccepted, without
 from toposcope.agent.nvlinks import NvLinks
 from toposcope.agent.raw import RawFault, RawGpu, RawNic, RawNode, RawPci
 from toposcope.topology import hardware as hw
@@ -129,9 +129,12 @@ def conclude(
     topology: hw.NodeTopology, faults: Sequence[Fault], notes: Sequence[str], accepted: frozenset[str] | None = None
 ) -> hw.NodeTopology:
     """The topology with its state, and the sentences of the faults that nobody has accepted."""
+    registering = topology.fabric is hw.Fabric.IN_PROGRESS
+    if registering:
+        accepted = without(accepted, FaultKind.FABRIC)  # to register is no state that stays
     left = unaccepted(faults, accepted)
     state = hw.State.DEGRADED if left else hw.State.OK
-    if topology.fabric is hw.Fabric.IN_PROGRESS:
+    if registering:
         state = hw.State.UNKNOWN
     reasons = dict.fromkeys([*(fault.sentence for fault in left), *notes, *_unsaid(topology.gpus)])
     return topology._replace(state=state, reasons=tuple(reasons))

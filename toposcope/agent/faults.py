@@ -88,6 +88,11 @@ def acceptable(faults: Iterable[Fault]) -> frozenset[str]:
     return frozenset(fault.key for fault in faults if fault.kind not in _WITHOUT_KEY)
 
 
+def without(accepted: frozenset[str] | None, kind: FaultKind) -> frozenset[str]:
+    """The accepted keys of all other kinds."""
+    return frozenset(key for key in accepted or () if not key.startswith(f"{kind}:"))
+
+
 def unaccepted(faults: Iterable[Fault], accepted: frozenset[str] | None) -> list[Fault]:
     """The faults that nobody has accepted; a container setting that hides GPUs goes with the last missing GPU."""
     left = [fault for fault in faults if fault.key not in (accepted or ())]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import Any, Final, NamedTuple
 
-from toposcope.agent.nvml.gateway import GARBAGE, INVALID_ARGUMENT, NOT_SUPPORTED, Nvml, NvmlReturn, numbered
+from toposcope.agent.nvml.gateway import GARBAGE, INVALID_ARGUMENT, NOT_FOUND, NOT_SUPPORTED, Nvml, NvmlReturn, numbered
 from toposcope.agent.nvml.structs import ask_platform, bus_id, read_fabric, read_fields
 from toposcope.agent.raw import RawAncestor, RawFabric, RawFault, RawGpu, RawLink, RawNode, RawPlatform
 from toposcope.agent.sysfs import Sysfs
@@ -19,6 +19,7 @@ _C2C_COUNT: Final = 170
 _C2C_STATE: Final = 171
 _C2C_ACTIVE: Final = 1
 _INACTIVE: Final = 0
+_EMPTY_SLOT: Final = frozenset({INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND})
 _MAX_LINKS: Final = 36
 """NVML_NVLINK_MAX_LINKS of the newest header; a driver refuses numbers beyond the GPU's own links."""
 
@@ -136,14 +137,22 @@ def _asked(nvml: Nvml, index: int, handle: Any, address: str) -> RawGpu:
     )
 
 
-def _mig(nvml: Nvml, handle: Any) -> tuple[bool | None, int]:
-    """Whether MIG mode is on, and how many MIG devices there are; an empty slot answers NotFound."""
+def _mig(nvml: Nvml, handle: Any) -> tuple[bool | None, int | None]:
+    """Whether MIG mode is on, and how many MIG devices there are; None: NVML refuses to say."""
     mode = nvml.value("nvmlDeviceGetMigMode", handle)
     if not mode or not mode[0]:
         return (None if mode is None else False), 0
-    slots = numbered("MIG slots", nvml.value("nvmlDeviceGetMaxMigDeviceCount", handle))
-    devices = (nvml.value("nvmlDeviceGetMigDeviceHandleByIndex", handle, slot) for slot in slots)
-    return True, sum(device is not None for device in devices)
+    slots = nvml.value("nvmlDeviceGetMaxMigDeviceCount", handle)
+    if slots is None:
+        return True, None
+    devices = 0
+    for slot in numbered("MIG slots", slots):
+        device = nvml.ask("nvmlDeviceGetMigDeviceHandleByIndex", handle, slot)
+        if not isinstance(device, NvmlReturn):
+            devices += 1
+        elif device.code not in _EMPTY_SLOT:
+            return True, None
+    return True, devices
 
 
 def _platform(nvml: Nvml, handle: Any, uuid: str | None) -> RawPlatform | None:

@@ -71,7 +71,8 @@ class RawGpu(NamedTuple):
     """Place on the baseboard; 0 off one."""
     mig: bool | None = None
     """Whether MIG mode is on; None: the product has no MIG."""
-    mig_devices: int = 0
+    mig_devices: int | None = 0
+    """None: NVML refuses to count them."""
     memory_numa: int | None = None
     """NUMA node of the GPU's own memory (Grace), not of its CPUs."""
     c2c_active: int = 0

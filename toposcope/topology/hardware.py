@@ -146,7 +146,8 @@ class Gpu(NamedTuple):
     module: int | None
     """Place on the baseboard; 0 off one."""
     mig: bool | None
-    mig_devices: int
+    mig_devices: int | None
+    """None: NVML refuses to count them."""
     path: tuple[str, ...]
     """Its PCI path from the root complex down to itself; empty when sysfs does not show it."""
     links: tuple[NvLink, ...]

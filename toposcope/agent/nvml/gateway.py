@@ -15,6 +15,7 @@ ARGUMENT_VERSION_MISMATCH: Final = 25
 LIBRARY_NOT_FOUND: Final = 12
 DRIVER_NOT_LOADED: Final = 9
 NO_PERMISSION: Final = 4
+NOT_FOUND: Final = 6
 GPU_IS_LOST: Final = 15
 RESET_REQUIRED: Final = 16
 LIB_RM_VERSION_MISMATCH: Final = 18
@@ -68,13 +69,17 @@ class Nvml:
             return call(*arguments)
         except self.module.NVMLError as error:
             refused = NvmlReturn(int(error.value), str(error))
-            if refused.lost:
-                self.loss = refused
+            self.note_loss(refused)
             return refused
         except self.module.NVMLLibraryMismatchError as error:
             return NvmlReturn(_MISMATCHED_FILES, str(error))
         except UnicodeDecodeError as error:
             return NvmlReturn(UNKNOWN, f"{function} answered bytes that are no text: {error}")
+
+    def note_loss(self, answer: NvmlReturn) -> None:
+        """Remember an answer that a GPU is lost; others pass."""
+        if answer.lost:
+            self.loss = answer
 
     def clear_loss(self) -> None:
         """Forget that a GPU was lost: another one is asked now."""

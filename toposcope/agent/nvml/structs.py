@@ -10,7 +10,14 @@ import struct
 from ctypes import addressof, byref, sizeof, string_at
 from typing import Any, Final
 
-from toposcope.agent.nvml.gateway import ARGUMENT_VERSION_MISMATCH, FUNCTION_NOT_FOUND, NOT_SUPPORTED, Nvml, NvmlReturn
+from toposcope.agent.nvml.gateway import (
+    ARGUMENT_VERSION_MISMATCH,
+    FUNCTION_NOT_FOUND,
+    GPU_IS_LOST,
+    NOT_SUPPORTED,
+    Nvml,
+    NvmlReturn,
+)
 from toposcope.agent.raw import RawFabric, RawPlatform
 
 _UUID_BYTES: Final = 16
@@ -44,8 +51,13 @@ def bus_id(pci: Any) -> str:
 def read_fields(nvml: Nvml, handle: Any, wanted: list[Any]) -> dict[tuple[int, int], int]:
     """The field values by (field, scope), without entries whose own status is an error."""
     answer = nvml.value("nvmlDeviceGetFieldValues", handle, wanted)
-    answers = _FIELD.iter_unpack(bytes(answer or b""))
-    return {(field, scope): value for field, scope, _, _, _, status, value in answers if status == _SUCCESS}
+    entries = bytes(answer or b"")
+    answers = _FIELD.iter_unpack(entries)
+    fields = {(field, scope): value for field, scope, _, _, _, status, value in answers if status == _SUCCESS}
+    if len(fields) < len(wanted):
+        for *_, status, _ in _FIELD.iter_unpack(entries):
+            nvml.note_loss(NvmlReturn(status, "GPU is lost" if status == GPU_IS_LOST else "GPU requires restart"))
+    return fields
 
 
 def read_fabric(nvml: Nvml, handle: Any) -> RawFabric | NvmlReturn:
