@@ -12,7 +12,7 @@ import pytest
 from tests.support.machines import discovered, probed
 from tests.support.tables import each_case, each_row
 from toposcope.agent.annotation import LIMIT, annotation_for
-from toposcope.agent.baseline import Baseline, best, decode, degradations, encode, observed
+from toposcope.agent.baseline import Comparison, compare, decode, degradations, encode, observed
 from toposcope.agent.describe import describe
 from toposcope.api.label_keys import REFERENCE
 from toposcope.simulator.faults import Faults
@@ -141,13 +141,16 @@ def test_a_worse_path_is_reported_with_what_it_was(tmp_path: Path) -> None:
     past = observed(topology)
     first, second = topology.gpus[0].pci, topology.gpus[1].pci
     nearer = past._replace(paths={**past.paths, (first, second): "PIX"})
-    assert degradations(nearer, topology) == ["GPU 0 to GPU 1: NODE, was PIX"]
+    worse = degradations(Comparison(nearer, ()), topology)
+    assert [fault.sentence for fault in worse] == ["GPU 0 to GPU 1: NODE, was PIX"]
 
 
 def test_renumbered_buses_are_the_same_machine(tmp_path: Path) -> None:
-    past = observed(discovered(load_profile("l40s-4"), tmp_path))
-    moved = Baseline(past.product, {f"1{gpu}": n for gpu, n in past.links.items()}, {})
-    assert best(moved, past, frozenset(past.links)) == past
+    """An annotation of an earlier agent tells GPUs by their addresses only."""
+    topology = discovered(load_profile("l40s-4"), tmp_path)
+    today = observed(topology)
+    moved = today._replace(links={f"1{gpu}": n for gpu, n in today.links.items()}, paths={}, uuids={})
+    assert compare(moved, topology, absent=()) == Comparison(today, ())
 
 
 def test_the_annotation_reads_back(tmp_path: Path) -> None:

@@ -59,7 +59,9 @@ class Cluster:
             self._tampered, self._carried = False, None
 
     def pending(self, description: Description) -> bool:
-        return self._carried is None or description.labels != self._carried.labels
+        if self._carried is None or description.labels != self._carried.labels:
+            return True
+        return not description.problem and description.annotations != self._carried.annotations
 
     def publish(self, description: Description) -> list[NodeEvent]:
         self._answer()

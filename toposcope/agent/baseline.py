@@ -1,71 +1,210 @@
 """The best state that a node has shown, in an annotation of its own Node, so that a restarted agent knows it too.
 
-    {"version":1,"product":"NVIDIA H200","gpus":{"0000:1b:00.0":18,...},"paths":["X","NV18 X",...],"fabric":true}
+    {"version":1,"product":"NVIDIA H200","gpus":{"0000:1b:00.0":18,...},"paths":["X","NV18 X",...],"fabric":true,
+     "uuids":{"0000:1b:00.0":"GPU-..."},"accepted":["gpu-absent:0000:8a:00.0"]}
 
 `gpus` maps PCI addresses to active NVLinks, `paths` is the lower triangle of the GPUs' link matrix in that order,
-`fabric` is there when the node was in a multi-node NVLink fabric. GPU indices can change at a reboot, addresses only
-when hardware or firmware does. Deleting the annotation makes today's state the baseline.
+`fabric` is there when the node was in a multi-node NVLink fabric. `uuids` tells GPUs apart when firmware numbers the
+buses anew; `products` is there when they differ. Annotations of earlier agents have neither.
+
+`accepted` is there once an admin has accepted the node's state, with the keys of the faults of that time: then this
+baseline is what the node should be, whatever its board wires. An accepted fault that heals is forgotten, so that it is
+a fault again when it comes back.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from toposcope.agent.discover import path_known
+from toposcope.agent.faults import Fault, FaultKind
 from toposcope.agent.raw import typed
-from toposcope.topology.hardware import Fabric, NodeTopology
+from toposcope.topology.hardware import Fabric, Gpu, NodeTopology
 from toposcope.topology.matrix import SELF, nv_links
 from toposcope.topology.pci import NEAREST_FIRST, SYS
 from toposcope.topology.text import compact, parse
 
 VERSION: Final = 1
 _LIMIT: Final = 16384
-"""A baseline of 16 GPUs is 1 kB; a longer text is not ours."""
+"""A baseline of 16 GPUs is 2 kB; a longer text is not ours."""
+_MOST_ACCEPTED: Final = 64
+_UUID: Final = re.compile(r"[!-~]{1,64}")
+_KEY: Final = re.compile(r"[ -~]{1,96}")
+"""Of an accepted fault."""
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Baseline(NamedTuple):
-    """What the node is measured against."""
+    """What the node is measured against. A GPU is known by its PCI address, by its UUID where another one has that."""
 
     product: str | None
     links: Mapping[str, int]
-    """GPU's PCI address to its active NVLinks."""
+    """GPU to its active NVLinks."""
     paths: Mapping[tuple[str, str], str]
-    """Pair of addresses (smaller first) to the cell of the link matrix."""
+    """Pair of GPUs (smaller first) to the cell of the link matrix."""
     fabric: bool = False
     """Whether the node was in a multi-node NVLink fabric. A tray whose fabric is down reports that it has none."""
+    uuids: Mapping[str, str] = _NOTHING
+    """GPU to its UUID, where that is known."""
+    products: Mapping[str, str] = _NOTHING
+    """GPU to its product, if not all have the same."""
+    accepted: frozenset[str] | None = None
+    """Keys of the accepted faults; None: nobody has accepted this node's state."""
+
+    def product_of(self, gpu: str) -> str | None:
+        """A GPU's product, as far as is known."""
+        return self.products.get(gpu) if self.products else self.product
+
+
+class Comparison(NamedTuple):
+    """A node beside its past."""
+
+    baseline: Baseline
+    """The new one, by today's addresses."""
+    gone: tuple[str, ...]
+    """GPUs of the baseline that are neither in NVML nor on the PCI bus."""
+    replaced: int = 0
+    """How many others came meanwhile, fewer than are gone: nothing tells which of the gone they stand for."""
 
 
 def observed(topology: NodeTopology) -> Baseline:
-    """The present state as a baseline."""
+    """The present state as a baseline: what NVML said, without what it refused to say."""
     gpus = topology.gpus
-    cells = topology.matrix.cells
+    products = {gpu.pci: gpu.product for gpu in gpus if gpu.product}
+    several = len(set(products.values())) > 1
     return Baseline(
-        product=gpus[0].product if gpus else None,
-        links={gpu.pci: gpu.links_active for gpu in gpus},
-        paths={
-            _pair(a.pci, b.pci): cells[i][j] for i, a in enumerate(gpus) for j, b in enumerate(gpus) if a.pci < b.pci
-        },
+        product=next(iter(products.values()), None),
+        links={gpu.pci: gpu.links_active for gpu in gpus if gpu.links_known},
+        paths=_paths(topology),
         fabric=topology.fabric is Fabric.COMPLETED,
+        uuids={pci: uuid for uuid, pci in _by_uuid(gpus).items()},
+        products=products if several else _NOTHING,
     )
 
 
-def best(baseline: Baseline | None, today: Baseline, present: frozenset[str]) -> Baseline:
-    """The new baseline: for each GPU and pair the better of both.
+def _paths(topology: NodeTopology) -> dict[tuple[str, str], str]:
+    paths = {}
+    for i, a in enumerate(topology.gpus):
+        for j, b in enumerate(topology.gpus[:i]):
+            known = a.links_known and b.links_known and path_known(topology.matrix, topology.pci_levels, i, j)
+            if known:
+                paths[_pair(a.pci, b.pci)] = topology.matrix.cells[i][j]
+    return paths
 
-    `present` are the addresses of the GPUs on the PCI bus. Other hardware has no past: when the product changed, or
-    when GPUs are missing from the bus while as many others came (boards were moved, firmware renumbered the buses),
-    today's state is the baseline.
+
+def _by_uuid(gpus: Iterable[Gpu]) -> dict[str, str]:
+    """UUID to address; without those that several GPUs claim, and those that no UUID can be."""
+    places: dict[str, list[str]] = {}
+    for gpu in gpus:
+        if gpu.uuid and _UUID.fullmatch(gpu.uuid):
+            places.setdefault(gpu.uuid, []).append(gpu.pci)
+    return {uuid: addresses[0] for uuid, addresses in places.items() if len(addresses) == 1}
+
+
+def compare(past: Baseline | None, topology: NodeTopology, absent: Iterable[str]) -> Comparison:
+    """The node beside its past, and the new baseline: for each GPU and pair the better of both.
+
+    `absent` are the addresses of the GPUs on the PCI bus that NVML does not list. Other hardware has no past: when the
+    product changed, or when GPUs are gone while as many others came (boards were moved, firmware renumbered the
+    buses).
     """
-    if baseline is None or baseline.product != today.product:
-        return today
-    vanished = baseline.links.keys() - present - today.links.keys()
-    if vanished and len(today.links) >= len(baseline.links):
-        return today
-    links = dict(baseline.links)
+    today = observed(topology)
+    if past is None or _other_products(past, today):
+        return Comparison(today, ())
+    past = _moved(past, topology)
+    here = {*(gpu.pci for gpu in topology.gpus), *absent}
+    gone = [gpu for gpu in past.links if gpu not in here]
+    came = [gpu for gpu in here if gpu not in past.links and gpu not in past.uuids]
+    if not gone:
+        return Comparison(_better(past, today), ())
+    if len(came) >= len(gone):
+        return Comparison(_better(_only(past, past.links.keys() - gone), today), ())
+    if came:
+        return Comparison(_better(past, _only(today, today.links.keys() - came)), tuple(sorted(gone)), len(came))
+    return Comparison(_better(past, today), tuple(sorted(gone)))
+
+
+def _other_products(past: Baseline, today: Baseline) -> bool:
+    """Whether none of the GPUs can be one of the past: other products, and no UUID of that time."""
+    if set(past.uuids.values()) & set(today.uuids.values()):
+        return False
+    before = {past.product, *past.products.values()} - {None}
+    now = {today.product, *today.products.values()} - {None}
+    return bool(before and now) and not before & now
+
+
+def _moved(past: Baseline, topology: NodeTopology) -> Baseline:
+    """The past by today's addresses.
+
+    A GPU is the one with its UUID, else the one at its address: a card that replaced another has its place in the
+    machine, and should have as many links. A GPU of another product is another GPU.
+    """
+    now_at = _by_uuid(topology.gpus)
+    places = {gpu: now_at[uuid] for gpu, uuid in past.uuids.items() if uuid in now_at}
+    found = set(places.values())
+    for gpu in topology.gpus:
+        known = gpu.pci in past.links or gpu.pci in past.uuids
+        if known and gpu.pci not in places and gpu.pci not in found and _may_be(past.product_of(gpu.pci), gpu.product):
+            places[gpu.pci] = gpu.pci
+    taken = {gpu.pci for gpu in topology.gpus}
+    for before in (*past.links, *past.uuids):
+        if before not in places:
+            # Another GPU is at its address now: only its UUID names it.
+            places[before] = past.uuids.get(before, "") if before in taken else before
+    return _renamed(past, {before: now for before, now in places.items() if now})
+
+
+def _may_be(before: str | None, now: str | None) -> bool:
+    return before is None or now is None or before == now
+
+
+def _renamed(past: Baseline, places: Mapping[str, str]) -> Baseline:
+    """The baseline with other names for its GPUs, without those that get none."""
+    paths = {}
+    for (a, b), cell in past.paths.items():
+        if a in places and b in places:
+            paths[_pair(places[a], places[b])] = cell
+    return past._replace(
+        links={places[gpu]: links for gpu, links in past.links.items() if gpu in places},
+        paths=paths,
+        uuids={places[gpu]: uuid for gpu, uuid in past.uuids.items() if gpu in places},
+        products={places[gpu]: product for gpu, product in past.products.items() if gpu in places},
+    )
+
+
+def _only(baseline: Baseline, gpus: Iterable[str]) -> Baseline:
+    return _renamed(baseline, {gpu: gpu for gpu in gpus})
+
+
+def _better(past: Baseline, today: Baseline) -> Baseline:
+    links = dict(past.links)
     for gpu, count in today.links.items():
         links[gpu] = max(count, links.get(gpu, 0))
-    paths = dict(baseline.paths)
+    paths = dict(past.paths)
     for pair, cell in today.paths.items():
         paths[pair] = min(cell, paths.get(pair, cell), key=_rank)
-    return Baseline(today.product, links, paths, baseline.fabric or today.fabric)
+    uuids = {**past.uuids, **today.uuids}
+    return Baseline(
+        product=today.product or past.product,
+        links=links,
+        paths=paths,
+        fabric=past.fabric or today.fabric,
+        uuids=uuids,
+        products=_products(past, today, links),
+        accepted=past.accepted,
+    )
+
+
+def _products(past: Baseline, today: Baseline, gpus: Iterable[str]) -> Mapping[str, str]:
+    """Each GPU's product, if they differ."""
+    known = {}
+    for gpu in gpus:
+        source = today if gpu in today.links else past
+        product = source.product_of(gpu) or past.product_of(gpu)
+        if product:
+            known[gpu] = product
+    return known if len(set(known.values())) > 1 else _NOTHING
 
 
 def _pair(a: str, b: str) -> tuple[str, str]:
@@ -78,31 +217,69 @@ def _rank(cell: str) -> tuple[int, int]:
     return (0, -links) if links else (1, NEAREST_FIRST.index(cell) if cell in NEAREST_FIRST else len(NEAREST_FIRST))
 
 
-def degradations(baseline: Baseline, topology: NodeTopology) -> list[str]:
-    """What the node has less of than it has shown before, a reason each."""
-    index = {gpu.pci: gpu.index for gpu in topology.gpus}
-    today = observed(topology)
-    reasons = [f"GPU {gpu} was here before and is gone" for gpu in sorted(baseline.links.keys() - index.keys())]
+def links_to(baseline: Baseline, gpu: str, others: Iterable[str]) -> int:
+    """The direct links between a GPU and some others, in the baseline; 0 where its links go through switches.
+
+    Through switches every peer is reached over all links, so that the cells add up to more links than there are.
+    """
+    to_each = {other: nv_links(baseline.paths.get(_pair(gpu, other), SYS)) for other in baseline.links if other != gpu}
+    if sum(to_each.values()) > baseline.links.get(gpu, 0):
+        return 0
+    return sum(to_each.get(other, 0) for other in others)
+
+
+def degradations(past: Comparison, topology: NodeTopology, excused: frozenset[str] = frozenset()) -> list[Fault]:
+    """What the node has less of than it has shown before. Paths to `excused` GPUs, whose links are off, don't count."""
+    baseline, today = past.baseline, observed(topology)
+    faults = list(_gone(past))
     if baseline.fabric and topology.fabric is Fabric.NOT_SUPPORTED:
-        reasons.append("the node was in a multi-node NVLink fabric before and is in none now")
+        faults.append(Fault(FaultKind.FABRIC_LEFT))
+    index = {gpu.pci: gpu.index for gpu in topology.gpus}
     weak = {gpu for gpu, count in today.links.items() if count < baseline.links.get(gpu, 0)}
     for (a, b), cell in sorted(today.paths.items()):
         before = baseline.paths.get((a, b), cell)
-        # A GPU with fewer links has worse paths to all others: `nvlinks.weak_links` reports it.
-        if _rank(cell) > _rank(before) and not weak & {a, b}:
-            reasons.append(f"GPU {index[a]} to GPU {index[b]}: {cell}, was {before}")
-    return reasons
+        # A GPU with fewer links has worse paths to all others: `discover.weak_links` reports it.
+        if _rank(cell) > _rank(before) and not (weak | excused) & {a, b}:
+            where = f"GPU {index[a]} to GPU {index[b]}"
+            faults.append(Fault(FaultKind.PATH_WORSE, f"{a} {b}", where, f"{cell}, was {before}"))
+    return faults
+
+
+def _gone(past: Comparison) -> Iterable[Fault]:
+    count = len(past.gone) - past.replaced
+    if past.replaced:
+        names = ", ".join(past.gone)
+        verb = "is" if count == 1 else "are"
+        detail = f"{count} of the GPUs {names} {verb} gone; others came, so it is not known which"
+        yield Fault(FaultKind.GPUS_GONE, subject=names, detail=detail)
+        return
+    for gpu in past.gone:
+        named_by_uuid = gpu.startswith("GPU-")
+        where = gpu if named_by_uuid else f"GPU {gpu}"
+        yield Fault(FaultKind.GPU_GONE, subject=past.baseline.uuids.get(gpu, gpu), where=where)
 
 
 def encode(baseline: Baseline) -> str:
-    """The annotation's value."""
+    """The annotation's value, of at most 16 KiB: on no known machine anything is left out for it."""
     gpus = sorted(baseline.links)
-    rows = [" ".join([*(baseline.paths.get((b, a), SYS) for b in gpus[:i]), SELF]) for i, a in enumerate(gpus)]
     links = {gpu: baseline.links[gpu] for gpu in gpus}
+    rows = [" ".join([*(baseline.paths.get((b, a), SYS) for b in gpus[:i]), SELF]) for i, a in enumerate(gpus)]
     document: dict[str, Any] = {"version": VERSION, "product": baseline.product, "gpus": links, "paths": rows}
     if baseline.fabric:
         document["fabric"] = True
-    return compact(document)
+    if baseline.uuids:
+        document["uuids"] = {gpu: baseline.uuids[gpu] for gpu in sorted(baseline.uuids)}
+    if baseline.products:
+        document["products"] = dict(sorted(baseline.products.items()))
+    if baseline.accepted is not None:
+        document["accepted"] = sorted(baseline.accepted)[:_MOST_ACCEPTED]
+    text = compact(document)
+    steps: tuple[dict[str, Any], ...] = ({"products": {}}, {"uuids": {}}, {"product": None, "gpus": {}, "paths": []})
+    for smaller in steps:
+        if len(text) > _LIMIT:
+            document |= smaller
+            text = compact(document)
+    return text
 
 
 def decode(text: str | None) -> Baseline | None:
@@ -116,10 +293,21 @@ def decode(text: str | None) -> Baseline | None:
         return None
     gpus = sorted(document.gpus)
     rows = [row.split() for row in document.paths]
-    if document.version != VERSION or [len(row) for row in rows] != list(range(1, len(gpus) + 1)):
+    whole = [len(row) for row in rows] == list(range(1, len(gpus) + 1))
+    accepted = document.accepted or []
+    legal = len(accepted) <= _MOST_ACCEPTED and all(map(_KEY.fullmatch, accepted))
+    if document.version != VERSION or not whole or not legal:
         return None
-    paths = {(gpus[j], gpus[i]): row[j] for i, row in enumerate(rows) for j in range(i)}
-    return Baseline(document.product, document.gpus, paths, document.fabric or False)
+    uuids = {gpu: uuid for gpu, uuid in (document.uuids or {}).items() if _UUID.fullmatch(uuid)}
+    return Baseline(
+        product=document.product,
+        links=document.gpus,
+        paths={(gpus[j], gpus[i]): row[j] for i, row in enumerate(rows) for j in range(i)},
+        fabric=document.fabric or False,
+        uuids=uuids,
+        products=document.products or {},
+        accepted=None if document.accepted is None else frozenset(accepted),
+    )
 
 
 class _Document(NamedTuple):
@@ -130,3 +318,6 @@ class _Document(NamedTuple):
     gpus: dict[str, int]
     paths: list[str]
     fabric: bool | None
+    uuids: dict[str, str] | None
+    products: dict[str, str] | None
+    accepted: list[str] | None

@@ -86,22 +86,31 @@ def _state(description: Description | None) -> State | None:
     return State.UNKNOWN if description.problem else State.OK
 
 
+def _bandwidth(gpu: Gpu) -> float | None:
+    """Bytes per second over the links to other GPUs; None while NVML does not say what they are."""
+    if not gpu.links_known:
+        return None
+    if not gpu.links_joining:
+        return 0
+    return None if gpu.link_mbps is None else gpu.links_joining * gpu.link_mbps * 10**6
+
+
 _PER_GPU: Final[tuple[tuple[str, str, Callable[[Gpu], float | None]], ...]] = (
-    ("gpu_nvlinks", "NVLinks that the GPU has.", lambda gpu: len(gpu.links)),
+    ("gpu_nvlinks", "NVLinks that the GPU has.", lambda gpu: len(gpu.links) if gpu.links_known else None),
     (
         "gpu_nvlinks_active",
         "NVLinks of the GPU that are up, those asleep to save power included.",
-        lambda gpu: gpu.links_active,
+        lambda gpu: gpu.links_active if gpu.links_known else None,
     ),
     (
         "gpu_nvlinks_expected",
-        "NVLinks of the GPU that should be up: as many as its peers, its product and its own past show.",
+        "NVLinks of the GPU that should be up: as many as its board wires and its own past shows.",
         lambda gpu: gpu.links_expected,
     ),
     (
         "gpu_nvlink_bandwidth_bytes_per_second",
-        "Bandwidth of the GPU's active NVLinks together, in each direction.",
-        lambda gpu: gpu.links_active and (None if gpu.link_mbps is None else gpu.links_active * gpu.link_mbps * 10**6),
+        "Bandwidth of the GPU's active NVLinks to other GPUs together, in each direction.",
+        _bandwidth,
     ),
     (
         "gpu_numa_node",

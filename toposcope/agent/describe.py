@@ -7,12 +7,12 @@ from typing import NamedTuple
 from toposcope.agent import baseline
 from toposcope.agent.annotation import annotation_for
 from toposcope.agent.container_runtime import advice, withheld
-from toposcope.agent.discover import discover, expected_gpus
+from toposcope.agent.discover import Examination, conclude, examine, expected_gpus, expecting, missing_gpus, weak_links
+from toposcope.agent.faults import FaultKind, acceptable, unaccepted
 from toposcope.agent.labels import NO_GPUS, NOTHING_KNOWN, Labels, labels_for
-from toposcope.agent.nvlinks import weak_links
 from toposcope.agent.raw import RawNode
 from toposcope.api.label_keys import MATRIX, REFERENCE
-from toposcope.topology.hardware import NodeTopology, State
+from toposcope.topology.hardware import Fabric, Fact, Gpu, NodeTopology
 
 
 class Description(NamedTuple):
@@ -41,25 +41,57 @@ class Description(NamedTuple):
         return "; ".join((f"{len(topology.gpus)} GPUs, {facts}, state {topology.state}", *topology.reasons))
 
 
-def describe(raw: RawNode, node_name: str, baseline_text: str | None = None) -> Description:
-    """What one probe means for the node; `baseline_text` is the annotation with the best that the node has shown."""
-    expected_names = expected_gpus(raw)
-    expected = len(expected_names) if raw.bus_visible else None
-    present = frozenset(function.address for function in raw.gpu_functions)
-    past = baseline.decode(baseline_text)
+def describe(raw: RawNode, node_name: str, baseline_text: str | None = None, *, accept: bool = False) -> Description:
+    """What one probe means for the node; `baseline_text` is the annotation with the best that the node has shown.
+
+    `accept` makes the present state the baseline, with all that is wrong with it.
+    """
+    past = None if accept else baseline.decode(baseline_text)
     if raw.gpus:
-        topology = discover(raw)
-        best = baseline.best(past, baseline.observed(topology), present)
-        topology = _compared(topology, best)
-        annotations = {MATRIX: annotation_for(topology), REFERENCE: baseline.encode(best)}
-        return Description(labels_for(topology, node_name), topology, annotations, expected)
-    if raw.bus_visible and not expected_names:
+        return _described(raw, node_name, past, accept=accept)
+    return _without_gpus(raw, past, accept=accept)
+
+
+def _described(raw: RawNode, node_name: str, past: baseline.Baseline | None, *, accept: bool) -> Description:
+    """What a probe that found GPUs means."""
+    seen = examine(raw)
+    compared = baseline.compare(past, seen.topology, seen.absent)
+    if accept:
+        compared = compared._replace(baseline=compared.baseline._replace(accepted=frozenset()))
+    topology = _forgotten_links(seen.topology, compared.baseline)
+    gpus = tuple(
+        [expecting(gpu, _expected(position, gpu, seen, compared)) for position, gpu in enumerate(topology.gpus)]
+    )
+    topology = topology._replace(gpus=gpus)
+    faults = [*seen.faults, *weak_links(gpus), *baseline.degradations(compared, topology, seen.trained_off)]
+    new = compared.baseline
+    if accept:
+        new = new._replace(accepted=acceptable(faults))
+    elif new.accepted is not None:
+        lasting = acceptable(faults) | _undecided(new.accepted, seen, raw)
+        new = new._replace(accepted=new.accepted & lasting)
+    topology = conclude(topology, faults, seen.notes, new.accepted)
+    return Description(
+        labels=labels_for(topology, node_name),
+        topology=topology,
+        annotations={MATRIX: annotation_for(topology), REFERENCE: baseline.encode(new)},
+        expected=_on_bus(raw),
+    )
+
+
+def _without_gpus(raw: RawNode, past: baseline.Baseline | None, *, accept: bool) -> Description:
+    """What a probe that found no GPU means: the node has none, or NVML does not show them."""
+    names = expected_gpus(raw)
+    if raw.bus_visible and not names:
+        present = {function.address for function in raw.gpu_functions}
         gone = sorted(past.links.keys() - present) if past else []
         if not gone:
             return Description(NO_GPUS, expected=0)  # a node that never had a GPU needs no driver
         remedy = "if they were taken out, accept it with `toposcope agent --accept-degraded`"
         return unknown("no-devices", f"all GPUs of this node are gone from the PCI bus: {', '.join(gone)}; {remedy}", 0)
-    on_bus = ", ".join(expected_names.values()) or "unknown, sysfs shows no PCI bus"
+    if not raw.down and (ignored := _accepted_without(raw, past, accept=accept)):
+        return ignored
+    on_bus = ", ".join(names.values()) or "unknown, sysfs shows no PCI bus"
     if raw.down:
         why = f"{raw.down.text}: {advice(raw.down.code, raw)}"
     elif raw.faults:
@@ -67,22 +99,58 @@ def describe(raw: RawNode, node_name: str, baseline_text: str | None = None) -> 
     else:
         why = f"0 GPUs: {withheld(raw) or 'run `nvidia-smi` on the node; it asks the same library'}"
     reason = "nvml-unavailable" if raw.down else "no-devices"
-    return unknown(reason, f"NVML does not answer ({why}); GPUs on the PCI bus: {on_bus}", expected)
+    return unknown(reason, f"NVML does not answer ({why}); GPUs on the PCI bus: {on_bus}", _on_bus(raw))
+
+
+def _accepted_without(raw: RawNode, past: baseline.Baseline | None, *, accept: bool) -> Description | None:
+    """A node none of whose GPUs is in NVML, as an admin accepts it: the driver ignores its card, or excludes it."""
+    faults = missing_gpus(raw)
+    if not raw.bus_visible or not faults:
+        return None
+    accepted = acceptable(faults) if accept else past.accepted if past else None
+    if accepted is None or unaccepted(faults, accepted) or (past and past.links):
+        return None
+    remembered = baseline.Baseline(product=None, links={}, paths={}, accepted=accepted)
+    return Description(NO_GPUS, annotations={REFERENCE: baseline.encode(remembered)}, expected=_on_bus(raw))
+
+
+def _on_bus(raw: RawNode) -> int | None:
+    return len(expected_gpus(raw)) if raw.bus_visible else None
+
+
+def _forgotten_links(topology: NodeTopology, best: baseline.Baseline) -> NodeTopology:
+    """The topology with its open questions: a GPU without any link, that had some before, has some that NVML hides."""
+    gpus = []
+    for gpu in topology.gpus:
+        forgotten = not gpu.links and best.links.get(gpu.pci, 0) > 0
+        gpus.append(gpu._replace(links_known=False) if forgotten else gpu)
+    if all(gpu.links_known for gpu in gpus):
+        return topology
+    return topology._replace(gpus=tuple(gpus), unknown=topology.unknown | {Fact.NVLINKS})
+
+
+def _expected(position: int, gpu: Gpu, seen: Examination, compared: baseline.Comparison) -> int:
+    """NVLinks that a GPU should have up: by the node's baseline, and by its board unless the baseline was accepted."""
+    if gpu.pci in seen.trained_off:
+        return 0
+    best = compared.baseline
+    dark = {*seen.trained_off, *seen.absent, *compared.gone}
+    before = best.links.get(gpu.pci, 0) - baseline.links_to(best, gpu.pci, dark)
+    if best.accepted is not None and gpu.pci in best.links:
+        return before
+    return max(before, seen.wired[position] or 0)
+
+
+def _undecided(accepted: frozenset[str], seen: Examination, raw: RawNode) -> frozenset[str]:
+    """The accepted faults of which this probe does not tell whether they have healed."""
+    kinds = []
+    if seen.topology.fabric is Fabric.IN_PROGRESS or seen.absent:
+        kinds.append(FaultKind.FABRIC)
+    if not raw.bus_visible:
+        kinds.append(FaultKind.GPU_ABSENT)
+    return frozenset(key for key in accepted if key.startswith(tuple(f"{kind}:" for kind in kinds)))
 
 
 def unknown(reason: str, problem: str, expected: int | None = None) -> Description:
     """The description after a probe without a result: what is published stays."""
     return Description(NOTHING_KNOWN, expected=expected, problem=problem, reason=reason)
-
-
-def _compared(topology: NodeTopology, best: baseline.Baseline) -> NodeTopology:
-    """The topology with what is worse than the node has shown before."""
-    gpus = tuple(gpu._replace(links_expected=max(best.links[gpu.pci], gpu.links_expected)) for gpu in topology.gpus)
-    weak_today = set(weak_links(topology.gpus))  # named again below, against the past
-    others = [reason for reason in topology.reasons if reason not in weak_today]
-    named = " ".join(others)
-    # A GPU that the bus still shows is named by a better sentence already.
-    new = [r for r in baseline.degradations(best, topology) if not (r.endswith("is gone") and r.split()[1] in named)]
-    worse = (*weak_links(gpus), *new)
-    state = State.DEGRADED if worse and topology.state is State.OK else topology.state
-    return topology._replace(gpus=gpus, reasons=tuple(dict.fromkeys((*others, *worse))), state=state)

@@ -3,15 +3,28 @@
 The rules for the cells are those of `nvidia-smi topo -m`; for NVLink, NVIDIA's own words in nvml.h.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
+from zlib import crc32
 
+from toposcope.agent.boards import board_of, trained_off, wired_links
 from toposcope.agent.container_runtime import withheld
-from toposcope.agent.fabric import fabric_reasons, gpu_fabric, node_fabric, registration
-from toposcope.agent.nvlinks import NvLinks, expected_links, weak_links
-from toposcope.agent.raw import RawGpu, RawNic, RawNode, RawPci
+from toposcope.agent.fabric import attached, fabric_reasons, gpu_fabric, node_fabric, registration
+from toposcope.agent.faults import Fault, FaultKind, unaccepted, without
+from toposcope.agent.nvlinks import NvLinks
+from toposcope.agent.raw import RawFault, RawGpu, RawNic, RawNode, RawPci
 from toposcope.topology import hardware as hw
-from toposcope.topology.matrix import SELF, LinkMatrix, near_cards, nv_cell, nvlink_domains, rail_aligned, shape
+from toposcope.topology.matrix import (
+    SELF,
+    LinkMatrix,
+    near_cards,
+    nv_cell,
+    nv_links,
+    nvlink_domains,
+    rail_aligned,
+    shape,
+)
 from toposcope.topology.pci import NODE, PHB, PIX, PXB, SYS, card, pci_level
 from toposcope.topology.ranges import kernel_list
 
@@ -32,6 +45,8 @@ _ARCHITECTURE: Final[dict[int | None, str]] = {
 }
 """NVML_DEVICE_ARCH_*."""
 
+_FIRST_WITH_FABRIC: Final = 9
+"""NVML_DEVICE_ARCH_HOPPER."""
 _NEAR: Final = (PIX, PXB)
 _INFINIBAND: Final = "InfiniBand"
 _NVIDIA_DRIVER: Final = "nvidia"
@@ -39,8 +54,33 @@ _PASSTHROUGH: Final = frozenset({"pci-stub", "pciback", "xen-pciback"})
 """Drivers that hold a device for a VM, beside the VFIO ones."""
 
 
+class Examination(NamedTuple):
+    """One probe, understood: the topology, and what is wrong with it whatever the node has shown before."""
+
+    topology: hw.NodeTopology
+    """Without state and reasons: `conclude` adds them."""
+    wired: tuple[int | None, ...]
+    """NVLinks that each GPU should have up by its board or by the other end of a link; None: nobody knows."""
+    trained_off: frozenset[str]
+    """Addresses of the GPUs whose links are down on purpose."""
+    absent: tuple[str, ...]
+    """Addresses of the GPUs on the PCI bus that NVML does not list."""
+    faults: tuple[Fault, ...]
+    notes: tuple[str, ...]
+    """What an admin should know and is no fault: sentences."""
+
+
 def discover(raw: RawNode) -> hw.NodeTopology:
-    """Understand one probe in which NVML answered: one that is `down` shows no links."""
+    """Understand one probe in which NVML answered, of a node without a past. A GPU that is `down` shows no links."""
+    seen = examine(raw)
+    expected = zip(seen.topology.gpus, seen.wired, strict=True)
+    gpus = tuple([expecting(gpu, links or 0) for gpu, links in expected])
+    faults = [*seen.faults, *weak_links(gpus)]
+    return conclude(seen.topology._replace(gpus=gpus), faults, seen.notes)
+
+
+def examine(raw: RawNode) -> Examination:
+    """Understand one probe in which NVML answered."""
     numa = _Numa(raw)
     nvlinks = NvLinks(raw)
     matrix, levels, disputes = _matrix(raw, nvlinks, numa)
@@ -49,15 +89,14 @@ def discover(raw: RawNode) -> hw.NodeTopology:
     usable = _usable(to_nics, nics)
     # The ports of one card are one rail.
     cards = [card(nic.pci) if nic.name in usable else None for nic in nics]
-    expected = expected_links([(gpu.name, nvlinks.active(gpu.pci)) for gpu in raw.gpus])
+    asked = tuple([_without_fabric(gpu) for gpu in raw.gpus])
     gpus = tuple(
-        _gpu(gpu, numa, nvlinks.facts(gpu.pci), links, _nearest(row, nics, usable))
-        for gpu, links, row in zip(raw.gpus, expected, to_nics, strict=True)
+        _gpu(gpu, numa, nvlinks, _nearest(row, nics, usable), links_known=_links_known(gpu, raw, nvlinks))
+        for gpu, row in zip(asked, to_nics, strict=True)
     )
     domains = nvlink_domains(matrix)
-    fabric, clique = node_fabric(raw.gpus)
-    faults = tuple(dict.fromkeys((*_missing(raw), *weak_links(gpus), *fabric_reasons(raw.gpus))))
-    return hw.NodeTopology(
+    fabric, clique = node_fabric(asked)
+    topology = hw.NodeTopology(
         gpus=gpus,
         nics=nics,
         numa=tuple(hw.NumaNode(node.id, node.cpus, node.distances) for node in raw.numa),
@@ -72,9 +111,100 @@ def discover(raw: RawNode) -> hw.NodeTopology:
         disputes=disputes,
         shape=shape(matrix, [gpu.numa for gpu in gpus] + [nic.numa for nic in nics]),
         rail_aligned=bool(gpus) and rail_aligned(near_cards(matrix, cards)),
-        state=hw.State.UNKNOWN if fabric is hw.Fabric.IN_PROGRESS else hw.State.DEGRADED if faults else hw.State.OK,
-        reasons=(*faults, *_unlisted(raw)),
+        state=hw.State.OK,
+        reasons=(),
+        unknown=_unknown(asked, gpus, matrix, levels),
     )
+    return Examination(
+        topology=topology,
+        wired=_wired(raw, nvlinks),
+        trained_off=frozenset(gpu.pci for gpu in raw.gpus if trained_off(gpu)),
+        absent=absent_gpus(raw),
+        faults=(*missing_gpus(raw), *_fabric_faults(asked)),
+        notes=tuple(_unlisted(raw)),
+    )
+
+
+def conclude(
+    topology: hw.NodeTopology, faults: Sequence[Fault], notes: Sequence[str], accepted: frozenset[str] | None = None
+) -> hw.NodeTopology:
+    """The topology with its state, and the sentences of the faults that nobody has accepted."""
+    registering = topology.fabric is hw.Fabric.IN_PROGRESS
+    if registering:
+        accepted = without(accepted, FaultKind.FABRIC)  # to register is no state that stays
+    left = unaccepted(faults, accepted)
+    state = hw.State.DEGRADED if left else hw.State.OK
+    if registering:
+        state = hw.State.UNKNOWN
+    reasons = dict.fromkeys([*(fault.sentence for fault in left), *notes, *_unsaid(topology.gpus)])
+    return topology._replace(state=state, reasons=tuple(reasons))
+
+
+def expecting(gpu: hw.Gpu, links: int) -> hw.Gpu:
+    """The GPU with so many NVLinks expected to be up; nothing is wrong with more."""
+    return gpu._replace(links_expected=max(gpu.links_active, links))
+
+
+def weak_links(gpus: Sequence[hw.Gpu]) -> list[Fault]:
+    """GPUs with fewer active links than they should have: a dead link, or a GPU thrown out of the fabric."""
+    return [
+        Fault(
+            FaultKind.LINKS_DOWN,
+            subject=gpu.uuid or gpu.pci,
+            where=f"GPU {gpu.index}",
+            detail=f"{gpu.links_active} of {gpu.links_expected}",
+        )
+        for gpu in gpus
+        if gpu.links_known and gpu.links_active < gpu.links_expected
+    ]
+
+
+def _wired(raw: RawNode, nvlinks: NvLinks) -> tuple[int | None, ...]:
+    """NVLinks that each GPU should have up: by its board, and by the links that others have to it."""
+    by_board = wired_links(raw.gpus, nvlinks, switches=len(raw.switch_functions), absent=len(absent_gpus(raw)))
+    wired: list[int | None] = []
+    for gpu, links in zip(raw.gpus, by_board, strict=True):
+        missing = 0 if trained_off(gpu) else nvlinks.missing_ends(gpu.pci)
+        wired.append(max(links or 0, nvlinks.active(gpu.pci) + missing) if missing else links)
+    return tuple(wired)
+
+
+def _without_fabric(gpu: RawGpu) -> RawGpu:
+    """The GPU, without the error of its fabric query if it can be in no multi-node fabric: those need NVLink 4."""
+    too_old = gpu.architecture is not None and gpu.architecture < _FIRST_WITH_FABRIC
+    no_links = gpu.links_known and not gpu.links and board_of(gpu.name) is None and gpu.name is not None
+    return gpu._replace(fabric_error=None) if too_old or no_links else gpu
+
+
+def _unknown(
+    raw: Sequence[RawGpu], gpus: Sequence[hw.Gpu], matrix: LinkMatrix, levels: hw.PciLevels
+) -> frozenset[hw.Fact]:
+    """What labels cannot say because NVML refused an answer about some GPU."""
+    up = [link for gpu in gpus for link in gpu.links if link.up]
+    in_fabric = any(attached(gpu.fabric) or (gpu.platform and gpu.platform.chassis) for gpu in raw)
+    refused = {
+        hw.Fact.NVLINKS: not all(gpu.links_known for gpu in gpus),
+        hw.Fact.NVLINK_SPEED: not all(link.mbps for link in up if link.joins),
+        hw.Fact.NVLINK_VERSION: not all(link.version for link in up if link.joins),
+        hw.Fact.PATHS: not all(path_known(matrix, levels, i, j) for i in range(len(gpus)) for j in range(i)),
+        hw.Fact.PRODUCT: _product_open([gpu.product for gpu in gpus]),
+        hw.Fact.FABRIC: in_fabric and any(gpu.fabric_error for gpu in raw),
+    }
+    return frozenset(fact for fact, unknown in refused.items() if unknown)
+
+
+def path_known(matrix: LinkMatrix, levels: hw.PciLevels, a: int, b: int) -> bool:
+    """Whether anything was said about the path between two GPUs; else its cell is SYS for want of a better word."""
+    by_nvlink = bool(nv_links(matrix.cells[a][b]))
+    return by_nvlink or levels.sysfs[a][b] is not None or levels.nvml[a][b] is not None
+
+
+def _product_open(products: Sequence[str | None]) -> bool:
+    """Whether the products that NVML refused to name could make another one the most frequent."""
+    refused = products.count(None)
+    counts = sorted(Counter(product for product in products if product).values(), reverse=True)
+    first, second, *_ = *counts, 0, 0
+    return bool(refused) and first <= second + refused
 
 
 class _Numa:
@@ -96,7 +226,7 @@ class _Numa:
         return next((node for node, cpus in self._cpus.items() if local <= cpus), None)
 
 
-def _gpu(raw: RawGpu, numa: _Numa, links: tuple[hw.NvLink, ...], expected: int, near: tuple[str, ...]) -> hw.Gpu:
+def _gpu(raw: RawGpu, numa: _Numa, nvlinks: NvLinks, near: tuple[str, ...], *, links_known: bool) -> hw.Gpu:
     function = numa.functions.get(raw.pci)
     return hw.Gpu(
         index=raw.index,
@@ -110,13 +240,23 @@ def _gpu(raw: RawGpu, numa: _Numa, links: tuple[hw.NvLink, ...], expected: int, 
         mig=raw.mig,
         mig_devices=raw.mig_devices,
         path=function.path if function else (),
-        links=links,
-        links_expected=expected,
+        links=nvlinks.facts(raw.pci),
+        links_expected=0,
         c2c_links=raw.c2c_active,
         rails=near,
         fabric=gpu_fabric(raw),
         registration=registration(raw.fabric) if raw.fabric else None,
+        links_known=links_known,
     )
+
+
+def _links_known(gpu: RawGpu, raw: RawNode, nvlinks: NvLinks) -> bool:
+    """Whether NVML said all about a GPU's links. One without any, on a board where others have some, was not read."""
+    board = board_of(gpu.name)
+    mates = [other for other in raw.gpus if gpu.name is None or (board and board_of(other.name) is board)]
+    others_have_some = any(mate.links for mate in mates)
+    read = bool(gpu.links) or not others_have_some or trained_off(gpu)
+    return nvlinks.known(gpu.pci) and read
 
 
 def _nic(raw: RawNic, numa: _Numa) -> hw.Nic:
@@ -191,16 +331,51 @@ def _passed_through(function: RawPci) -> bool:
     return function.driver in _PASSTHROUGH or "vfio" in (function.driver or "")
 
 
-def _missing(raw: RawNode) -> list[str]:
-    """GPUs that NVML should see and does not, by name."""
+def absent_gpus(raw: RawNode) -> tuple[str, ...]:
+    """Addresses of the GPUs on the PCI bus that NVML should list and does not, those that are lost among them."""
     seen = {gpu.pci for gpu in raw.gpus}
-    lost = [
-        f"GPU {named} is on the PCI bus but not in NVML" for gpu, named in expected_gpus(raw).items() if gpu not in seen
-    ]
-    if lost and (why := withheld(raw)):
-        lost.append(why)
-    # Without sysfs the index is all there is to name it by.
-    return lost or [f"GPU {fault.index}: {fault.text}" for fault in raw.faults if fault.index is not None]
+    return tuple(address for address in expected_gpus(raw) if address not in seen)
+
+
+def missing_gpus(raw: RawNode) -> tuple[Fault, ...]:
+    """The GPUs that NVML should see and does not, each named once."""
+    return tuple(_missing(raw))
+
+
+def _missing(raw: RawNode) -> Iterator[Fault]:
+    lost = {fault.pci: fault for fault in raw.faults if fault.index is not None and fault.pci}
+    names = expected_gpus(raw)
+    absent = [address for address in absent_gpus(raw) if address not in lost]
+    for address in absent:
+        yield Fault(FaultKind.GPU_ABSENT, subject=address, where=f"GPU {names[address]}")
+    for address, fault in lost.items():
+        yield _lost(fault, address)
+    if absent and (why := withheld(raw)):
+        yield Fault(FaultKind.GPUS_WITHHELD, detail=why)
+    if not absent:
+        # Without sysfs the index is all there is to name it by.
+        for fault in raw.faults:
+            if fault.index is not None and not fault.pci:
+                yield Fault(FaultKind.GPU_LOST, f"index {fault.index}", f"GPU {fault.index}", fault.text)
+
+
+def _lost(fault: RawFault, address: str) -> Fault:
+    return Fault(FaultKind.GPU_LOST, subject=address, where=f"GPU {fault.index} ({address})", detail=fault.text)
+
+
+def _fabric_faults(gpus: Sequence[RawGpu]) -> Iterator[Fault]:
+    """What is wrong with the fabric. The key has the GPU by its UUID: its index changes at a reboot."""
+    by_identity = [gpu._replace(index=crc32((gpu.uuid or gpu.pci).encode(errors="replace"))) for gpu in gpus]
+    for sentence, lasting in zip(fabric_reasons(gpus), fabric_reasons(by_identity), strict=True):
+        yield Fault(FaultKind.FABRIC, subject=f"{crc32(lasting.encode(errors='replace')):08x}", detail=sentence)
+
+
+def _unsaid(gpus: Sequence[hw.Gpu]) -> Iterator[str]:
+    """The GPUs whose NVLinks are not known. No fault: nothing was read that is wrong."""
+    indices = [str(gpu.index) for gpu in gpus if not gpu.links_known]
+    if indices:
+        which = f"GPU {', '.join(indices)}"
+        yield f"{which}: NVML does not say which NVLinks are up, so the NVLink labels keep their values"
 
 
 def _unlisted(raw: RawNode) -> Iterator[str]:

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from toposcope.api import label_keys
-from toposcope.topology.hardware import Fabric, NodeTopology, State
+from toposcope.topology.hardware import Fabric, Fact, NodeTopology, State
 from toposcope.topology.label_values import is_label_value, label_safe, short_name
 from toposcope.topology.ranges import kernel_list
 
@@ -50,6 +50,29 @@ NO_GPUS = Labels({})
 """NVML and the PCI bus agree that there are no GPUs: the Node carries no label of ours."""
 
 
+_ABOUT_NVLINKS = frozenset(
+    {
+        label_keys.NVLINK_DOMAIN_SIZE,
+        label_keys.NVLINK_DOMAINS,
+        label_keys.INTERCONNECT,
+        label_keys.NVLINK_VERSION,
+        label_keys.NVLINK_LINKS,
+        label_keys.NVLINK_BANDWIDTH,
+        label_keys.NVSWITCHES,
+        label_keys.SHAPE,
+    }
+)
+_BY_FACT = {
+    Fact.NVLINKS: _ABOUT_NVLINKS,
+    Fact.NVLINK_SPEED: frozenset({label_keys.NVLINK_BANDWIDTH}),
+    Fact.NVLINK_VERSION: frozenset({label_keys.NVLINK_VERSION}),
+    Fact.PATHS: frozenset({label_keys.SHAPE}),
+    Fact.PRODUCT: frozenset({label_keys.GPU_PRODUCT}),
+    Fact.FABRIC: frozenset({label_keys.NVLINK_DOMAIN}),
+}
+"""The labels that depend on a fact: they keep their values while NVML refuses to say it."""
+
+
 def labels_for(topology: NodeTopology, node_name: str) -> Labels:
     """The labels of a node with at least one GPU. Values that no label can hold are left out."""
     largest = topology.nvlink_domains[0]
@@ -78,13 +101,15 @@ def labels_for(topology: NodeTopology, node_name: str) -> Labels:
         # Where NVLink ends at the node, the node is its own domain: so every GPU node carries the level.
         known[label_keys.NVLINK_DOMAIN] = topology.clique or short_name(node_name)
     unknown = frozenset({label_keys.NVLINK_DOMAIN} if registering else ())
-    return Labels({key: value for key, value in known.items() if is_label_value(value)}, unknown)
+    unknown = unknown.union(*(_BY_FACT[fact] for fact in topology.unknown))
+    written = {key: value for key, value in known.items() if key not in unknown and is_label_value(value)}
+    return Labels(written, unknown)
 
 
 def _nvlink(topology: NodeTopology, largest: tuple[int, ...]) -> dict[str, str]:
-    """What a job on the largest NVLink domain can count on: the weakest of its GPUs."""
+    """What a job on the largest NVLink domain can count on: the weakest of its GPUs, and links between GPUs only."""
     members = [topology.gpus[position] for position in largest]
-    links = min(gpu.links_active for gpu in members)
+    links = min(gpu.links_joining for gpu in members)
     labels = {label_keys.NVLINK_LINKS: str(links)}
     if topology.nvswitches is not None:
         labels[label_keys.NVSWITCHES] = str(topology.nvswitches)

@@ -14,6 +14,7 @@ from toposcope.agent.options import Options
 from toposcope.agent.publish import NodeEvent, Publisher
 from toposcope.agent.rails import RailMemory
 from toposcope.agent.raw import RawNode
+from toposcope.api.label_keys import MATRIX
 from toposcope.kube.confinement import Confinement
 from toposcope.kube.errors import ApiError, KubeError
 
@@ -89,7 +90,7 @@ class Agent:
         self._last_error = ""
         self._restart = RestartPolicy()
         self._rails = RailMemory(monotonic)
-        self._last_described: tuple[RawNode, str | None, Description] | None = None
+        self._last_described: tuple[RawNode, str | None, bool, Description] | None = None
 
     def sync(self) -> bool:
         """Probe once and publish if a write is allowed by now; whether both hardware and API server answered."""
@@ -151,11 +152,10 @@ class Agent:
 
     def _probe_once(self) -> Description:
         began = self._monotonic()
-        baseline = None if self._options.accept_degraded else self._publisher.baseline
         try:
             raw = self._probe.probe()
             self._restart.observe(raw, self._monotonic())
-            description = self._described(raw, baseline)
+            description = self._described(raw, self._publisher.baseline, accept=self._accepting())
             description = self._audit.join(description) if self._audit else description
             anew = self._options.accept_degraded
             description = self._rails.join(description, self._publisher.annotations, anew=anew)
@@ -172,12 +172,20 @@ class Agent:
         self._last_sentence = description.sentence
         return description
 
-    def _described(self, raw: RawNode, baseline: str | None) -> Description:
+    def _accepting(self) -> bool:
+        """Whether the node's present state is accepted: by the flag, or because somebody deleted the baseline.
+
+        An agent writes the baseline together with the matrix, so a Node that has only the latter has lost the former.
+        """
+        forgotten = self._publisher.baseline is None and MATRIX in self._publisher.annotations
+        return self._options.accept_degraded or forgotten
+
+    def _described(self, raw: RawNode, baseline: str | None, *, accept: bool) -> Description:
         """What the answers mean; kept while they are the same, as they are at rest."""
-        if self._last_described is None or self._last_described[:2] != (raw, baseline):
-            description = describe(raw, self._options.node_name, baseline)
-            self._last_described = (raw, baseline, description)
-        return self._last_described[2]
+        if self._last_described is None or self._last_described[:3] != (raw, baseline, accept):
+            description = describe(raw, self._options.node_name, baseline, accept=accept)
+            self._last_described = (raw, baseline, accept, description)
+        return self._last_described[3]
 
     def _publish(self, description: Description) -> bool:
         if not self._publisher.pending(description):

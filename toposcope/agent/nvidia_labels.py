@@ -12,6 +12,7 @@ from toposcope.agent.describe import Description
 from toposcope.api import label_keys
 from toposcope.kube.client import ApiClient
 from toposcope.kube.requests import NODES, apply
+from toposcope.topology.hardware import Interconnect
 
 MANAGER: Final = "toposcope-agent-nvidia"
 
@@ -20,6 +21,13 @@ _PRODUCT: Final = "nvidia.com/gpu.product"
 _NVLINK_VERSION: Final = "nvidia.com/nvlink.version"
 _NVSWITCH: Final = "nvidia.com/nvswitch.present"
 KEYS: Final = frozenset({_CLIQUE, label_keys.GPU_COUNT, _PRODUCT, _NVLINK_VERSION, _NVSWITCH})
+_SOURCES: Final = {
+    _CLIQUE: label_keys.NVLINK_DOMAIN,
+    _PRODUCT: label_keys.GPU_PRODUCT,
+    _NVLINK_VERSION: label_keys.NVLINK_VERSION,
+    _NVSWITCH: label_keys.INTERCONNECT,
+}
+"""The label of ours that says the same: while that is unknown, theirs keeps its value too."""
 
 
 def nvidia_labels_for(description: Description) -> dict[str, str]:
@@ -28,7 +36,9 @@ def nvidia_labels_for(description: Description) -> dict[str, str]:
         return {}
     ours = description.labels.known
     gpus = ours[label_keys.GPUS]
-    labels = {label_keys.GPU_COUNT: gpus, _NVSWITCH: "true" if ours[label_keys.INTERCONNECT] == "nvswitch" else "false"}
+    labels = {label_keys.GPU_COUNT: gpus}
+    if label_keys.INTERCONNECT in ours:
+        labels[_NVSWITCH] = "true" if ours[label_keys.INTERCONNECT] == Interconnect.NVSWITCH else "false"
     if description.topology.clique:
         labels[_CLIQUE] = description.topology.clique
     for theirs, key in ((_PRODUCT, label_keys.GPU_PRODUCT), (_NVLINK_VERSION, label_keys.NVLINK_VERSION)):
@@ -48,6 +58,17 @@ def owners(metadata: Mapping[str, Any]) -> tuple[frozenset[str], frozenset[str]]
     return KEYS & ours, KEYS & (theirs | (labels.keys() - ours))
 
 
+def wanted_labels(description: Description, metadata: Mapping[str, Any]) -> dict[str, str]:
+    """The labels without another owner that a Node should carry, those whose value is unknown now as they are."""
+    ours, theirs = owners(metadata)
+    carried = metadata.get("labels") or {}
+    wanted = {key: value for key, value in nvidia_labels_for(description).items() if key not in theirs}
+    for key in (ours & carried.keys()) - theirs:
+        if _SOURCES.get(key) in description.labels.unknown:
+            wanted[key] = carried[key]
+    return wanted
+
+
 class NvidiaLabelPublisher:
     """Keeps the well-known labels without another owner on one Node."""
 
@@ -63,9 +84,10 @@ class NvidiaLabelPublisher:
         """
         if description.problem:
             return False  # nothing is known: the labels stay
-        ours, theirs = owners(metadata)
-        wanted = {key: value for key, value in nvidia_labels_for(description).items() if key not in theirs}
-        if wanted == {key: (metadata.get("labels") or {}).get(key) for key in ours}:
+        ours, _ = owners(metadata)
+        carried = metadata.get("labels") or {}
+        wanted = wanted_labels(description, metadata)
+        if wanted == {key: carried.get(key) for key in ours}:
             return False
         changed = {"name": self._name, "uid": metadata["uid"], "labels": wanted}
         body = {"apiVersion": "v1", "kind": "Node", "metadata": changed}

@@ -1,52 +1,11 @@
-"""Where every NVLink of a node ends: at a GPU, an NVSwitch or a CPU; and how many should be up. Pure; see nvml.h."""
+"""Where every NVLink of a node ends: at a GPU, an NVSwitch or a CPU. Pure; see nvml.h."""
 
-import re
 from collections import Counter
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from toposcope.agent.raw import RawGpu, RawLink, RawNode
-from toposcope.topology.hardware import Gpu, LinkEnd, LinkState, NvLink
+from toposcope.topology.hardware import LinkEnd, LinkState, NvLink
 from toposcope.topology.pci import normal_address
-
-_LINKS: Final = (
-    (re.compile(r"A100-SXM"), 12),
-    (re.compile(r"A800-SXM"), 8),
-    (re.compile(r"H100 80GB HBM3|GH200"), 18),
-    (re.compile(r"H200(?! NVL)"), 18),
-    (re.compile(r"H800$"), 8),
-    (re.compile(r"\bG?B[23]00\b"), 18),
-)
-"""Links of the products whose boards wire all of them: SXM boards with NVSwitches or a mesh. Only these: a PCIe card's
-links are up when it has a bridge, and on POWER9 half of a V100's links go to the CPU.
-
-Sources: nvml.h's link counts, and `nvidia-smi nvlink -s` of the products.
-"""
-_BOARD: Final = 4
-"""A board has four or eight GPUs; fewer are a part of one, passed through to a VM without its switches."""
-
-
-def expected_links(gpus: Sequence[tuple[str | None, int]]) -> list[int]:
-    """Active NVLinks that each of `gpus` (product, active links) should have: as its best peer, and its product."""
-    most: Counter[str | None] = Counter()
-    for product, active in gpus:
-        most[product] = max(most[product], active)
-    return [max(most[product], _wired(product, active, len(gpus))) for product, active in gpus]
-
-
-def _wired(product: str | None, active: int, gpus: int) -> int:
-    full = next((links for pattern, links in _LINKS if product and pattern.search(product)), 0)
-    return full if active or gpus >= _BOARD else 0
-
-
-def weak_links(gpus: Sequence[Gpu]) -> list[str]:
-    """GPUs with fewer active links than they should have: a dead link, or a GPU thrown out of the fabric."""
-    return [
-        f"GPU {gpu.index}: {gpu.links_active} of {gpu.links_expected} NVLinks active"
-        for gpu in gpus
-        if gpu.links_active < gpu.links_expected
-    ]
-
 
 _STATE: Final = {0: LinkState.INACTIVE, 1: LinkState.ACTIVE, 2: LinkState.SLEEP, 3: LinkState.DISABLED}
 """NVML_FI_DEV_NVLINK_GET_STATE; `nvmlDeviceGetNvLinkState` knows the first two."""
@@ -71,8 +30,10 @@ class NvLinks:
     def __init__(self, raw: RawNode) -> None:
         self._gpus = {gpu.pci for gpu in raw.gpus} | {function.address for function in raw.gpu_functions}
         self._on_bus = frozenset(raw.switch_functions)
+        self._bus_visible = raw.bus_visible
         self._facts = {gpu.pci: tuple(self._fact(gpu, link) for link in gpu.links) for gpu in raw.gpus}
         self._ends = {gpu: _ends(facts) for gpu, facts in self._facts.items()}
+        self._unknown = frozenset(gpu.pci for gpu in raw.gpus if not self._all_known(gpu))
 
     def _fact(self, gpu: RawGpu, link: RawLink) -> NvLink:
         state = LinkState.UNKNOWN if link.state is None else _STATE.get(link.state, LinkState.UNKNOWN)
@@ -82,7 +43,30 @@ class NvLinks:
         end = None if down else self._end(gpu, link, remote)
         return NvLink(link=link.link, state=state, version=version, mbps=link.mbps, remote=end, remote_pci=remote)
 
+    def _all_known(self, gpu: RawGpu) -> bool:
+        """Whether NVML said how many links there are, which of them are up, and where those end."""
+        facts = self._facts[gpu.pci]
+        answered = all(self._answered(gpu, link, fact) for link, fact in zip(gpu.links, facts, strict=True))
+        reached = any(ends.peers[gpu.pci] for other, ends in self._ends.items() if other != gpu.pci)
+        return gpu.links_known and answered and bool(facts or not reached)
+
+    def _answered(self, gpu: RawGpu, link: RawLink, fact: NvLink) -> bool:
+        if fact.state is LinkState.UNKNOWN:
+            return False
+        if not fact.up or fact.remote in (LinkEnd.NVSWITCH, LinkEnd.CPU, LinkEnd.SELF):
+            return True
+        if fact.remote is LinkEnd.GPU:
+            return fact.remote_pci is not None
+        if link.remote_type is not None:
+            return True
+        # Drivers before 470 name no types: by its address it is no GPU, and by sysfs or the count of links no switch.
+        if _without_address(link):
+            return gpu.switch_links is not None
+        return link.remote_pci is not None and self._bus_visible
+
     def _end(self, gpu: RawGpu, link: RawLink, remote: str | None) -> LinkEnd:
+        if remote == gpu.pci:
+            return LinkEnd.SELF
         if remote in self._gpus or link.remote_type == _REMOTE_GPU:
             return LinkEnd.GPU
         if link.remote_type == _REMOTE_SWITCH or remote in self._on_bus or _hidden_switch(gpu, link, remote):
@@ -97,10 +81,24 @@ class NvLinks:
         """How many of a GPU's links are up."""
         return sum(link.up for link in self._facts[gpu])
 
+    def known(self, gpu: str) -> bool:
+        """Whether NVML said all about a GPU's links. False too for a GPU without links that others have links to."""
+        return gpu not in self._unknown
+
+    def missing_ends(self, gpu: str) -> int:
+        """Links that are up at other GPUs, lead to this one and are not up here: a link has two ends."""
+        own = self._ends[gpu].peers
+        others = {other: ends.peers[gpu] for other, ends in self._ends.items() if other != gpu}
+        return sum(max(0, there - own[other]) for other, there in others.items())
+
     def links(self, a: str, b: str) -> int:
         """Active NVLinks between two GPUs, direct or through switches; the smaller count of both ends stands."""
         direct = min(self._ends[a].peers[b], self._ends[b].peers[a])
         return direct or min(self._ends[a].into_switches, self._ends[b].into_switches)
+
+    def meshed(self) -> bool:
+        """Whether any link ends in another GPU."""
+        return any(ends.peers for ends in self._ends.values())
 
     def switched(self) -> bool:
         """Whether any link ends in an NVSwitch."""
@@ -130,7 +128,12 @@ def _remote(link: RawLink) -> str | None:
         return None
 
 
+def _without_address(link: RawLink) -> bool:
+    """Whether NVML answered that the far end has no address."""
+    return (link.remote_pci or "").lower() == _NO_ADDRESS
+
+
 def _hidden_switch(gpu: RawGpu, link: RawLink, remote: str | None) -> bool:
     """Whether a link of unknown type (drivers before 470) leads to a switch without address, and not a POWER9 CPU."""
     typed = link.remote_type in (_REMOTE_GPU, _REMOTE_CPU)
-    return remote is None and not typed and (link.remote_pci or "").lower() == _NO_ADDRESS and gpu.switch_links != 0
+    return remote is None and not typed and _without_address(link) and bool(gpu.switch_links)

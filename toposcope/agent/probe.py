@@ -1,11 +1,12 @@
 """One probe: asks NVML and sysfs for everything the agent uses, and concludes nothing. The calls are in nvml.h."""
 
+from collections.abc import Mapping
 from itertools import combinations
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from toposcope.agent.nvml.gateway import GARBAGE, Nvml, NvmlReturn, numbered
-from toposcope.agent.nvml.structs import bus_id, read_fabric, read_fields, read_platform
-from toposcope.agent.raw import RawAncestor, RawFabric, RawFault, RawGpu, RawLink, RawNode
+from toposcope.agent.nvml.gateway import GARBAGE, INVALID_ARGUMENT, NOT_FOUND, NOT_SUPPORTED, Nvml, NvmlReturn, numbered
+from toposcope.agent.nvml.structs import ask_platform, bus_id, read_fabric, read_fields
+from toposcope.agent.raw import RawAncestor, RawFabric, RawFault, RawGpu, RawLink, RawNode, RawPlatform
 from toposcope.agent.sysfs import Sysfs
 from toposcope.topology.pci import normal_address
 
@@ -18,6 +19,9 @@ _C2C_COUNT: Final = 170
 _C2C_STATE: Final = 171
 _C2C_ACTIVE: Final = 1
 _INACTIVE: Final = 0
+_EMPTY_SLOT: Final = frozenset({INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND})
+_MAX_LINKS: Final = 36
+"""NVML_NVLINK_MAX_LINKS of the newest header; a driver refuses numbers beyond the GPU's own links."""
 
 
 def probe(nvml: Nvml, sysfs: Sysfs, started: NvmlReturn | None, container: tuple[tuple[str, str], ...] = ()) -> RawNode:
@@ -34,7 +38,7 @@ def probe(nvml: Nvml, sysfs: Sysfs, started: NvmlReturn | None, container: tuple
     ancestors: list[RawAncestor] = []
     faults: list[RawFault] = [RawFault(started.code, started.text)] if started else []
     if not started:
-        driver = nvml.value("nvmlSystemGetDriverVersion")
+        (driver,) = nvml.fixed(("driver",), ("nvmlSystemGetDriverVersion",))
         handles = _handles(nvml, faults)
         gpus = [gpu for index, handle in handles if (gpu := _gpu(nvml, index, handle, faults))]
         uuids = {gpu.index: gpu.uuid for gpu in gpus}
@@ -77,64 +81,141 @@ def _handles(nvml: Nvml, faults: list[RawFault]) -> list[tuple[int, Any]]:
 
 
 def _gpu(nvml: Nvml, index: int, handle: Any, faults: list[RawFault]) -> RawGpu | None:
+    """One GPU; None, and a fault, for one that is lost, whatever else it still answers."""
     nvml.enter(f"identity of GPU {index}")
+    nvml.clear_loss()
     pci = nvml.ask("nvmlDeviceGetPciInfo", handle)
     if isinstance(pci, NvmlReturn):
         faults.append(RawFault(pci.code, pci.text, index))
         return None
-    uuid = nvml.value("nvmlDeviceGetUUID", handle)
-    name, architecture = nvml.fixed((uuid,), ("nvmlDeviceGetName", handle), ("nvmlDeviceGetArchitecture", handle))
+    address: str | None = None
     try:
         address = normal_address(bus_id(pci))
-        nvml.enter(f"MIG of GPU {index}")
-        mig, mig_devices = _mig(nvml, handle)
-        nvml.enter(f"NVLinks of GPU {index}")
-        links, switch_links, c2c_active = _links(nvml, handle, uuid)
+        gpu = _asked(nvml, index, handle, address)
     except ValueError as error:
-        faults.append(RawFault(GARBAGE, str(error), index))
+        faults.append(RawFault(GARBAGE, str(error), index, address))
         return None
+    if nvml.loss:
+        faults.append(RawFault(nvml.loss.code, nvml.loss.text, index, address))
+        return None
+    return gpu
+
+
+def _asked(nvml: Nvml, index: int, handle: Any, address: str) -> RawGpu:
+    """What a GPU answers. Raises ValueError for a count that only a damaged driver gives."""
+    uuid = nvml.value("nvmlDeviceGetUUID", handle)
+    name, architecture = nvml.fixed((uuid,), ("nvmlDeviceGetName", handle), ("nvmlDeviceGetArchitecture", handle))
+    nvml.enter(f"MIG of GPU {index}")
+    mig, mig_devices = _mig(nvml, handle)
+    nvml.enter(f"NVLinks of GPU {index}")
+    counts = _counts(nvml, handle, uuid)
+    links = _links(nvml, handle, uuid, counts)
+    c2c_active = _c2c_active(nvml, handle, counts)
     nvml.enter(f"fabric of GPU {index}")
     fabric = read_fabric(nvml, handle)
+    # The binding keeps the module's number in a default argument that all calls share: one thread only.
+    module, memory_numa = nvml.fixed(
+        (uuid, "place"), ("nvmlDeviceGetModuleId", handle), ("nvmlDeviceGetNumaNodeId", handle)
+    )
     return RawGpu(
         index=index,
         pci=address,
         uuid=uuid,
         name=name,
-        links=links,
-        switch_links=switch_links,
+        links=links or (),
+        links_known=links is not None,
+        switch_links=counts.into_switches,
         fabric=fabric if isinstance(fabric, RawFabric) else None,
         fabric_error=fabric.text if isinstance(fabric, NvmlReturn) and not fabric.absent else None,
         architecture=architecture,
-        # The binding keeps this result in a default argument that all calls share: one thread only.
-        module=nvml.value("nvmlDeviceGetModuleId", handle),
+        module=module,
         mig=mig,
         mig_devices=mig_devices,
-        memory_numa=nvml.value("nvmlDeviceGetNumaNodeId", handle),
+        memory_numa=memory_numa,
         c2c_active=c2c_active,
-        platform=read_platform(nvml, handle),
+        platform=_platform(nvml, handle, uuid),
     )
 
 
-def _mig(nvml: Nvml, handle: Any) -> tuple[bool | None, int]:
-    """Whether MIG mode is on, and how many MIG devices there are; an empty slot answers NotFound."""
+def _mig(nvml: Nvml, handle: Any) -> tuple[bool | None, int | None]:
+    """Whether MIG mode is on, and how many MIG devices there are; None: NVML refuses to say."""
     mode = nvml.value("nvmlDeviceGetMigMode", handle)
     if not mode or not mode[0]:
         return (None if mode is None else False), 0
-    slots = numbered("MIG slots", nvml.value("nvmlDeviceGetMaxMigDeviceCount", handle))
-    devices = (nvml.value("nvmlDeviceGetMigDeviceHandleByIndex", handle, slot) for slot in slots)
-    return True, sum(device is not None for device in devices)
+    slots = nvml.value("nvmlDeviceGetMaxMigDeviceCount", handle)
+    if slots is None:
+        return True, None
+    devices = 0
+    for slot in numbered("MIG slots", slots):
+        device = nvml.ask("nvmlDeviceGetMigDeviceHandleByIndex", handle, slot)
+        if not isinstance(device, NvmlReturn):
+            devices += 1
+        elif device.code not in _EMPTY_SLOT:
+            return True, None
+    return True, devices
 
 
-def _links(nvml: Nvml, handle: Any, uuid: str | None) -> tuple[tuple[RawLink, ...], int | None, int]:
-    """A GPU's links by field 91 (the binding's constant is wrong), NVML's count into switches, active C2C links."""
-    common = read_fields(nvml, handle, [_LINK_COUNT, _SPEED_COMMON, _SWITCH_LINKS, _C2C_COUNT])
-    numbers = numbered("NVLinks", common.get((_LINK_COUNT, 0)))
-    fields = (
-        read_fields(nvml, handle, [(field, link) for link in numbers for field in (_STATE, _SPEED)]) if numbers else {}
+def _platform(nvml: Nvml, handle: Any, uuid: str | None) -> RawPlatform | None:
+    """Where the GPU's tray sits, which only moves with the power off."""
+    known: tuple[RawPlatform | None] | None = nvml.recall((uuid, "platform"))
+    if known is not None:
+        return known[0]
+    answer = ask_platform(nvml, handle)
+    place = None if isinstance(answer, NvmlReturn) else answer
+    if not isinstance(answer, NvmlReturn) or answer.absent:
+        nvml.remember((uuid, "platform"), (place,))
+    return place
+
+
+class _Counts(NamedTuple):
+    """What a GPU says about its links as a whole; None: no answer."""
+
+    nvlinks: range | None
+    common_mbps: int | None
+    into_switches: int | None
+    c2c: range
+
+
+def _counts(nvml: Nvml, handle: Any, uuid: str | None) -> _Counts:
+    """The GPU's links by field 91: the binding's constant is wrong."""
+    known: _Counts | None = nvml.recall((uuid, "link counts"))
+    if known is not None:
+        return known
+    fields = read_fields(nvml, handle, [_LINK_COUNT, _SPEED_COMMON, _SWITCH_LINKS, _C2C_COUNT])
+    count = fields.get((_LINK_COUNT, 0))
+    counts = _Counts(
+        nvlinks=numbered("NVLinks", count) if count else _counted(nvml, handle),
+        common_mbps=fields.get((_SPEED_COMMON, 0)),
+        into_switches=fields.get((_SWITCH_LINKS, 0)),
+        c2c=numbered("C2C links", fields.get((_C2C_COUNT, 0))),
     )
+    if counts.nvlinks is not None:
+        nvml.remember((uuid, "link counts"), counts)
+    return counts
+
+
+def _counted(nvml: Nvml, handle: Any) -> range | None:
+    """The GPU's links, counted where field 91 is refused or answers 0: some drivers mean "not supported" by that.
+
+    None where NVML refuses this too, other than by "there is no such link" or "there are no links".
+    """
+    for link in range(_MAX_LINKS):
+        state = nvml.ask("nvmlDeviceGetNvLinkState", handle, link)
+        if isinstance(state, NvmlReturn):
+            return range(link) if state.code in (INVALID_ARGUMENT, NOT_SUPPORTED) else None
+    return range(_MAX_LINKS)
+
+
+def _links(nvml: Nvml, handle: Any, uuid: str | None, counts: _Counts) -> tuple[RawLink, ...] | None:
+    """A GPU's links; None when NVML refuses to say how many there are."""
+    if counts.nvlinks is None:
+        return None
+    if not counts.nvlinks:
+        return ()
+    states, speeds = _states_and_speeds(nvml, handle, uuid, counts.nvlinks)
     links = []
-    for link in numbers:
-        state = fields.get((_STATE, link))
+    for link in counts.nvlinks:
+        state = states.get(link)
         if state is None:  # drivers before 520
             state = nvml.value("nvmlDeviceGetNvLinkState", handle, link)
         if state is None or state == _INACTIVE:
@@ -153,12 +234,35 @@ def _links(nvml: Nvml, handle: Any, uuid: str | None) -> tuple[tuple[RawLink, ..
                 version=version,
                 remote_pci=bus_id(remote) if remote else None,
                 remote_type=remote_type,
-                mbps=fields.get((_SPEED, link)) or common.get((_SPEED_COMMON, 0)),
+                mbps=speeds.get(link) or counts.common_mbps,
             )
         )
-    c2c = numbered("C2C links", common.get((_C2C_COUNT, 0)))
-    c2c_states = read_fields(nvml, handle, [(_C2C_STATE, link) for link in c2c]) if c2c else {}
-    return tuple(links), common.get((_SWITCH_LINKS, 0)), sum(state == _C2C_ACTIVE for state in c2c_states.values())
+    return tuple(links)
+
+
+def _states_and_speeds(
+    nvml: Nvml, handle: Any, uuid: str | None, links: range
+) -> tuple[Mapping[int, int], Mapping[int, int]]:
+    """State and speed of the links that answer, in one call; at rest the states alone, which are half of the work.
+
+    A link gets its speed in training: it has another one only after it was down, and then everything is asked again.
+    """
+    speeds: dict[int, int] | None = nvml.recall((uuid, "link speeds"))
+    if speeds is not None:
+        fields = read_fields(nvml, handle, [(_STATE, link) for link in links])
+    else:
+        fields = read_fields(nvml, handle, [(field, link) for link in links for field in (_STATE, _SPEED)])
+        speeds = {link: value for (field, link), value in fields.items() if field == _SPEED}
+        nvml.remember((uuid, "link speeds"), speeds)
+    return {link: value for (field, link), value in fields.items() if field == _STATE}, speeds
+
+
+def _c2c_active(nvml: Nvml, handle: Any, counts: _Counts) -> int:
+    """How many C2C links to the CPU are active (Grace)."""
+    if not counts.c2c:
+        return 0
+    states = read_fields(nvml, handle, [(_C2C_STATE, link) for link in counts.c2c])
+    return sum(state == _C2C_ACTIVE for state in states.values())
 
 
 def _ancestors(nvml: Nvml, handles: list[tuple[int, Any, str | None]]) -> list[RawAncestor]:

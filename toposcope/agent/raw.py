@@ -71,12 +71,15 @@ class RawGpu(NamedTuple):
     """Place on the baseboard; 0 off one."""
     mig: bool | None = None
     """Whether MIG mode is on; None: the product has no MIG."""
-    mig_devices: int = 0
+    mig_devices: int | None = 0
+    """None: NVML refuses to count them."""
     memory_numa: int | None = None
     """NUMA node of the GPU's own memory (Grace), not of its CPUs."""
     c2c_active: int = 0
     """Active C2C links to the CPU (Grace)."""
     platform: RawPlatform | None = None
+    links_known: bool = True
+    """False: NVML refused to say how many links there are, which is not the same as having none."""
 
 
 class RawAncestor(NamedTuple):
@@ -130,6 +133,8 @@ class RawFault(NamedTuple):
     text: str
     index: int | None = None  # type: ignore[assignment]  # as above
     """The GPU's NVML index; None: NVML as a whole."""
+    pci: str | None = None
+    """The GPU's PCI address, if it still answered that."""
 
 
 class RawNode(NamedTuple):

@@ -20,7 +20,8 @@ INTERCONNECT: Final = PREFIX + "interconnect"
 NVLINK_VERSION: Final = PREFIX + "nvlink-version"
 """NVLink generation of the active links."""
 NVLINK_LINKS: Final = PREFIX + "nvlink-links"
-"""Active links of each GPU in the largest domain; the weakest GPU counts."""
+"""Active links of each GPU in the largest domain to other GPUs, directly or through switches; the weakest GPU counts.
+Links to the CPU or back to the GPU itself do not."""
 NVLINK_BANDWIDTH: Final = PREFIX + "nvlink-bandwidth"
 """Bandwidth of those links, GB/s per GPU and direction."""
 NVSWITCHES: Final = PREFIX + "nvswitches"
@@ -51,8 +52,9 @@ LEAF: Final = PREFIX + "leaf"
 LEAF_GROUP: Final = PREFIX + "leaf-group"
 """The switches of the rails if there are several: equal for nodes with the same set, one scalable unit."""
 STATE: Final = PREFIX + "state"
-"""`ok`. `degraded`: fewer GPUs, links or worse paths than this node has shown before, than its product has or than its
-peers have, or an unhealthy fabric. `unknown`: the hardware does not answer, and the other labels are stale."""
+"""`ok`. `degraded`: fewer GPUs or links or worse paths than this node has shown before, fewer links than its board
+wires, or an unhealthy fabric, unless that was accepted. `unknown`: the hardware does not answer, and the other labels
+are stale."""
 
 MATRIX: Final = PREFIX + "matrix"
 """The node's devices, link matrix and reasons for a degraded state, as compact JSON."""
@@ -65,7 +67,7 @@ RAILS: Final = PREFIX + "rails"
 """NIC, switch and port of each rail, in rail order, as compact JSON; null where the neighbour is not known."""
 
 REFERENCE: Final = PREFIX + "reference"
-"""The best state that the node has shown: the baseline for `degraded`."""
+"""The best state that the node has shown, and the faults that were accepted: the baseline for `degraded`."""
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 ALLOCATABLE_GPUS: Final = "nvidia.com/gpu"

@@ -5,7 +5,7 @@ A fault file is YAML; docs/demo.md has the fields, every one of which is optiona
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -16,16 +16,23 @@ LinksByGpu = Mapping[Number, frozenset[Number] | Literal["all"]]
 _FabricField = Literal["state", "status", "clique", "health_mask", "health_summary"]
 
 
+_FIELD_VALUES: Final = "nvmlDeviceGetFieldValues"
+
+
 class FaultError(DocumentError):
     """A fault description that cannot be used; the message names the field and the fix."""
 
 
 class CallFault(Part):
-    """One NVML function that goes wrong, for one GPU or for every one: by an NVML error, or by not answering at all."""
+    """One NVML function that goes wrong, for one GPU or for every one: by an NVML error, or by not answering at all.
+
+    With a `field`, one entry of nvmlDeviceGetFieldValues gets the error, and the call as a whole succeeds.
+    """
 
     call: str
     error: Number | None = None
     gpu: Number | None = None
+    field: Number | None = None
     hang: bool = False
     crash: bool = False
 
@@ -33,6 +40,8 @@ class CallFault(Part):
         """Raise ValueError unless the call fails in exactly one way."""
         if (self.error is not None) + self.hang + self.crash != 1:
             raise ValueError("give exactly one of `error: <NVML code>`, `hang: true`, `crash: true`")
+        if self.field is not None and (self.call != _FIELD_VALUES or self.error is None):
+            raise ValueError(f"field: goes with `call: {_FIELD_VALUES}` and an `error`")
 
 
 class Faults(Part):
@@ -54,7 +63,15 @@ class Faults(Part):
 
     def of(self, call: str, gpu: int | None) -> CallFault | None:
         """What goes wrong when `call` is made for a GPU (None: for no GPU in particular)."""
-        return next((fault for fault in self.calls if fault.call == call and fault.gpu in (None, gpu)), None)
+        whole = (fault for fault in self.calls if fault.field is None)
+        return next((fault for fault in whole if fault.call == call and fault.gpu in (None, gpu)), None)
+
+    def field_error(self, field: int, gpu: int) -> int | None:
+        """The NVML error of one field of a GPU; None: it answers."""
+        for fault in self.calls:
+            if fault.field == field and fault.gpu in (None, gpu):
+                return fault.error
+        return None
 
     def link_down(self, gpu: int, link: int) -> bool:
         """Whether this end of a link is dead."""

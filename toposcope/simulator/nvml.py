@@ -353,6 +353,9 @@ class SimulatedNvml:
         return values
 
     def _field(self, handle: _Handle, gpu: Gpu, field: int, scope: int) -> int:  # noqa: C901, PLR0911 - a table of fields
+        refused = self.faults.field_error(field, handle.gpu)
+        if refused is not None:
+            raise pynvml.NVMLError(refused)
         if self._branch < _FIELD_SINCE.get(field, 0):
             raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
         c2c = gpu.c2c_links or None

@@ -54,6 +54,8 @@ class LinkEnd(StrEnum):
     GPU = "gpu"
     NVSWITCH = "nvswitch"
     CPU = "cpu"
+    SELF = "self"
+    """The GPU itself: the link leads nowhere."""
     UNKNOWN = "unknown"
 
 
@@ -67,6 +69,17 @@ class LinkState(StrEnum):
     """Trained, but it carries nothing."""
     INACTIVE = "inactive"
     UNKNOWN = "unknown"
+
+
+class Fact(StrEnum):
+    """What may stay unknown because NVML refused an answer; the labels that depend on it keep their values."""
+
+    NVLINKS = "nvlinks"
+    NVLINK_SPEED = "nvlink-speed"
+    NVLINK_VERSION = "nvlink-version"
+    PATHS = "paths"
+    PRODUCT = "product"
+    FABRIC = "fabric"
 
 
 class Platform(NamedTuple):
@@ -94,6 +107,11 @@ class NvLink(NamedTuple):
     def up(self) -> bool:
         """Whether it can carry traffic."""
         return self.state in (LinkState.ACTIVE, LinkState.SLEEP)
+
+    @property
+    def joins(self) -> bool:
+        """Whether it is up and leads to another GPU, directly or through a switch; not to the CPU or back."""
+        return self.up and self.remote in (LinkEnd.GPU, LinkEnd.NVSWITCH)
 
 
 class Registration(NamedTuple):
@@ -128,12 +146,13 @@ class Gpu(NamedTuple):
     module: int | None
     """Place on the baseboard; 0 off one."""
     mig: bool | None
-    mig_devices: int
+    mig_devices: int | None
+    """None: NVML refuses to count them."""
     path: tuple[str, ...]
     """Its PCI path from the root complex down to itself; empty when sysfs does not show it."""
     links: tuple[NvLink, ...]
     links_expected: int
-    """Active links that it should have: as many as its peers on this node, as its product, as it has shown before."""
+    """Active links that it should have: as many as it has shown before, or as its board wires."""
     c2c_links: int
     """Active C2C links to its CPU (Grace)."""
     rails: tuple[str, ...]
@@ -141,6 +160,8 @@ class Gpu(NamedTuple):
     fabric: GpuFabric
     registration: Registration | None
     """None when NVML has no fabric information about it."""
+    links_known: bool = True
+    """False: NVML refused to say how many links there are, the state of one, or where one ends."""
 
     @property
     def root(self) -> str | None:
@@ -149,8 +170,13 @@ class Gpu(NamedTuple):
 
     @property
     def links_active(self) -> int:
-        """NVLinks that are up."""
+        """NVLinks that are up, wherever they lead."""
         return sum(link.up for link in self.links)
+
+    @property
+    def links_joining(self) -> int:
+        """NVLinks that are up and lead to another GPU: those that a job can count on."""
+        return sum(link.joins for link in self.links)
 
     @property
     def link_mbps(self) -> int | None:
@@ -245,4 +271,6 @@ class NodeTopology(NamedTuple):
     rail_aligned: bool
     state: State
     reasons: tuple[str, ...]
-    """Why `state` is not ok, and which GPUs sysfs does not show, in plain words, one sentence each."""
+    """Why `state` is not ok, which GPUs sysfs does not show and what NVML refuses to say: one sentence each."""
+    unknown: frozenset[Fact] = frozenset()
+    """What NVML refused to say."""

@@ -15,11 +15,14 @@ ARGUMENT_VERSION_MISMATCH: Final = 25
 LIBRARY_NOT_FOUND: Final = 12
 DRIVER_NOT_LOADED: Final = 9
 NO_PERMISSION: Final = 4
+NOT_FOUND: Final = 6
 GPU_IS_LOST: Final = 15
+RESET_REQUIRED: Final = 16
 LIB_RM_VERSION_MISMATCH: Final = 18
 UNKNOWN: Final = 999
 
 _ABSENT: Final = frozenset({INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, ARGUMENT_VERSION_MISMATCH})
+_LOST: Final = frozenset({GPU_IS_LOST, RESET_REQUIRED})
 
 _MOST: Final = 1024
 """No machine has as many GPUs, and no GPU as many links or MIG slots."""
@@ -41,6 +44,11 @@ class NvmlReturn(NamedTuple):
         """The GPU or the driver has no such thing (function, struct version, feature): a fact, not a fault."""
         return self.code in _ABSENT
 
+    @property
+    def lost(self) -> bool:
+        """The GPU is lost or needs a reset, and what it still answers means nothing."""
+        return self.code in _LOST
+
 
 class Nvml:
     """NVML with errors as data. `step` gets the name of a call before it is made, so that a hang has a name."""
@@ -48,18 +56,34 @@ class Nvml:
     def __init__(self, module: ModuleType | Any, step: Callable[[str], None] = lambda _: None) -> None:
         self.module = module
         self._step = step
-        self._fixed: dict[tuple[str | int | None, ...], tuple[Any, ...]] = {}
+        self._fixed: dict[tuple[str | int | None, ...], Any] = {}
+        self.loss: NvmlReturn | None = None
+        """The last answer that a GPU is lost; `clear_loss` comes before the questions about each GPU."""
 
     def ask(self, function: str, *arguments: Any) -> Any | NvmlReturn:
         """The result of one NVML function, or the `NvmlReturn` in place of the NVML error that it raised."""
+        call = getattr(self.module, function, None)
+        if call is None:
+            return NvmlReturn(FUNCTION_NOT_FOUND, f"{function} is not in this binding")
         try:
-            return getattr(self.module, function)(*arguments)
+            return call(*arguments)
         except self.module.NVMLError as error:
-            return NvmlReturn(int(error.value), str(error))
+            refused = NvmlReturn(int(error.value), str(error))
+            self.note_loss(refused)
+            return refused
         except self.module.NVMLLibraryMismatchError as error:
             return NvmlReturn(_MISMATCHED_FILES, str(error))
         except UnicodeDecodeError as error:
             return NvmlReturn(UNKNOWN, f"{function} answered bytes that are no text: {error}")
+
+    def note_loss(self, answer: NvmlReturn) -> None:
+        """Remember an answer that a GPU is lost; others pass."""
+        if answer.lost:
+            self.loss = answer
+
+    def clear_loss(self) -> None:
+        """Forget that a GPU was lost: another one is asked now."""
+        self.loss = None
 
     def value(self, function: str, *arguments: Any) -> Any | None:
         """The result of one NVML function, or None for any failure: where why does not matter."""
@@ -69,15 +93,26 @@ class Nvml:
     def fixed(self, of: tuple[str | int | None, ...], *questions: tuple[Any, ...]) -> tuple[Any | None, ...]:
         """The `value` of each question (a function and its arguments), for what only a reset or a person changes.
 
-        Remembered until `forget` once all are answered. `of` is what is asked: a GPU's UUID, with the number of its
-        link, or two UUIDs; nothing is remembered of a GPU without a UUID.
+        Remembered until `forget` once all are answered, be it by "there is no such thing". `of` is what is asked: a
+        GPU's UUID, with the number of its link, or two UUIDs; nothing is remembered of a GPU without a UUID.
         """
-        known = self._fixed.get(of)
-        if known is None:
-            known = tuple([self.value(*question) for question in questions])
-            if None not in known and None not in of:
-                self._fixed[of] = known
-        return known
+        known: tuple[Any | None, ...] | None = self._fixed.get(of)
+        if known is not None:
+            return known
+        answers = [self.ask(*question) for question in questions]
+        values = tuple([None if isinstance(answer, NvmlReturn) else answer for answer in answers])
+        if all(not isinstance(answer, NvmlReturn) or answer.absent for answer in answers):
+            self.remember(of, values)
+        return values
+
+    def recall(self, of: tuple[str | int | None, ...]) -> Any | None:
+        """What was remembered of `of`; None: nothing."""
+        return self._fixed.get(of)
+
+    def remember(self, of: tuple[str | int | None, ...], value: Any) -> None:
+        """Remember a value until `forget`; nothing is remembered of a GPU without a UUID."""
+        if None not in of:
+            self._fixed[of] = value
 
     def forget(self) -> None:
         """Ask for everything again."""

@@ -10,7 +10,14 @@ import struct
 from ctypes import addressof, byref, sizeof, string_at
 from typing import Any, Final
 
-from toposcope.agent.nvml.gateway import ARGUMENT_VERSION_MISMATCH, NOT_SUPPORTED, Nvml, NvmlReturn
+from toposcope.agent.nvml.gateway import (
+    ARGUMENT_VERSION_MISMATCH,
+    FUNCTION_NOT_FOUND,
+    GPU_IS_LOST,
+    NOT_SUPPORTED,
+    Nvml,
+    NvmlReturn,
+)
 from toposcope.agent.raw import RawFabric, RawPlatform
 
 _UUID_BYTES: Final = 16
@@ -24,6 +31,8 @@ _FABRIC: Final = (
     ("c_nvmlGpuFabricInfo_t", "nvmlDeviceGetGpuFabricInfo"),
 )
 """Newest first; the first two bindings that are supported lack the v4 struct."""
+_LAYOUT: Final = ("fabric layout",)
+"""What `Nvml` remembers the newest layout of the driver by."""
 
 _PLATFORM: Final = struct.Struct("<I16s16s5B")
 
@@ -42,8 +51,13 @@ def bus_id(pci: Any) -> str:
 def read_fields(nvml: Nvml, handle: Any, wanted: list[Any]) -> dict[tuple[int, int], int]:
     """The field values by (field, scope), without entries whose own status is an error."""
     answer = nvml.value("nvmlDeviceGetFieldValues", handle, wanted)
-    answers = _FIELD.iter_unpack(bytes(answer or b""))
-    return {(field, scope): value for field, scope, _, _, _, status, value in answers if status == _SUCCESS}
+    entries = bytes(answer or b"")
+    answers = _FIELD.iter_unpack(entries)
+    fields = {(field, scope): value for field, scope, _, _, _, status, value in answers if status == _SUCCESS}
+    if len(fields) < len(wanted):
+        for *_, status, _ in _FIELD.iter_unpack(entries):
+            nvml.note_loss(NvmlReturn(status, "GPU is lost" if status == GPU_IS_LOST else "GPU requires restart"))
+    return fields
 
 
 def read_fabric(nvml: Nvml, handle: Any) -> RawFabric | NvmlReturn:
@@ -53,16 +67,22 @@ def read_fabric(nvml: Nvml, handle: Any) -> RawFabric | NvmlReturn:
     FunctionNotFound: each falls through to the next older one. Every try gets a fresh struct.
     """
     refused = NvmlReturn(NOT_SUPPORTED, "no fabric call answered")
-    for layout, function in _FABRIC:
+    known = nvml.recall(_LAYOUT) or 0
+    for number, (layout, function) in enumerate(_FABRIC[known:], known):
         if not (hasattr(nvml.module, layout) and hasattr(nvml.module, function)):
             continue
         info = getattr(nvml.module, layout)()
         answer = nvml.ask(function, handle, byref(info))
         if not isinstance(answer, NvmlReturn):
+            nvml.remember(_LAYOUT, number)
             return _fabric(info)
         refused = answer
+        if answer.code == NOT_SUPPORTED:
+            nvml.remember(_LAYOUT, number)
         if not answer.absent or answer.code == NOT_SUPPORTED:
             break
+    if refused.code == FUNCTION_NOT_FOUND:
+        nvml.remember(_LAYOUT, len(_FABRIC))  # the driver has no such call
     return refused
 
 
@@ -86,15 +106,23 @@ def _fabric(info: Any) -> RawFabric:
 
 
 def read_platform(nvml: Nvml, handle: Any) -> RawPlatform | None:
-    """Where the GPU's tray sits, on GB200 and later; None elsewhere. Both layouts are the same but for names."""
+    """Where the GPU's tray sits, on GB200 and later; None elsewhere."""
+    answer = ask_platform(nvml, handle)
+    return None if isinstance(answer, NvmlReturn) else answer
+
+
+def ask_platform(nvml: Nvml, handle: Any) -> RawPlatform | NvmlReturn:
+    """Platform information, or why there is none. Both layouts are the same but for names."""
+    refused = NvmlReturn(NOT_SUPPORTED, "no platform call answered")
     for layout in ("c_nvmlPlatformInfo_v2_t", "c_nvmlPlatformInfo_v1_t"):
         info = getattr(nvml.module, layout)()
         answer = nvml.ask("nvmlDeviceGetPlatformInfo", handle, byref(info))
         if not isinstance(answer, NvmlReturn):
             return _platform(string_at(addressof(info), sizeof(info)))
+        refused = answer
         if answer.code != ARGUMENT_VERSION_MISMATCH:
             break
-    return None
+    return refused
 
 
 def _platform(memory: bytes) -> RawPlatform:

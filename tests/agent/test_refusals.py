@@ -1,0 +1,393 @@
+"""NVML refuses an answer: what it would have said is unknown, never zero, and only the GPU that refuses is named."""
+
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Final
+
+import pynvml
+import pytest
+
+from tests.support.living_agent import Node
+from tests.support.machines import changed, discovered, probed
+from toposcope.agent.describe import Description, describe
+from toposcope.agent.discover import discover
+from toposcope.agent.labels import labels_for
+from toposcope.agent.nvidia_labels import MANAGER, wanted_labels
+from toposcope.api.label_keys import PREFIX, REFERENCE
+from toposcope.simulator.faults import CallFault, Faults
+from toposcope.simulator.machine import Machine
+from toposcope.simulator.nvml import SimulatedNvml
+from toposcope.simulator.profile import load_profile, profile_names
+from toposcope.topology.hardware import Fabric, State
+
+LOST: Final = pynvml.NVML_ERROR_GPU_IS_LOST
+RESET_REQUIRED: Final = 16
+NOT_SUPPORTED: Final = pynvml.NVML_ERROR_NOT_SUPPORTED
+UNKNOWN: Final = pynvml.NVML_ERROR_UNKNOWN
+
+IDENTITY: Final = ("nvmlDeviceGetHandleByIndex", "nvmlDeviceGetPciInfo")
+"""Without these a GPU is not in NVML."""
+FACTS: Final = (
+    "nvmlDeviceGetUUID",
+    "nvmlDeviceGetName",
+    "nvmlDeviceGetArchitecture",
+    "nvmlDeviceGetMigMode",
+    "nvmlDeviceGetFieldValues",
+    "nvmlDeviceGetNvLinkState",
+    "nvmlDeviceGetNvLinkRemotePciInfo",
+    "nvmlDeviceGetNvLinkVersion",
+    "nvmlDeviceGetNvLinkRemoteDeviceType",
+    "nvmlDeviceGetModuleId",
+    "nvmlDeviceGetNumaNodeId",
+    "nvmlDeviceGetPlatformInfo",
+    "nvmlDeviceGetTopologyCommonAncestor",
+)
+FABRIC: Final = ("nvmlDeviceGetGpuFabricInfo", "nvmlDeviceGetGpuFabricInfoV")
+LINK_COUNT: Final = 91
+LOST_GPU: Final = 4
+
+
+def refused(*calls: str, gpu: int, code: int) -> Faults:
+    """One GPU that answers these calls with an NVML error."""
+    return Faults(calls=tuple(CallFault(call=call, gpu=gpu, error=code) for call in calls))
+
+
+def refused_fields(*fields: int, gpu: int | None, code: int = NOT_SUPPORTED) -> tuple[CallFault, ...]:
+    """A GPU, or every one, that answers these fields with an NVML error of their own."""
+    return tuple(CallFault(call="nvmlDeviceGetFieldValues", field=field, gpu=gpu, error=code) for field in fields)
+
+
+def labels(description: Description) -> dict[str, str]:
+    return {key.removeprefix(PREFIX): str(value) for key, value in description.labels.known.items()}
+
+
+def names_only(gpu: int, machine: Machine, reasons: tuple[str, ...]) -> bool:
+    """Whether every reason is about this GPU: by its index, its address, or both."""
+    address = re.escape(machine.gpus[gpu].function.address)
+    about = re.compile(rf"GPU ({gpu}|{address}|{gpu} \({address}\))(:| is )")
+    return all(about.match(reason) for reason in reasons)
+
+
+# The property: every profile, one GPU that refuses
+
+
+def subsets(seed: str) -> Iterator[tuple[str, ...]]:
+    """Each call alone, some pairs, and some larger sets."""
+    yield from ((call,) for call in FACTS)
+    rng = random.Random(seed)
+    yield from rng.sample(list(combinations(FACTS, 2)), 5)
+    for size in (5, len(FACTS)):
+        yield tuple(rng.sample(FACTS, size))
+
+
+@pytest.mark.parametrize("code", [NOT_SUPPORTED, UNKNOWN])
+@pytest.mark.parametrize("profile", profile_names())
+def test_a_label_is_right_or_unknown_whatever_one_gpu_refuses(profile: str, code: int, tmp_path: Path) -> None:
+    machine = load_profile(profile)
+    whole = describe(probed(machine, tmp_path), "n1")
+    right, baseline = labels(whole), whole.annotations[REFERENCE]
+    gpu = random.Random(profile).randrange(len(machine.gpus))
+    for calls in subsets(profile):
+        raw = probed(machine, tmp_path, refused(*calls, gpu=gpu, code=code))
+        for past in (None, baseline):
+            found = describe(raw, "n1", past)
+            assert found.topology, calls
+            assert names_only(gpu, machine, found.topology.reasons), (calls, found.topology.reasons)
+            wrong = {key: value for key, value in labels(found).items() if right.get(key) != value}
+            assert wrong == {}, (calls, past is None)
+            left_out = {key for key in right if key not in labels(found)}
+            kept = {key.removeprefix(PREFIX) for key in found.labels.unknown}
+            assert left_out - kept <= {"chassis", "tray", "slot"}, calls
+
+
+@pytest.mark.parametrize("code", [LOST, RESET_REQUIRED])
+@pytest.mark.parametrize("profile", profile_names())
+def test_a_gpu_that_says_once_that_it_is_lost_is_lost_and_nothing_is_said_of_the_others(
+    profile: str, code: int, tmp_path: Path
+) -> None:
+    machine = load_profile(profile)
+    baseline = describe(probed(machine, tmp_path), "n1").annotations[REFERENCE]
+    gpu = random.Random(profile).randrange(len(machine.gpus))
+    text = str(pynvml.NVMLError(code))
+    address = machine.gpus[gpu].function.address
+    asked = [call for call in FACTS if is_asked_of(machine, call, tmp_path)]
+    for call in asked:
+        raw = probed(machine, tmp_path, refused(call, gpu=gpu, code=code))
+        assert gpu not in [other.index for other in raw.gpus], call
+        if not raw.gpus:
+            continue  # the only one
+        for past in (None, baseline):
+            found = describe(raw, "n1", past)
+            assert found.topology
+            assert found.topology.reasons == (f"GPU {gpu} ({address}): {text}",), call
+            assert found.topology.state is State.DEGRADED
+            assert labels(found)["gpus"] == str(len(machine.gpus) - 1)
+
+
+def is_asked_of(machine: Machine, call: str, folder: Path) -> bool:
+    """Whether a probe of the machine makes this call for a GPU alone, and believes its error."""
+    if call == "nvmlDeviceGetTopologyCommonAncestor":
+        return False  # of a pair of GPUs
+    everyone = Faults(calls=(CallFault(call=call, error=LOST),))
+    return probed(machine, folder, everyone).gpus == ()
+
+
+@pytest.mark.parametrize("call", IDENTITY)
+@pytest.mark.parametrize("profile", ["dgx1-v100", "hgx-a100-4", "gb200-nvl72-tray", "rtx3090-2-nvlink", "l40s-4"])
+def test_a_gpu_without_handle_or_address_is_named_by_the_bus(profile: str, call: str, tmp_path: Path) -> None:
+    machine = load_profile(profile)
+    baseline = describe(probed(machine, tmp_path), "n1").annotations[REFERENCE]
+    for past in (None, baseline):
+        found = describe(probed(machine, tmp_path, refused(call, gpu=1, code=UNKNOWN)), "n1", past)
+        assert found.topology
+        assert names_only(1, machine, found.topology.reasons)
+        assert len(found.topology.reasons) == 1
+
+
+# The number of links
+
+
+@pytest.mark.parametrize("code", [NOT_SUPPORTED, UNKNOWN])
+@pytest.mark.parametrize("profile", ["dgx-h200", "dgx1-v100", "hgx-b200-8", "power9-v100", "h100-nvl-2"])
+def test_links_are_counted_where_the_driver_refuses_their_number(profile: str, code: int, tmp_path: Path) -> None:
+    machine = load_profile(profile)
+    right = labels(describe(probed(machine, tmp_path), "n1"))
+    faults = Faults(calls=refused_fields(91, gpu=None, code=code))
+    assert labels(describe(probed(machine, tmp_path, faults), "n1")) == right
+
+
+def test_a_board_whose_driver_refuses_all_fields_has_its_links_and_no_speed(tmp_path: Path) -> None:
+    machine = load_profile("dgx-h200")
+    faults = Faults(calls=(CallFault(call="nvmlDeviceGetFieldValues", error=UNKNOWN),))
+    found = describe(probed(machine, tmp_path, faults), "n1")
+    assert found.topology
+    assert (found.topology.state, found.topology.reasons) == (State.OK, ())
+    assert labels(found)["nvlink-links"] == "18"
+    assert "nvlink-bandwidth" not in labels(found)
+    assert f"{PREFIX}nvlink-bandwidth" in found.labels.unknown
+
+
+class CountsNone(SimulatedNvml):
+    """A driver that answers 0 to the number of links, by which it means that it does not support the question."""
+
+    def nvmlDeviceGetFieldValues(self, handle: Any, fields: list[Any]) -> Any:  # noqa: N802 - NVML's name
+        values = super().nvmlDeviceGetFieldValues(handle, fields)
+        for entry in values:
+            if entry.fieldId == LINK_COUNT:
+                entry.nvmlReturn, entry.value.uiVal = pynvml.NVML_SUCCESS, 0
+        return values
+
+
+def test_a_link_count_of_zero_is_no_answer_where_the_links_answer(tmp_path: Path) -> None:
+    found = discovered(load_profile("dgx-h200"), tmp_path / "h200", kind=CountsNone)
+    assert [gpu.links_active for gpu in found.gpus] == [18] * 8
+    found = discovered(load_profile("l40s-4"), tmp_path / "l40s", kind=CountsNone)
+    assert [gpu.links for gpu in found.gpus] == [()] * 4
+
+
+def test_a_gpu_that_says_nothing_about_its_links_is_no_fault_and_the_labels_stay(tmp_path: Path) -> None:
+    machine = load_profile("dgx-h200")
+    faults = Faults(
+        calls=(
+            *refused_fields(91, gpu=5, code=UNKNOWN),
+            CallFault(call="nvmlDeviceGetNvLinkState", gpu=5, error=UNKNOWN),
+        )
+    )
+    found = describe(probed(machine, tmp_path, faults), "n1")
+    assert found.topology
+    assert found.topology.state is State.OK
+    assert found.topology.reasons == (
+        "GPU 5: NVML does not say which NVLinks are up, so the NVLink labels keep their values",
+    )
+    assert f"{PREFIX}nvlink-links" in found.labels.unknown
+    assert f"{PREFIX}shape" in found.labels.unknown
+    assert labels(found)["gpus"] == "8"
+
+
+def test_a_bridged_card_that_says_it_has_no_links_is_not_believed(tmp_path: Path) -> None:
+    """The other card of the bridge has links to it."""
+    faults = Faults(
+        calls=(*refused_fields(91, gpu=1), CallFault(call="nvmlDeviceGetNvLinkState", gpu=1, error=NOT_SUPPORTED))
+    )
+    found = describe(probed(load_profile("rtx3090-2-nvlink"), tmp_path, faults), "n1")
+    assert found.topology
+    assert found.topology.state is State.OK
+    assert "nvlink-links" not in labels(found)
+
+
+def test_links_on_whose_state_nothing_is_said_are_not_dead(tmp_path: Path) -> None:
+    machine = load_profile("dgx-h200")
+    faults = Faults(
+        calls=(
+            *refused_fields(165, gpu=2, code=UNKNOWN),
+            CallFault(call="nvmlDeviceGetNvLinkState", gpu=2, error=UNKNOWN),
+        )
+    )
+    found = describe(probed(machine, tmp_path, faults), "n1")
+    assert found.topology
+    assert (found.topology.state, found.topology.gpus[2].links_known) == (State.OK, False)
+
+
+def test_what_is_unknown_does_not_become_the_baseline(tmp_path: Path) -> None:
+    machine = load_profile("dgx-h200")
+    faults = refused(
+        "nvmlDeviceGetFieldValues",
+        "nvmlDeviceGetNvLinkState",
+        "nvmlDeviceGetTopologyCommonAncestor",
+        gpu=5,
+        code=UNKNOWN,
+    )
+    whole = describe(probed(machine, tmp_path), "n1").annotations[REFERENCE]
+    assert describe(probed(machine, tmp_path, faults), "n1", whole).annotations[REFERENCE] == whole
+    first = describe(probed(machine, tmp_path, faults), "n1").annotations[REFERENCE]
+    assert describe(probed(machine, tmp_path), "n1", first).annotations[REFERENCE] == whole
+
+
+def test_a_product_that_is_not_named_does_not_give_the_node_another_one(tmp_path: Path) -> None:
+    """Two cards of two products, one of which has lost its name: the other is not the node's product for that."""
+    machine = load_profile("l40s-4")
+    first, second, *_ = machine.gpus
+    mixed = replace(machine, gpus=(first, replace(second, name="NVIDIA L4")))
+    found = describe(probed(mixed, tmp_path, refused("nvmlDeviceGetName", gpu=0, code=UNKNOWN)), "n1")
+    assert "gpu-product" not in labels(found)
+    assert f"{PREFIX}gpu-product" in found.labels.unknown
+
+
+# Lost GPUs, and the fabric of a board that has none
+
+
+def lost_but_answering(gpu: int, code: int = LOST) -> Faults:
+    """A handle that a process holds for long still answers name, address and UUID (leptonai/gpud#604)."""
+    calls = [call for call in FACTS if call not in ("nvmlDeviceGetUUID", "nvmlDeviceGetName")]
+    return refused(*calls, *FABRIC, gpu=gpu, code=code)
+
+
+@pytest.mark.parametrize(
+    ("profile", "driver", "fabric"),
+    [
+        ("hgx-h100-8", "535.183.01", "not-supported"),
+        ("dgx-h200", "580.95.05", "not-supported"),
+        ("l40s-4", "515.105.01", "not-supported"),
+        ("dgx1-v100", "470.256.02", "not-supported"),
+        ("gb200-nvl72-tray", "580.95.05", "completed"),
+    ],
+)
+def test_a_lost_gpu_that_still_answers_is_one_fault(profile: str, driver: str, fabric: str, tmp_path: Path) -> None:
+    machine = replace(load_profile(profile), driver=driver)
+    found = describe(probed(machine, tmp_path, lost_but_answering(3)), "n1")
+    address = machine.gpus[3].function.address
+    assert found.topology
+    assert found.topology.reasons == (f"GPU 3 ({address}): GPU is lost",)
+    assert labels(found)["gpus"] == str(len(machine.gpus) - 1)
+    assert (labels(found)["state"], labels(found)["fabric"]) == ("degraded", fabric)
+    assert found.expected == len(machine.gpus)
+
+
+def test_a_gpu_that_needs_a_reset_is_one_fault(tmp_path: Path) -> None:
+    found = discovered(load_profile("dgx-a100"), tmp_path, lost_but_answering(6, RESET_REQUIRED))
+    (reason,) = found.reasons
+    assert reason.startswith("GPU 6 (")
+    assert reason.endswith("GPU requires restart")
+
+
+class FieldsSayLost(SimulatedNvml):
+    """A call that succeeds as a whole, with "GPU is lost" as the status of each field."""
+
+    def nvmlDeviceGetFieldValues(self, handle: Any, fields: list[Any]) -> Any:  # noqa: N802 - NVML's name
+        values = super().nvmlDeviceGetFieldValues(handle, fields)
+        if handle.gpu == LOST_GPU:
+            for entry in values:
+                entry.nvmlReturn, entry.value.uiVal = LOST, 0
+        return values
+
+
+def test_a_gpu_whose_fields_say_that_it_is_lost_is_lost(tmp_path: Path) -> None:
+    machine = load_profile("dgx-h200")
+    found = discovered(machine, tmp_path, kind=FieldsSayLost)
+    address = machine.gpus[LOST_GPU].function.address
+    assert found.reasons == (f"GPU {LOST_GPU} ({address}): GPU is lost",)
+
+
+def test_two_lost_gpus_are_two_faults(tmp_path: Path) -> None:
+    both = Faults(calls=lost_but_answering(0).calls + lost_but_answering(7).calls)
+    found = discovered(load_profile("dgx1-v100"), tmp_path, both)
+    assert [reason.partition(" (")[0] for reason in found.reasons] == ["GPU 0", "GPU 7"]
+
+
+def test_without_sysfs_a_lost_gpu_is_named_by_what_nvml_says(tmp_path: Path) -> None:
+    machine = load_profile("dgx-h200")
+    raw = probed(machine, tmp_path, lost_but_answering(4))
+    raw = raw._replace(gpu_functions=(), switch_functions=(), bus_visible=False)
+    address = machine.gpus[4].function.address
+    found = discover(raw)
+    assert found.reasons == (f"GPU 4 ({address}): GPU is lost",)
+
+
+def test_a_gpu_that_comes_back_is_whole_again(tmp_path: Path) -> None:
+    machine = load_profile("hgx-a100-4")
+    whole = describe(probed(machine, tmp_path), "n1")
+    lost = describe(probed(machine, tmp_path, lost_but_answering(2)), "n1", whole.annotations[REFERENCE])
+    again = describe(probed(machine, tmp_path), "n1", lost.annotations[REFERENCE])
+    assert labels(again) == labels(whole)
+    assert again.annotations[REFERENCE] == whole.annotations[REFERENCE]
+
+
+@pytest.mark.parametrize("profile", ["t4-1", "dgx1-v100", "dgx-a100", "l40s-4", "rtx4090-8"])
+def test_a_fabric_query_that_fails_means_nothing_where_no_fabric_can_be(profile: str, tmp_path: Path) -> None:
+    machine = replace(load_profile(profile), driver="580.95.05")
+    faults = Faults(calls=tuple(CallFault(call=call, error=UNKNOWN) for call in FABRIC))
+    found = discovered(machine, tmp_path, faults)
+    assert (found.fabric, found.state, found.reasons) == (Fabric.NOT_SUPPORTED, State.OK, ())
+
+
+def test_a_tray_keeps_its_domain_while_a_gpu_does_not_answer_about_the_fabric(tmp_path: Path) -> None:
+    faults = refused(*FABRIC, gpu=2, code=UNKNOWN)
+    topology = discovered(load_profile("gb200-nvl72-tray"), tmp_path, faults)
+    made = labels_for(topology, "n1")
+    assert topology.reasons == ("GPU 2: fabric query failed: Unknown Error",)
+    assert f"{PREFIX}nvlink-domain" not in made.known
+    assert f"{PREFIX}nvlink-domain" in made.unknown
+
+
+def test_mig_devices_that_nvml_refuses_to_count_are_not_none_at_all(tmp_path: Path) -> None:
+    machine = changed(load_profile("dgx-h200"), mig=("MIG-a", "MIG-b"))
+    for call in ("nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex"):
+        found = discovered(machine, tmp_path, refused(call, gpu=0, code=UNKNOWN))
+        assert (found.gpus[0].mig, found.gpus[0].mig_devices) == (True, None)
+        assert found.state is State.OK
+
+
+def test_metrics_have_no_series_for_what_nvml_refuses_to_say(tmp_path: Path) -> None:
+    node = Node(load_profile("dgx-h200"), tmp_path)
+    address = node.machine.gpus[5].function.address
+    node.faults = refused("nvmlDeviceGetFieldValues", "nvmlDeviceGetNvLinkState", gpu=5, code=UNKNOWN)
+    node.live(60)
+    for name in ("gpu_nvlinks", "gpu_nvlinks_active", "gpu_nvlink_bandwidth_bytes_per_second"):
+        assert node.metric(name, gpu=address) is None, name
+        assert node.metric(name, gpu=node.machine.gpus[4].function.address), name
+
+
+def test_labels_stay_through_hours_in_which_a_gpu_refuses_to_speak_of_its_links(tmp_path: Path) -> None:
+    node = Node(load_profile("dgx-h200"), tmp_path)
+    node.live(120)
+    before = node.labels
+    node.faults = refused("nvmlDeviceGetFieldValues", "nvmlDeviceGetNvLinkState", gpu=5, code=UNKNOWN)
+    node.live(7200)
+    assert node.labels == before
+    assert node.labels["state"] == "ok"
+
+
+def test_labels_under_nvidia_com_stay_too(tmp_path: Path) -> None:
+    machine = load_profile("dgx-h200")
+    whole = describe(probed(machine, tmp_path), "n1")
+    faults = refused("nvmlDeviceGetFieldValues", "nvmlDeviceGetNvLinkState", gpu=5, code=UNKNOWN)
+    found = describe(probed(machine, tmp_path, faults), "n1")
+    assert wanted_labels(found, {}) == {"nvidia.com/gpu.count": "8", "nvidia.com/gpu.product": "NVIDIA-H200"}
+    carried = wanted_labels(whole, {})
+    fields = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in carried}}}
+    metadata = {"labels": carried, "managedFields": [{"manager": MANAGER, "fieldsV1": fields}]}
+    assert wanted_labels(found, metadata) == carried

@@ -1,0 +1,156 @@
+"""How many NVLinks a board wires: what a GPU should have when its node has no baseline yet. Pure.
+
+Only boards that wire every link are known here: SXM and HGX boards, Grace superchips and trays. A PCIe card has links
+when somebody put a bridge on it, and nothing on the node tells whether somebody did.
+
+Sources: the products' `nvidia-smi nvlink -s`; NVIDIA's Fabric Manager user guide for MIG (links of an A100 are trained
+off) and for virtual machines (links per GPU by GPUs assigned).
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from toposcope.agent.nvlinks import NvLinks
+from toposcope.agent.raw import RawGpu
+
+_AMPERE: Final = 7
+"""NVML_DEVICE_ARCH_AMPERE."""
+_WHOLE: Final = 8
+"""GPUs of a board with NVSwitches, and of a hybrid cube mesh."""
+_MESH: Final = 4
+"""GPUs of a board that wires each GPU to each other one."""
+
+
+class Board(NamedTuple):
+    """A product and the NVLinks of each of its GPUs."""
+
+    product: re.Pattern[str]
+    links: int
+    switches: int = 0
+    """NVSwitches of a board that show on the PCI bus; 0: they do not, or it has none."""
+    parts: Mapping[int, int] = MappingProxyType({})
+    """Links of each GPU in a VM that has so many GPUs of the board, and sees no switch."""
+    mesh: bool = False
+    """Whether there is a board of four as well, without switches."""
+    cube: bool = False
+    """Whether it is a hybrid cube mesh of eight: smaller boards with these GPUs are wired in several ways."""
+
+
+_PARTS_OF_12: Final = MappingProxyType({1: 0, 2: 2, 3: 2, 4: 6})
+_PARTS_OF_8: Final = MappingProxyType({1: 0, 2: 1, 3: 1, 4: 4})
+_PARTS_OF_6: Final = MappingProxyType({1: 0, 2: 1, 3: 1, 4: 3})
+
+_BOARDS: Final = (
+    Board(re.compile(r"A100-SXM"), links=12, switches=6, parts=_PARTS_OF_12, mesh=True),
+    Board(re.compile(r"A800-SXM"), links=8, switches=6, parts=_PARTS_OF_8),
+    Board(re.compile(r"GH200"), links=18, mesh=True),
+    Board(re.compile(r"H100 \d+GB HBM\d|H100 SXM"), links=18, switches=4, mesh=True),
+    Board(re.compile(r"\bH200(?! NVL)"), links=18, switches=4, mesh=True),
+    Board(re.compile(r"\bH20\b(?! NVL)"), links=18, switches=4),
+    Board(re.compile(r"\bH800$|\bH800 SXM"), links=8, switches=4),
+    Board(re.compile(r"\bGB[123]00\b"), links=18, mesh=True),
+    Board(re.compile(r"\bB[123]00\b"), links=18),
+    Board(re.compile(r"V100-SXM3"), links=6, switches=6, parts=_PARTS_OF_6),
+    Board(re.compile(r"V100-SXM2"), links=6, cube=True),
+    Board(re.compile(r"P100-SXM2"), links=4, cube=True),
+)
+
+
+def board_of(product: str | None) -> Board | None:
+    """The board that a product sits on; None for a card, and for an unknown product."""
+    return next((board for board in _BOARDS if product and board.product.search(product)), None)
+
+
+def trained_off(gpu: RawGpu) -> bool:
+    """Whether the driver keeps the GPU's links down on purpose: MIG mode of Ampere; Hopper and later keep them up."""
+    return bool(gpu.mig) and gpu.architecture in (_AMPERE, None)
+
+
+def wired_links(gpus: Sequence[RawGpu], nvlinks: NvLinks, switches: int, absent: int) -> list[int | None]:
+    """The active links that each GPU should have by its board; None: nobody knows.
+
+    `switches` are the NVSwitches on the PCI bus, `absent` is the number of GPUs there that NVML does not list.
+    """
+    return [_wired(gpu, gpus, nvlinks, switches=switches, absent=absent) for gpu in gpus]
+
+
+def _wired(gpu: RawGpu, gpus: Sequence[RawGpu], nvlinks: NvLinks, *, switches: int, absent: int) -> int | None:
+    if trained_off(gpu):
+        return 0
+    board = board_of(gpu.name)
+    if board is None:
+        return None
+    if gpu.architecture == _AMPERE and gpu.mig is None and not nvlinks.active(gpu.pci):
+        return None  # NVML refused to say whether MIG mode is on
+    mates = [other for other in gpus if other.name is None or board_of(other.name) is board]
+    site = _Site(
+        gpus=len(mates) + absent,
+        absent=absent,
+        linked=sum(not trained_off(mate) for mate in mates),
+        switches=switches,
+        switched=nvlinks.switched(),
+        meshed=nvlinks.meshed(),
+        alike=len({nvlinks.active(mate.pci) for mate in mates}) == 1,
+        racked=any(mate.platform is not None and mate.platform.chassis for mate in mates),
+        last_module=max((mate.module or 0 for mate in mates), default=0),
+    )
+    return _on_this_machine(board, site)
+
+
+class _Site(NamedTuple):
+    """What this machine has of a board."""
+
+    gpus: int
+    """Its GPUs here, those that NVML does not list too."""
+    absent: int
+    linked: int
+    """Those in NVML whose links are not trained off."""
+    switches: int
+    """NVSwitches on the PCI bus."""
+    switched: bool
+    """Whether a link ends in an NVSwitch."""
+    meshed: bool
+    """Whether a link ends in another GPU."""
+    alike: bool
+    """Whether all of them have equally many links up."""
+    racked: bool
+    """Whether it is a tray of a rack, whose switches are in other trays."""
+    last_module: int
+    """The highest place on the baseboard; 0: not known."""
+
+
+def _on_this_machine(board: Board, site: _Site) -> int | None:
+    if board.cube:
+        whole = site.gpus == _WHOLE and not site.absent
+        return board.links if whole else None
+    if site.gpus >= _WHOLE or site.racked:
+        return board.links
+    if site.switched or site.switches:
+        return _behind_switches(board, site)
+    if site.meshed:
+        to_each = board.links // (_MESH - 1)
+        return min(board.links, to_each * (site.linked - 1)) if board.mesh else None
+    return _without_links(board, site)
+
+
+def _behind_switches(board: Board, site: _Site) -> int | None:
+    """Part of a board with NVSwitches. A VM with a part of the GPUs has a part of the switches, or sees none."""
+    superchip = board.mesh and not board.switches
+    if site.gpus > _MESH or superchip or site.switches >= board.switches > 0:
+        return board.links
+    if site.switches > 0:
+        return board.links // board.switches * site.switches
+    if board.parts:
+        return board.parts.get(site.gpus, board.links)
+    # How many links Hopper and later leave to a part is not documented: what all of its GPUs have is not wrong.
+    return None if site.alike else board.links
+
+
+def _without_links(board: Board, site: _Site) -> int | None:
+    """A machine none of whose links is up: a broken board, or GPUs that were passed through without their switches."""
+    if site.gpus > _MESH:
+        return board.links
+    board_of_four = board.mesh and site.gpus == _MESH and site.last_module <= _MESH
+    return board.links if board_of_four else None
