@@ -37,7 +37,8 @@ class Description(NamedTuple):
         if self.topology is None:
             return "no GPUs on this node: it gets no labels"
         topology = self.topology
-        facts = f"interconnect {topology.interconnect}, fabric {topology.fabric}, shape {topology.shape}"
+        shape = topology.shape or "unknown"
+        facts = f"interconnect {topology.interconnect}, fabric {topology.fabric}, shape {shape}"
         return "; ".join((f"{len(topology.gpus)} GPUs, {facts}, state {topology.state}", *topology.reasons))
 
 
@@ -53,13 +54,13 @@ def describe(raw: RawNode, node_name: str, baseline_text: str | None = None) -> 
         topology = _compared(topology, best)
         annotations = {MATRIX: annotation_for(topology), REFERENCE: baseline.encode(best)}
         return Description(labels_for(topology, node_name), topology, annotations, expected)
-    if raw.bus_visible and not expected_names:
+    if raw.bus_visible and not expected_names and not _off_the_bus(raw):
         gone = sorted(past.links.keys() - present) if past else []
         if not gone:
             return Description(NO_GPUS, expected=0)  # a node that never had a GPU needs no driver
         remedy = "if they were taken out, accept it with `toposcope agent --accept-degraded`"
         return unknown("no-devices", f"all GPUs of this node are gone from the PCI bus: {', '.join(gone)}; {remedy}", 0)
-    on_bus = ", ".join(expected_names.values()) or "unknown, sysfs shows no PCI bus"
+    on_bus = ", ".join(expected_names.values()) or ("none" if raw.bus_visible else "unknown, sysfs shows no PCI bus")
     if raw.down:
         why = f"{raw.down.text}: {advice(raw.down.code, raw)}"
     elif raw.faults:
@@ -68,6 +69,11 @@ def describe(raw: RawNode, node_name: str, baseline_text: str | None = None) -> 
         why = f"0 GPUs: {withheld(raw) or 'run `nvidia-smi` on the node; it asks the same library'}"
     reason = "nvml-unavailable" if raw.down else "no-devices"
     return unknown(reason, f"NVML does not answer ({why}); GPUs on the PCI bus: {on_bus}", expected)
+
+
+def _off_the_bus(raw: RawNode) -> bool:
+    """Whether there is a GPU that no PCI bus shows: one that NVML counts, or that of a Jetson's chip."""
+    return raw.integrated_gpu or any(fault.index is not None for fault in raw.faults)
 
 
 def unknown(reason: str, problem: str, expected: int | None = None) -> Description:

@@ -3,11 +3,11 @@
 from itertools import combinations
 from typing import Any, Final
 
-from toposcope.agent.nvml.gateway import GARBAGE, Nvml, NvmlReturn, numbered
+from toposcope.agent.nvml.gateway import GARBAGE, NOT_SUPPORTED, Nvml, NvmlReturn, numbered
 from toposcope.agent.nvml.structs import bus_id, read_fabric, read_fields, read_platform
-from toposcope.agent.raw import RawAncestor, RawFabric, RawFault, RawGpu, RawLink, RawNode
+from toposcope.agent.raw import RawAncestor, RawFabric, RawFault, RawGpu, RawLink, RawNode, RawPci
 from toposcope.agent.sysfs import Sysfs
-from toposcope.topology.pci import normal_address
+from toposcope.topology.pci import is_address, normal_address, off_bus
 
 _LINK_COUNT: Final = 91
 _SPEED_COMMON: Final = 90
@@ -18,6 +18,7 @@ _C2C_COUNT: Final = 170
 _C2C_STATE: Final = 171
 _C2C_ACTIVE: Final = 1
 _INACTIVE: Final = 0
+_NO_ADDRESS: Final = frozenset({"", "N/A"})
 
 
 def probe(nvml: Nvml, sysfs: Sysfs, started: NvmlReturn | None, container: tuple[tuple[str, str], ...] = ()) -> RawNode:
@@ -26,8 +27,7 @@ def probe(nvml: Nvml, sysfs: Sysfs, started: NvmlReturn | None, container: tuple
     What `nvml` remembers is not asked again: see `Nvml.fixed`.
     """
     nvml.enter("sysfs")
-    gpu_functions, switch_functions = sysfs.nvidia_functions()
-    nics = sysfs.nics()
+    devices = sysfs.devices()
     numa = sysfs.numa()
     driver: str | None = None
     gpus: list[RawGpu] = []
@@ -37,6 +37,7 @@ def probe(nvml: Nvml, sysfs: Sysfs, started: NvmlReturn | None, container: tuple
         driver = nvml.value("nvmlSystemGetDriverVersion")
         handles = _handles(nvml, faults)
         gpus = [gpu for index, handle in handles if (gpu := _gpu(nvml, index, handle, faults))]
+        gpus = _without_lost(gpus, devices.gpus, faults)
         uuids = {gpu.index: gpu.uuid for gpu in gpus}
         ancestors = _ancestors(nvml, [(index, handle, uuids[index]) for index, handle in handles if index in uuids])
     return RawNode(
@@ -44,12 +45,15 @@ def probe(nvml: Nvml, sysfs: Sysfs, started: NvmlReturn | None, container: tuple
         gpus=tuple(gpus),
         faults=tuple(faults),
         ancestors=tuple(ancestors),
-        gpu_functions=gpu_functions,
-        switch_functions=switch_functions,
-        nics=nics,
+        gpu_functions=devices.gpus,
+        switch_functions=devices.switches,
+        nics=devices.nics,
         numa=numa,
+        data_direct=devices.data_direct,
+        hidden_nics=devices.hidden_nics,
         bus_visible=sysfs.bus_visible(),
         module_loaded=sysfs.module_loaded(),
+        integrated_gpu=sysfs.integrated_gpu(),
         container=container,
     )
 
@@ -76,16 +80,34 @@ def _handles(nvml: Nvml, faults: list[RawFault]) -> list[tuple[int, Any]]:
     return handles
 
 
+def _address(pci: Any, index: int) -> str:
+    """A GPU's PCI address. One that is not on the PCI bus (Jetson) has none, or an empty one. Raises ValueError."""
+    if isinstance(pci, NvmlReturn):
+        return off_bus(index)
+    text = bus_id(pci)
+    return off_bus(index) if text in _NO_ADDRESS else normal_address(text)
+
+
+def _without_lost(gpus: list[RawGpu], on_bus: tuple[RawPci, ...], faults: list[RawFault]) -> list[RawGpu]:
+    """The GPUs but for those without an address while the PCI bus has GPUs that no other one is: they are there."""
+    known = {gpu.pci for gpu in gpus}
+    if all(function.address in known for function in on_bus):
+        return gpus
+    lost = [gpu.index for gpu in gpus if not is_address(gpu.pci)]
+    faults.extend(RawFault(NOT_SUPPORTED, "NVML gives no PCI address", index) for index in lost)
+    return [gpu for gpu in gpus if is_address(gpu.pci)]
+
+
 def _gpu(nvml: Nvml, index: int, handle: Any, faults: list[RawFault]) -> RawGpu | None:
     nvml.enter(f"identity of GPU {index}")
     pci = nvml.ask("nvmlDeviceGetPciInfo", handle)
-    if isinstance(pci, NvmlReturn):
+    if isinstance(pci, NvmlReturn) and pci.code != NOT_SUPPORTED:
         faults.append(RawFault(pci.code, pci.text, index))
         return None
     uuid = nvml.value("nvmlDeviceGetUUID", handle)
     name, architecture = nvml.fixed((uuid,), ("nvmlDeviceGetName", handle), ("nvmlDeviceGetArchitecture", handle))
     try:
-        address = normal_address(bus_id(pci))
+        address = _address(pci, index)
         nvml.enter(f"MIG of GPU {index}")
         mig, mig_devices = _mig(nvml, handle)
         nvml.enter(f"NVLinks of GPU {index}")

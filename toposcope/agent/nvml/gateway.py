@@ -51,9 +51,15 @@ class Nvml:
         self._fixed: dict[tuple[str | int | None, ...], tuple[Any, ...]] = {}
 
     def ask(self, function: str, *arguments: Any) -> Any | NvmlReturn:
-        """The result of one NVML function, or the `NvmlReturn` in place of the NVML error that it raised."""
+        """The result of one NVML function, or the `NvmlReturn` in place of the NVML error that it raised.
+
+        A function that the binding lacks is not found, as one that the driver lacks.
+        """
+        call = getattr(self.module, function, None)
+        if call is None:
+            return NvmlReturn(FUNCTION_NOT_FOUND, f"{function} is not in the binding")
         try:
-            return getattr(self.module, function)(*arguments)
+            return call(*arguments)
         except self.module.NVMLError as error:
             return NvmlReturn(int(error.value), str(error))
         except self.module.NVMLLibraryMismatchError as error:

@@ -171,6 +171,8 @@ class _Writer:
 
     def _device(self, parent: ET.Element, position: int) -> None:
         device = self._devices[position]
+        if device.kind == "dd":
+            return  # NCCL asks the driver for a NIC's Data Direct function itself
         gpu = position < self._links.gpus
         kind = _GPU_CLASS if gpu else _NIC_CLASS
         pci = ET.SubElement(parent, "pci", {"busid": device.pci, "class": kind, **self._speed})
