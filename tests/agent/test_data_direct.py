@@ -34,7 +34,8 @@ pci:
   - {numa: 1, bus: "0019:01", ports: [[[gpu3], [mlx5_2/dd]]]}
 nvlink: {version: "5.0", mbps: 53125, switched: 18}
 """
-DEVICES = tuple("GPU0 GPU1 GPU2 GPU3 NIC0 NIC1 NIC2 NIC3 NIC4 DD0 DD1 DD2 DD3".split())
+DEVICES = (*("GPU0", "GPU1", "GPU2", "GPU3"), *("NIC0", "NIC1", "NIC2", "NIC3", "NIC4"), *("DD0", "DD1", "DD2", "DD3"))
+UNREADABLE = GB300.replace("data_direct: true", "data_direct: true, vpd: false")
 
 
 def topology_of(text: str, folder: Path) -> NodeTopology:
@@ -82,12 +83,8 @@ def test_both_ports_of_a_card_have_one_function(tmp_path: Path) -> None:
 
 def test_a_function_of_an_unknown_nic_is_unknown(tmp_path: Path) -> None:
     """Only root can read the vital product data, and nothing else says which NIC it is."""
-    found = describe(
-        LivingMachine(
-            machine_of(GB300.replace("data_direct: true", "data_direct: true, vpd: false"), tmp_path), tmp_path
-        ).probe(),
-        "n1",
-    )
+    machine = LivingMachine(machine_of(UNREADABLE, tmp_path), tmp_path)
+    found = describe(machine.probe(), "n1")
     topology = found.topology
     assert topology
     assert topology.matrix.devices == DEVICES
@@ -95,16 +92,14 @@ def test_a_function_of_an_unknown_nic_is_unknown(tmp_path: Path) -> None:
     assert topology.rail_aligned is None
     assert RAIL_ALIGNED in found.labels.unknown
     assert SHAPE in found.labels.known
-    assert topology.reasons == (
-        "the NIC of DD0, DD1, DD2, DD3 (Data Direct) is not known, and so are the rails: "
-        "only root can read the vital product data that says it",
-    )
+    (reason,) = topology.reasons
+    assert reason.startswith("the NIC of DD0, DD1, DD2, DD3 (Data Direct) is not known, and so are the rails")
     assert topology.state == "ok"
 
 
 def test_the_shape_does_not_depend_on_who_reads_it(tmp_path: Path) -> None:
     root = topology_of(GB300, tmp_path / "root")
-    other = topology_of(GB300.replace("data_direct: true", "data_direct: true, vpd: false"), tmp_path / "other")
+    other = topology_of(UNREADABLE, tmp_path / "other")
     assert root.shape == other.shape
 
 

@@ -1,4 +1,4 @@
-"""Which RDMA devices are NICs of the compute network: bridges to NVSwitches, sub-devices, virtual functions are none."""
+"""Which RDMA devices are NICs of the compute network: no bridges to NVSwitches, sub-devices, virtual functions."""
 
 import os
 from collections.abc import Callable

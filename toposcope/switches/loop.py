@@ -112,7 +112,7 @@ class Switches:
 
     def _neighbour(self, port: NicPorts, now: float) -> Neighbour | None:
         hop = self._fabric.get(port.nic)
-        if hop:
+        if hop and not port.aggregated:
             return hop
         heard = [self._hearing.neighbour(netdev, now) for netdev in port.netdevs]
         if port.aggregated and not _same_switch(port, heard):

@@ -59,6 +59,8 @@ def write(node: str, matrix: NodeMatrix, interconnect: str | None, arch: str | N
     if nameless:
         raise ExportError(f"node {node}: the annotation gives no PCI address for {', '.join(nameless)}")
     unknown = _unknown(interconnect, arch, pcie)
+    if any(device.kind == "dd" for device in matrix.devices):
+        unknown += ("Data Direct functions of NICs: they are left out (NCCL asks the driver for them)",)
     root = ET.Element("system", version="1")
     root.append(ET.Comment(_comment(node, unknown)))
     _Writer(root, matrix.devices, matrix.links, interconnect, pcie).write(_ARCHITECTURES.get(arch or ""))
