@@ -271,7 +271,7 @@ def test_one_numa_node_has_everything_whatever_the_firmware_says(tmp_path: Path)
     assert silent.matrix == said.matrix
     assert silent.matrix.cells[0] == ("X", "NODE", "NODE")
     assert labels_for(silent, "n1").known[label_keys.GPUS_PER_NUMA] == "1"
-    assert {device.numa for device in (*silent.gpus, *silent.nics)} == {0}
+    assert {gpu.numa for gpu in silent.gpus} == {nic.numa for nic in silent.nics} == {0}
 
 
 def test_one_numa_node_has_also_what_the_firmware_puts_elsewhere(tmp_path: Path) -> None:

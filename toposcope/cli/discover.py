@@ -31,8 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "also write every NVML call and sysfs read of the probe, with its answer, as JSON, to replay "
         "elsewhere with --profile FILE. UUIDs, serial numbers, chassis serials and GUIDs in it are "
         "replaced; host and node names are not in it. Kept: product names, driver version, PCI addresses, "
-        "vendor and device ids of all devices, NIC names, CPU and NUMA layout, link states and speeds, clique ids, tray and "
-        "slot numbers, fabric health, errors and how long each call took"
+        "vendor and device ids of all devices, NIC names, CPU and NUMA layout, link states and speeds, clique ids, "
+        "tray and slot numbers, fabric health, errors and how long each call took"
     )
     parser.add_argument("--record", type=Path, metavar="FILE", help=about)
     instead = parser.add_argument_group("instead of this machine")
