@@ -176,3 +176,90 @@ def test_neighbours_that_are_no_neighbours_are_none(tmp_path: Path) -> None:
     node.cluster.annotations[SWITCHES] = '{"mlx5_0":7}'
     Node.live(node, 61)
     assert (node.rails, node.group) == ([None] * 8, None)
+
+
+# RDMA devices that a pod took along: the other program does not see them either
+
+
+def hold(node: Cabled, nic: str) -> None:
+    """A pod takes the RDMA device of a NIC along while the agent runs."""
+    node.cables.pop(nic)
+    node.change = lambda raw: raw._replace(
+        nics=tuple(other._replace(held=True) if other.name == nic else other for other in raw.nics)
+    )
+
+
+def test_a_rail_that_a_pod_holds_keeps_its_switch(node: Cabled) -> None:
+    before = node.labels
+    hold(node, "mlx5_9")
+    node.live(7200)
+    assert (node.labels, node.rails) == (before, LEAVES)
+
+
+def test_a_rail_that_a_pod_holds_is_moved_once_it_is_back(node: Cabled) -> None:
+    before = node.group
+    hold(node, "mlx5_9")
+    node.live(7200)
+    node.change = lambda raw: raw
+    node.cables["mlx5_9"] = "leaf-9"
+    node.live(180)
+    assert node.rails[5] == "leaf-9"
+    assert node.group not in {before, None}
+
+
+def test_a_rail_that_is_back_without_a_neighbour_is_lost_after_the_grace_period(node: Cabled) -> None:
+    before = node.group
+    hold(node, "mlx5_9")
+    node.live(7200)
+    node.change = lambda raw: raw
+    node.live(540)
+    assert node.group == before
+    node.live(180)
+    assert node.group is None
+
+
+def test_all_labels_outlive_a_restart_while_a_pod_holds_a_rail(node: Cabled, tmp_path: Path) -> None:
+    before = node.labels
+    again = Cabled(tmp_path)
+    again.cluster = node.cluster
+    again.agent._publisher = node.cluster  # type: ignore[assignment]
+    again.cables.pop("mlx5_9")
+
+    def hidden(raw: Any) -> Any:
+        (function,) = [nic.pci.address for nic in raw.nics if nic.name == "mlx5_9"]
+        seen = tuple(nic for nic in raw.nics if nic.name != "mlx5_9")
+        return raw._replace(nics=seen, hidden_nics=(function,))
+
+    again.change = hidden
+    again.live(7200)
+    assert again.labels == before
+    assert again.rails == LEAVES
+
+
+def test_virtual_functions_end_where_their_physical_one_does(tmp_path: Path) -> None:
+    node = Cabled(tmp_path)
+
+    def virtual(raw: Any) -> Any:
+        (first,) = [nic for nic in raw.nics if nic.name == "mlx5_0"]
+        function = first.pci._replace(address=first.pci.address[:-1] + "2")
+        return raw._replace(nics=(*raw.nics, first._replace(name="vf0", pci=function, parent=first.pci.address)))
+
+    node.change = virtual
+    node.live(61)
+    assert sorted(rail or "" for rail in node.rails) == sorted([*map(str, LEAVES), "leaf-1"])
+    assert node.group
+
+
+def test_one_infiniband_port_takes_no_rail_of_roce(tmp_path: Path) -> None:
+    """Of eight rails seven are RoCE: the leaf group has the switches of all of them, and not that of the one."""
+    node = Cabled(tmp_path)
+
+    def mostly_roce(raw: Any) -> Any:
+        ports = (RawPort(1, "Ethernet", "4: ACTIVE"),)
+        roce = set(COMPUTE[1:])
+        return raw._replace(nics=tuple(nic._replace(ports=ports) if nic.name in roce else nic for nic in raw.nics))
+
+    node.change = mostly_roce
+    node.live(61)
+    assert node.rails == LEAVES
+    assert node.labels["rail-aligned"] == "true"

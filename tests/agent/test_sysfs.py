@@ -1,5 +1,7 @@
 """What the PCI tree, NUMA nodes and NICs of real machines do that one would not expect."""
 
+import os
+import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,12 +10,14 @@ import pytest
 
 from tests.support.machines import discovered, probed
 from tests.support.paths import FIXTURES
+from tests.support.sysfs_trees import machine_of
 from tests.support.tables import each_case
 from toposcope.agent.describe import describe
 from toposcope.agent.discover import discover
 from toposcope.agent.labels import labels_for
 from toposcope.agent.raw import RawNode
 from toposcope.agent.sysfs import Sysfs
+from toposcope.agent.sysfs_files import Files
 from toposcope.api import label_keys
 from toposcope.api.matrix_annotation import reasons
 from toposcope.simulator.faults import Faults
@@ -45,9 +49,6 @@ def test_without_numa_nodes_two_roots_are_sys_and_one_is_phb(tmp_path: Path) -> 
     assert tray.pci_levels.sysfs[5][4] == "SYS"
     vm = described(VM, tmp_path)
     assert {cell for i, row in enumerate(vm.matrix.cells) for cell in row[:i]} == {"PHB"}
-    assert vm.gpus[0].numa is None
-    known = labels_for(vm, "n1").known
-    assert (known[label_keys.NUMA_NODES], known.get(label_keys.GPUS_PER_NUMA)) == ("1", None)  # as the matrix says
 
 
 def test_nvmls_ancestor_wins_for_gpus_and_both_are_kept(tmp_path: Path) -> None:
@@ -245,3 +246,148 @@ def test_virtual_functions_of_a_gpu_are_not_gpus(tmp_path: Path) -> None:
     assert len(Sysfs(tmp_path).nvidia_functions()[0]) == 2  # as in the machine it is lent to
     (virtual / "physfn").symlink_to(folder)
     assert len(Sysfs(tmp_path).nvidia_functions()[0]) == 1
+
+
+# One NUMA node
+
+ONE_NODE = """
+name: one-node
+description: a GPU and two NICs behind root complexes of their own, on the only NUMA node
+driver: "580.126.09"
+numa: {0: "0-19"}
+gpus: {count: 1, product: NVIDIA GB10, architecture: blackwell, pci_id: 0x2e12, geforce: true}
+nics:
+  - {names: [rocep1s0f0, rocep1s0f1], pci_id: 0x1021, link_layer: Ethernet}
+pci:
+  - {numa: 0, bus: "0000:00", ports: [rocep1s0f0]}
+  - {numa: 0, bus: "0002:00", ports: [rocep1s0f1]}
+  - {numa: 0, bus: "000f:00", ports: [gpu0]}
+"""
+
+
+def test_one_numa_node_has_everything_whatever_the_firmware_says(tmp_path: Path) -> None:
+    said = described(ONE_NODE, tmp_path / "said")
+    silent = described(ONE_NODE.replace("numa: 0, ", ""), tmp_path / "silent")
+    assert silent.matrix == said.matrix
+    assert silent.matrix.cells[0] == ("X", "NODE", "NODE")
+    assert labels_for(silent, "n1").known[label_keys.GPUS_PER_NUMA] == "1"
+    assert {gpu.numa for gpu in silent.gpus} == {nic.numa for nic in silent.nics} == {0}
+
+
+def test_one_numa_node_has_also_what_the_firmware_puts_elsewhere(tmp_path: Path) -> None:
+    topology = numbered(probed(machine_of(ONE_NODE, tmp_path), tmp_path), numa=7)
+    assert topology.gpus[0].numa == 0
+    assert topology.matrix.cells[0] == ("X", "NODE", "NODE")
+
+
+def test_one_numa_node_has_a_gpu_that_sysfs_does_not_show(tmp_path: Path) -> None:
+    raw = probed(machine_of(ONE_NODE, tmp_path), tmp_path)
+    assert discover(raw._replace(gpu_functions=())).gpus[0].numa == 0
+
+
+def test_one_numa_node_need_not_be_number_0(tmp_path: Path) -> None:
+    text = ONE_NODE.replace('{0: "0-19"}', '{3: "0-19"}').replace("numa: 0, ", "")
+    assert described(text, tmp_path).gpus[0].numa == 3
+
+
+def test_two_numa_nodes_tell_nothing_of_a_device_without_one(tmp_path: Path) -> None:
+    text = ONE_NODE.replace('{0: "0-19"}', '{0: "0-9", 1: "10-19"}').replace("numa: 0, ", "")
+    topology = described(text, tmp_path)
+    assert topology.gpus[0].numa is None
+    assert topology.matrix.cells[0] == ("X", "SYS", "SYS")
+
+
+def test_shapes_stay_what_they_were_where_the_firmware_is_silent(tmp_path: Path) -> None:
+    assert discovered(load_profile("rtx3090-2-nvlink"), tmp_path).shape == "157ab3f74c"
+
+
+# Reading
+
+
+class CountedFiles(Files):
+    """Counts the files that are read."""
+
+    def __init__(self) -> None:
+        self.read: list[str] = []
+
+    def text(self, path: str) -> str:
+        self.read.append(path)
+        return super().text(path)
+
+
+@pytest.mark.parametrize(("profile", "most"), [(H200, 13), (TRAY, 9), ("hgx-b300-8", 9), ("t4-1", 1)])
+def test_at_rest_only_what_can_change_is_read(profile: str, most: int, tmp_path: Path) -> None:
+    """The state of each port, and which CPUs are online."""
+    write_sysfs(load_profile(profile), tmp_path / "sys")
+    files = CountedFiles()
+    sysfs = Sysfs(tmp_path / "sys", files)
+    first = sysfs.devices(), sysfs.numa()
+    files.read.clear()
+    assert (sysfs.devices(), sysfs.numa()) == first
+    assert len(files.read) == most
+    assert {path.rpartition("/")[2] for path in files.read} <= {"state", "online"}
+
+
+def test_a_port_that_goes_down_is_seen_at_the_next_probe(tmp_path: Path) -> None:
+    write_sysfs(load_profile(H200), tmp_path)
+    sysfs = Sysfs(tmp_path)
+    assert {port.state for nic in sysfs.nics() for port in nic.ports} == {"4: ACTIVE"}
+    state = tmp_path / "class" / "infiniband" / "mlx5_3" / "ports" / "1" / "state"
+    state.chmod(0o644)
+    state.write_text("1: DOWN\n")
+    assert [nic.name for nic in sysfs.nics() if nic.ports[0].state == "1: DOWN"] == ["mlx5_3"]
+
+
+def test_cpus_that_go_offline_are_seen_at_the_next_probe(tmp_path: Path) -> None:
+    write_sysfs(load_profile(H200), tmp_path)
+    sysfs = Sysfs(tmp_path)
+    before = sysfs.numa()
+    for path, text in (("node/node0/cpulist", "0-54,112-167"), ("cpu/online", "0-54,56-223")):
+        file = tmp_path / "devices" / "system" / path
+        file.chmod(0o644)
+        file.write_text(text)
+    assert [node.cpus for node in sysfs.numa()] == ["0-54,112-167", before[1].cpus]
+
+
+def test_a_driver_that_lets_a_gpu_go_is_seen_at_the_next_probe(tmp_path: Path) -> None:
+    write_sysfs(load_profile("t4-1"), tmp_path)
+    sysfs = Sysfs(tmp_path)
+    ((gpu,), _) = sysfs.nvidia_functions()
+    home = tmp_path / "bus" / "pci" / "drivers" / "vfio-pci"
+    home.mkdir(parents=True)
+    (tmp_path / "bus" / "pci" / "devices" / gpu.address).resolve().joinpath("driver").symlink_to(home)
+    assert sysfs.nvidia_functions()[0] == (gpu._replace(driver="vfio-pci"),)
+
+
+@pytest.mark.parametrize("name", ["numa_node", "local_cpulist", "vendor", "class", "vpd", "device"])
+def test_a_pipe_where_a_file_should_be_is_not_waited_for(name: str, tmp_path: Path) -> None:
+    write_sysfs(load_profile(H200), tmp_path)
+    for function in (tmp_path / "bus" / "pci" / "devices").iterdir():
+        file = function / name
+        file.unlink(missing_ok=True)
+        os.mkfifo(file)
+    Sysfs(tmp_path).devices()
+
+
+@pytest.mark.parametrize("name", ["state", "link_layer"])
+def test_a_port_that_is_a_pipe_says_nothing(name: str, tmp_path: Path) -> None:
+    write_sysfs(load_profile(H200), tmp_path)
+    file = tmp_path / "class" / "infiniband" / "mlx5_3" / "ports" / "1" / name
+    file.unlink()
+    os.mkfifo(file)
+    (nic,) = [nic for nic in Sysfs(tmp_path).nics() if nic.name == "mlx5_3"]
+    assert getattr(nic.ports[0], name) == ""
+
+
+@pytest.mark.parametrize("kind", ["folder", "device", "socket"])
+def test_only_regular_files_are_read(kind: str, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    if kind == "folder":
+        place.mkdir()
+    elif kind == "device":
+        place.symlink_to("/dev/zero")
+    else:
+        with socket.socket(socket.AF_UNIX) as unix:
+            unix.bind(str(place))
+    assert Files().text(str(place)) == ""
+    assert Files().vpd(str(place)) is None

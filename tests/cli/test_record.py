@@ -14,6 +14,7 @@ import yaml
 
 from tests.cli.conftest import Command
 from tests.support.paths import ROOT
+from tests.support.sysfs_trees import machine_of
 from tests.support.tables import each_case
 from toposcope.agent.discover import discover
 from toposcope.agent.nvml.gateway import Nvml
@@ -426,3 +427,53 @@ def test_fields_keep_their_own_status(tmp_path: Path) -> None:
     calls = load_recording(recorded(load_profile("t4-1"), tmp_path)[1]).calls
     fields = next(call.answer for call in calls if isinstance(call.answer, Fields))
     assert {field.field: field.status for field in fields.fields}[91] == pynvml.NVML_ERROR_NOT_SUPPORTED
+
+
+NVSWITCH_BRIDGE = """
+name: bridge
+description: two B200 with a NIC each, and a bridge to the NVSwitches
+driver: "595.91.07"
+numa: {0: "0-47"}
+gpus: {count: 2, product: NVIDIA B200, architecture: blackwell, pci_id: 0x2901, mig: {}}
+nics:
+  - {names: [mlx5_0, mlx5_1], pci_id: 0x1023, data_direct: true}
+  - {names: [mlx5_2], pci_id: 0x1021, management: true}
+pci:
+  - {numa: 0, ports: [mlx5_0, mlx5_1]}
+  - {numa: 0, ports: [[mlx5_2, [gpu0], [mlx5_0/dd]]]}
+  - {numa: 0, ports: [[[gpu1], [mlx5_1/dd]]]}
+nvlink: {version: "5.0", mbps: 53125, switched: 18}
+"""
+
+
+def test_vital_product_data_is_recorded_without_what_identifies_the_card(tmp_path: Path) -> None:
+    machine = machine_of(NVSWITCH_BRIDGE, tmp_path)
+    raw, file = recorded(machine, tmp_path)
+    again = replayed(file, tmp_path / "again")
+    assert [nic.name for nic in again.nics] == [nic.name for nic in raw.nics] == ["mlx5_0", "mlx5_1"]
+    assert discover(again).matrix == discover(raw).matrix
+    assert [gpu.rails for gpu in discover(again).gpus] == [("mlx5_0",), ("mlx5_1",)]
+    texts = [entry.text for entry in load_recording(file).sysfs if isinstance(entry, File) and "vpd" in entry.path]
+    assert len(texts) == 5
+    cards = [text.partition("\n")[0] for text in texts]
+    assert len(set(cards)) == 3
+    assert all(card.startswith("V3=00000000-0000-4000-8000-") for card in cards)
+    assert [text.partition("\n")[2] for text in texts if "\n" in text] == ["SMDL=SW_MNG"]
+    for nic in raw.nics:
+        assert nic.card not in file.read_text()
+
+
+def test_vital_product_data_that_cannot_be_read_is_not_recorded(tmp_path: Path) -> None:
+    text = NVSWITCH_BRIDGE.replace("true}", "true, vpd: false}")
+    raw, file = recorded(machine_of(text, tmp_path), tmp_path)
+    again = replayed(file, tmp_path / "again")
+    assert len(again.nics) == len(raw.nics) == 3
+    assert [function.card for function in again.data_direct] == ["", ""]
+
+
+def test_a_recording_of_a_machine_whose_driver_lacks_a_function_can_be_replayed(tmp_path: Path) -> None:
+    """As one of an earlier version, which did not ask for it."""
+    _, file = recorded(load_profile("t4-1"), tmp_path)
+    lines = [line for line in file.read_text().splitlines() if "nvmlDeviceGetMigMode" not in line]
+    file.write_text("\n".join(lines))
+    assert replayed(file, tmp_path / "again").gpus[0].mig is None

@@ -50,6 +50,24 @@ def test_the_matrix_says_where_cables_end(tmp_path: Path, toposcope: Command) ->
     assert ") to leaf-1 Ethernet1/3\n" in toposcope(f"matrix l40s-1 --from {cluster}").out
 
 
+def test_the_matrix_has_rows_of_data_direct_functions(tmp_path: Path, toposcope: Command) -> None:
+    (node,) = demo_nodes(of={"l40s-1"})
+    annotation = json.loads(node["metadata"]["annotations"][MATRIX])
+    nics = annotation["nics"]
+    nics.append({"name": nics[0]["name"], "pci": "0000:02:00.0", "dd": True})
+    nics.append({"name": "", "pci": "0000:03:00.0", "dd": True})
+    for added in (1, 2):
+        others = len(annotation["gpus"]) + len(nics) - 3 + added
+        annotation["matrix"].append(" ".join(["SYS"] * others + ["X"]))
+    node["metadata"]["annotations"][MATRIX] = json.dumps(annotation)
+    cluster = write_cluster(tmp_path / "cluster.json", node)
+    out = toposcope(f"matrix l40s-1 --from {cluster}").out
+    assert "  DD0: mlx5_0 data-direct function (0000:02:00.0)\n" in out
+    assert "  DD1: an unknown NIC data-direct function (0000:03:00.0)\n" in out
+    assert toposcope(f"matrix l40s-1 --from {cluster} -o name").out.split()[-2:] == ["DD0", "DD1"]
+    assert ", 2 Data Direct functions<" in toposcope(f"matrix l40s-1 --from {cluster} --svg -").out
+
+
 def test_the_picture_holds_every_cell(demo: str, tmp_path: Path, toposcope: Command) -> None:
     file = tmp_path / "h200.svg"
     toposcope(f"matrix h200-3 --from {demo} --svg {file}", code=1)

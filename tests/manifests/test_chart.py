@@ -27,7 +27,10 @@ PLATFORMS = ("aks", "bottlerocket", "eks", "gke", "openshift")
 """Components of which the value `platform` names one."""
 OPTIONS = (*SWITCHES, *PLATFORMS)
 # Where two of these change the same object it is the DaemonSet; the others add objects and change none.
-ON_THE_AGENT = ("default-runtime", "dra-claim", "host-sysfs", "nvidia-labels", "privileged-runtime", "slice-audit")
+ON_THE_AGENT = (
+    *("default-runtime", "dra-claim", "host-sysfs", "nvidia-labels", "privileged-runtime", "slice-audit"),
+    "vital-product-data",
+)
 EVERYTHING_ON = [(*SWITCHES, *platform) for platform in ((), *((platform,) for platform in PLATFORMS))]
 SETS = [(), *((option,) for option in OPTIONS), *itertools.combinations(ON_THE_AGENT, 2), *EVERYTHING_ON]
 Helm = Callable[..., subprocess.CompletedProcess[str]]

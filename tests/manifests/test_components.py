@@ -22,7 +22,7 @@ NAMES = sorted(folder.parent.name for folder in COMPONENTS.glob("*/kustomization
 # The base includes the first, other components the second: an admin names neither.
 INCLUDED = ("admission-policy", "pod-security-privileged")
 OPTIONS = tuple(name for name in NAMES if name not in INCLUDED)
-UNCONFINED = ("bottlerocket", "gke", "host-sysfs", "privileged-runtime", "switches")
+UNCONFINED = ("bottlerocket", "gke", "host-sysfs", "privileged-runtime", "switches", "vital-product-data")
 # Their kinds are the Prometheus operator's: tests/monitoring/test_operator.py puts them before its CRDs.
 OPERATED = ("pod-monitor", "prometheus-rule")
 ADMITTED = tuple(name for name in OPTIONS if name not in OPERATED)

@@ -7,7 +7,6 @@ from toposcope.api.label_keys import PREFIX
 from toposcope.topology.hardware import Nic, Port
 from toposcope.topology.label_values import is_label_value
 from toposcope.topology.leaves import leaf_labels, rail_nics, rails_text
-from toposcope.topology.matrix import LinkMatrix
 from toposcope.topology.neighbours import LIMIT, Neighbour, neighbours_text, parse_neighbours, plain
 from toposcope.topology.rails import MOST_RAILS, Miscabled, Rail, parse_rails, reported
 from toposcope.topology.text import parse
@@ -27,8 +26,9 @@ def test_the_label_of_rails(rails: list[list[str] | None], labels: dict[str, str
 def test_the_nics_that_are_rails(nics: dict[str, list[str]], cabled: list[str], rails: list[str]) -> None:
     """Of each NIC: its PCI function, link layer, state, and the path to each of two GPUs."""
     made = [Nic(name, pci, None, "", (), (Port(1, *port),)) for name, (pci, *port, _, _) in nics.items()]
-    cells = [("X", "X", *near) for near in zip(*[paths[-2:] for paths in nics.values()], strict=True)]
-    assert rail_nics(LinkMatrix(("GPU0", "GPU1", *nics), tuple(cells)), made, cabled) == set(rails)
+    to_gpu0 = [path for *_, path, _ in nics.values()]
+    to_gpu1 = [path for *_, path in nics.values()]
+    assert rail_nics([to_gpu0, to_gpu1], made, cabled) == set(rails)
 
 
 def test_neighbours_survive_their_own_writing_within_the_limit() -> None:

@@ -1,6 +1,6 @@
 import random
 
-from toposcope.topology.matrix import LinkMatrix, near_cards, nv_links, nvlink_domains, rail_aligned, shape, table
+from toposcope.topology.matrix import LinkMatrix, nv_links, nvlink_domains, rail_aligned, shape, table
 
 
 def matrix(text: str) -> LinkMatrix:
@@ -35,16 +35,9 @@ def test_only_nv_cells_count_links() -> None:
 
 
 def test_rails_need_a_card_for_each_gpu() -> None:
-    assert not rail_aligned(near_cards(BRIDGED, ["a", "b"]))
     assert rail_aligned([[0, 1], [0], [2]])
     assert not rail_aligned([[0], [0], [1, 2]])
     assert not rail_aligned([[]])
-
-
-def test_two_ports_of_one_card_are_one_rail() -> None:
-    two_ports = matrix("GPU0 GPU1 NIC0 NIC1\nX SYS PIX PIX\nSYS X PIX PIX\nPIX PIX X PIX\nPIX PIX PIX X")
-    assert rail_aligned(near_cards(two_ports, ["one", "other"]))
-    assert not rail_aligned(near_cards(two_ports, ["one", "one"]))
 
 
 def test_the_table_has_a_header_a_name_before_each_row_and_straight_columns() -> None:

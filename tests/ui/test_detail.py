@@ -61,6 +61,26 @@ def test_devices_and_their_links() -> None:
     assert (found.reasons, found.disputes, found.problem) == (MATRIX["reasons"], MATRIX["disputes"], "")
 
 
+def test_data_direct_functions_are_devices_that_belong_to_nics() -> None:
+    annotation = {
+        "version": 1,
+        "gpus": [{"index": 0, "uuid": "GPU-0", "numa": 0, "nics": ["mlx5_0"]}],
+        "nics": [
+            {"name": "mlx5_0", "pci": "0000:01:00.0", "numa": 0},
+            {"name": "mlx5_0", "pci": "0000:02:00.0", "numa": 0, "dd": True},
+            {"name": "", "pci": "0000:03:00.0", "dd": True},
+        ],
+        "matrix": ["X", "NODE X", "PXB NODE X", "SYS SYS SYS X"],
+    }
+    devices = _detail(_node(annotation)).devices
+    assert [(device.label, device.kind, device.rails, device.nics) for device in devices] == [
+        ("GPU0", "gpu", ["NIC0"], []),
+        ("NIC0", "nic", [], []),
+        ("DD0", "dd", [], ["NIC0"]),
+        ("DD1", "dd", [], []),
+    ]
+
+
 def test_the_rails_of_the_node_that_a_topology_calls_miscabled() -> None:
     node = _node()
     wrong = {"nic": "mlx5_0", "switch": "leaf-1", "port": "Ethernet1/3", "expected": "leaf-2"}

@@ -27,7 +27,8 @@ from tools.bench.workspace import ApiServer, Program, api_server, program, scrat
 from toposcope.agent.describe import describe
 from toposcope.agent.nvml.gateway import Nvml
 from toposcope.agent.probe import probe
-from toposcope.agent.sysfs import Files, Sysfs
+from toposcope.agent.sysfs import Sysfs
+from toposcope.agent.sysfs_files import Files
 
 PROFILE: Final = "dgx-h200"
 _FAILURES: Final = "toposcope_agent_probe_failures_total"

@@ -9,9 +9,10 @@
 
 `matrix` holds the lower triangle, a row a device (GPUs, then NICs): the matrix is symmetric, and half of it keeps a
 node of 16 GPUs and 18 NICs under 8 KiB. A GPU's `nics` are those nearest to it, no further than PXB, and `root` is its
-PCIe root complex. A device's `uuid`, `root` and `numa` are left out when unknown. `cpus` are the CPUs of each NUMA node
-that has a device, in the kernel's list format. `disputes` lists the paths that NVML and sysfs name differently. A NIC's
-`switch` (its name, else its id) and `port` are those that it is cabled to, if that is known.
+PCIe root complex. A device's `uuid`, `pci`, `root` and `numa` are left out when unknown. `cpus` are the CPUs of each
+NUMA node that has a device, in the kernel's list format. `disputes` lists the paths that NVML and sysfs name
+differently. A NIC's `switch` (its name, else its id) and `port` are those that it is cabled to, if that is known. Data
+Direct functions follow the NICs with `"dd":true`, named after their NICs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +39,12 @@ def annotation_for(topology: NodeTopology, neighbours: Neighbours = MappingProxy
     """
     gpus = [
         _device(
-            index=gpu.index, uuid=gpu.uuid, pci=gpu.pci, root=gpu.root, numa=gpu.numa, nics=_names(gpu.rails) or None
+            index=gpu.index,
+            uuid=gpu.uuid,
+            pci=gpu.address,
+            root=gpu.root,
+            numa=gpu.numa,
+            nics=_names(gpu.rails) or None,
         )
         for gpu in topology.gpus
     ]
@@ -46,8 +52,14 @@ def annotation_for(topology: NodeTopology, neighbours: Neighbours = MappingProxy
         "version": VERSION,
         "gpus": gpus,
         "nics": [
-            _device(name=nic.name, pci=nic.pci, numa=nic.numa, **_cabled(neighbours.get(nic.name)))
-            for nic in topology.nics
+            *(
+                _device(name=nic.name, pci=nic.pci, numa=nic.numa, **_cabled(neighbours.get(nic.name)))
+                for nic in topology.nics
+            ),
+            *(
+                _device(name=" ".join(function.nics), pci=function.pci, numa=function.numa, dd=True)
+                for function in topology.data_direct
+            ),
         ],
         "cpus": _cpus(topology),
         "matrix": [" ".join(row[: i + 1]) for i, row in enumerate(topology.matrix.cells)],
@@ -102,6 +114,7 @@ def _names(names: Sequence[str]) -> list[str]:
 
 def _cpus(topology: NodeTopology) -> dict[str, str]:
     used = {gpu.numa for gpu in topology.gpus} | {nic.numa for nic in topology.nics}
+    used |= {function.numa for function in topology.data_direct}
     return {str(node.id): node.cpus for node in topology.numa if node.id in used and node.cpus}
 
 

@@ -155,6 +155,7 @@ def _gpus(topology: NodeTopology | None) -> Iterator[Family]:
 def _pairs(topology: NodeTopology) -> Iterator[tuple[tuple[str, ...], float]]:
     """Every pair once. The path of NVLinks is `NV`: their number is the value, and may change without a new series."""
     names = [*(gpu.pci for gpu in topology.gpus), *(nic.name for nic in topology.nics)]
+    names += [function.pci for function in topology.data_direct]
     for (i, a), (j, b) in combinations(enumerate(names), 2):
         cell = topology.matrix.cells[i][j]
         links = nv_links(cell)

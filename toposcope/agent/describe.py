@@ -37,7 +37,8 @@ class Description(NamedTuple):
         if self.topology is None:
             return "no GPUs on this node: it gets no labels"
         topology = self.topology
-        facts = f"interconnect {topology.interconnect}, fabric {topology.fabric}, shape {topology.shape}"
+        shape = topology.shape or "unknown"
+        facts = f"interconnect {topology.interconnect}, fabric {topology.fabric}, shape {shape}"
         return "; ".join((f"{len(topology.gpus)} GPUs, {facts}, state {topology.state}", *topology.reasons))
 
 
@@ -82,7 +83,7 @@ def _described(raw: RawNode, node_name: str, past: baseline.Baseline | None, *, 
 def _without_gpus(raw: RawNode, past: baseline.Baseline | None, *, accept: bool) -> Description:
     """What a probe that found no GPU means: the node has none, or NVML does not show them."""
     names = expected_gpus(raw)
-    if raw.bus_visible and not names:
+    if raw.bus_visible and not names and not _off_the_bus(raw):
         present = {function.address for function in raw.gpu_functions}
         gone = sorted(past.links.keys() - present) if past else []
         if not gone:
@@ -91,7 +92,7 @@ def _without_gpus(raw: RawNode, past: baseline.Baseline | None, *, accept: bool)
         return unknown("no-devices", f"all GPUs of this node are gone from the PCI bus: {', '.join(gone)}; {remedy}", 0)
     if not raw.down and (ignored := _accepted_without(raw, past, accept=accept)):
         return ignored
-    on_bus = ", ".join(names.values()) or "unknown, sysfs shows no PCI bus"
+    on_bus = ", ".join(names.values()) or ("none" if raw.bus_visible else "unknown, sysfs shows no PCI bus")
     if raw.down:
         why = f"{raw.down.text}: {advice(raw.down.code, raw)}"
     elif raw.faults:
@@ -149,6 +150,11 @@ def _undecided(accepted: frozenset[str], seen: Examination, raw: RawNode) -> fro
     if not raw.bus_visible:
         kinds.append(FaultKind.GPU_ABSENT)
     return frozenset(key for key in accepted if key.startswith(tuple(f"{kind}:" for kind in kinds)))
+
+
+def _off_the_bus(raw: RawNode) -> bool:
+    """Whether there is a GPU that no PCI bus shows: one that NVML counts, or that of a Jetson's chip."""
+    return raw.integrated_gpu or any(fault.index is not None for fault in raw.faults)
 
 
 def unknown(reason: str, problem: str, expected: int | None = None) -> Description:

@@ -13,19 +13,11 @@ from toposcope.agent.container_runtime import withheld
 from toposcope.agent.fabric import attached, fabric_reasons, gpu_fabric, node_fabric, registration
 from toposcope.agent.faults import Fault, FaultKind, unaccepted, without
 from toposcope.agent.nvlinks import NvLinks
-from toposcope.agent.raw import RawFault, RawGpu, RawNic, RawNode, RawPci
+from toposcope.agent.raw import RawDataDirect, RawFault, RawGpu, RawNic, RawNode, RawPci
 from toposcope.topology import hardware as hw
-from toposcope.topology.matrix import (
-    SELF,
-    LinkMatrix,
-    near_cards,
-    nv_cell,
-    nv_links,
-    nvlink_domains,
-    rail_aligned,
-    shape,
-)
-from toposcope.topology.pci import NODE, PHB, PIX, PXB, SYS, card, pci_level
+from toposcope.topology.compute_network import nearest, nic_paths, usable_nics
+from toposcope.topology.matrix import SELF, LinkMatrix, nv_cell, nv_links, nvlink_domains, rail_aligned, shape
+from toposcope.topology.pci import NODE, PHB, PIX, PXB, SYS, is_address, pci_level
 from toposcope.topology.ranges import kernel_list
 
 _ANCESTOR: Final = {0: PIX, 10: PIX, 20: PXB, 30: PHB, 40: NODE, 50: SYS}
@@ -47,8 +39,6 @@ _ARCHITECTURE: Final[dict[int | None, str]] = {
 
 _FIRST_WITH_FABRIC: Final = 9
 """NVML_DEVICE_ARCH_HOPPER."""
-_NEAR: Final = (PIX, PXB)
-_INFINIBAND: Final = "InfiniBand"
 _NVIDIA_DRIVER: Final = "nvidia"
 _PASSTHROUGH: Final = frozenset({"pci-stub", "pciback", "xen-pciback"})
 """Drivers that hold a device for a VM, beside the VFIO ones."""
@@ -83,22 +73,27 @@ def examine(raw: RawNode) -> Examination:
     """Understand one probe in which NVML answered."""
     numa = _Numa(raw)
     nvlinks = NvLinks(raw)
-    matrix, levels, disputes = _matrix(raw, nvlinks, numa)
     nics = tuple(_nic(nic, numa) for nic in raw.nics)
-    to_nics = [row[len(raw.gpus) :] for row in matrix.cells[: len(raw.gpus)]]
-    usable = _usable(to_nics, nics)
-    # The ports of one card are one rail.
-    cards = [card(nic.pci) if nic.name in usable else None for nic in nics]
+    direct = _in_row_order(raw)
+    data_direct = tuple(_data_direct(function, raw.nics, numa) for function in direct)
+    functions = [numa.functions.get(gpu.pci) for gpu in raw.gpus]
+    functions += [nic.pci for nic in raw.nics]
+    functions += [function.pci for function in direct]
+    matrix, levels, disputes = _matrix(raw, functions, nvlinks, numa)
+    paths = nic_paths(matrix, nics, data_direct)
+    usable = usable_nics(paths, nics)
     asked = tuple([_without_fabric(gpu) for gpu in raw.gpus])
+    rails = [tuple([nics[at].name for at in nearest(row, chosen)]) for row, chosen in zip(paths, usable, strict=True)]
     gpus = tuple(
-        _gpu(gpu, numa, nvlinks, _nearest(row, nics, usable), links_known=_links_known(gpu, raw, nvlinks))
-        for gpu, row in zip(asked, to_nics, strict=True)
+        _gpu(gpu, numa, nvlinks, near, links_known=_links_known(gpu, raw, nvlinks))
+        for gpu, near in zip(asked, rails, strict=True)
     )
     domains = nvlink_domains(matrix)
     fabric, clique = node_fabric(asked)
     topology = hw.NodeTopology(
         gpus=gpus,
         nics=nics,
+        data_direct=data_direct,
         numa=tuple(hw.NumaNode(node.id, node.cpus, node.distances) for node in raw.numa),
         matrix=matrix,
         pci_levels=levels,
@@ -109,11 +104,12 @@ def examine(raw: RawNode) -> Examination:
         clique=clique,
         platform=_platform(raw.gpus),
         disputes=disputes,
-        shape=shape(matrix, [gpu.numa for gpu in gpus] + [nic.numa for nic in nics]),
-        rail_aligned=bool(gpus) and rail_aligned(near_cards(matrix, cards)),
+        shape=None if raw.hidden_nics else shape(matrix, [numa.reported(function) for function in functions]),
+        rail_aligned=_rail_aligned(raw, usable, nics, data_direct),
         state=hw.State.OK,
         reasons=(),
         unknown=_unknown(asked, gpus, matrix, levels),
+        hidden_nics=raw.hidden_nics,
     )
     return Examination(
         topology=topology,
@@ -121,7 +117,7 @@ def examine(raw: RawNode) -> Examination:
         trained_off=frozenset(gpu.pci for gpu in raw.gpus if trained_off(gpu)),
         absent=absent_gpus(raw),
         faults=(*missing_gpus(raw), *_fabric_faults(asked)),
-        notes=tuple(_unlisted(raw)),
+        notes=(*_unlisted(raw), *_unseen(raw, data_direct)),
     )
 
 
@@ -208,14 +204,23 @@ def _product_open(products: Sequence[str | None]) -> bool:
 
 
 class _Numa:
-    """NUMA nodes of devices: as the kernel reports them, else the node whose CPUs are local to the device."""
+    """NUMA nodes of devices: as the kernel reports them, else the node whose CPUs are local to the device.
+
+    A machine with a single node has everything on it, whatever the firmware says of its devices.
+    """
 
     def __init__(self, raw: RawNode) -> None:
         self._cpus = {node.id: kernel_list(node.cpus) for node in raw.numa}
         self._all = frozenset().union(*self._cpus.values())
+        self._only = raw.numa[0].id if len(raw.numa) == 1 else None
         self.functions = {function.address: function for function in raw.gpu_functions}
 
     def of(self, function: RawPci | None) -> int | None:
+        """The node of a function; of anything, where there is one node only."""
+        return self.reported(function) if self._only is None else self._only
+
+    def reported(self, function: RawPci | None) -> int | None:
+        """The node of a function as the kernel reports it. Shapes go by this, so that they stay what they were."""
         if function is None:
             return None
         if function.numa is not None:
@@ -268,7 +273,42 @@ def _nic(raw: RawNic, numa: _Numa) -> hw.Nic:
         path=raw.pci.path,
         # The kernel writes `4: ACTIVE`.
         ports=tuple(hw.Port(port.number, port.link_layer, port.state.rpartition(":")[2].strip()) for port in raw.ports),
+        parent=raw.parent,
+        held=raw.held,
     )
+
+
+def _owners(function: RawDataDirect, nics: Sequence[RawNic]) -> list[int]:
+    """Positions of the NICs whose card a Data Direct function belongs to; none while the card is not known."""
+    if not function.card:
+        return []
+    return [at for at, nic in enumerate(nics) if nic.card == function.card]
+
+
+def _in_row_order(raw: RawNode) -> list[RawDataDirect]:
+    """The Data Direct functions in the order of their NICs, as nvidia-smi numbers them; those of unknown NICs last."""
+    after_all = [len(raw.nics)]
+    return sorted(raw.data_direct, key=lambda function: _owners(function, raw.nics) or after_all)
+
+
+def _data_direct(function: RawDataDirect, nics: Sequence[RawNic], numa: _Numa) -> hw.DataDirect:
+    return hw.DataDirect(
+        pci=function.pci.address,
+        numa=numa.of(function.pci),
+        path=function.pci.path,
+        nics=tuple(nics[at].name for at in _owners(function, nics)),
+    )
+
+
+def _rail_aligned(
+    raw: RawNode, usable: Sequence[Sequence[int]], nics: Sequence[hw.Nic], data_direct: Sequence[hw.DataDirect]
+) -> bool | None:
+    """Whether every GPU has a card of its own; None where a NIC, or the NIC of a Data Direct function, is not known."""
+    if raw.hidden_nics or not all(function.nics for function in data_direct):
+        return None
+    cards = {name: number for number, name in enumerate(dict.fromkeys(nic.card for nic in nics))}
+    near = [sorted({cards[nics[at].card] for at in chosen}) for chosen in usable]
+    return bool(near) and rail_aligned(near)
 
 
 def _platform(gpus: Sequence[RawGpu]) -> hw.Platform | None:
@@ -279,11 +319,14 @@ def _platform(gpus: Sequence[RawGpu]) -> hw.Platform | None:
     return places.pop() if len(places) == 1 else None
 
 
-def _matrix(raw: RawNode, nvlinks: NvLinks, numa: _Numa) -> tuple[LinkMatrix, hw.PciLevels, tuple[hw.PathDispute, ...]]:
+def _matrix(
+    raw: RawNode, functions: Sequence[RawPci | None], nvlinks: NvLinks, numa: _Numa
+) -> tuple[LinkMatrix, hw.PciLevels, tuple[hw.PathDispute, ...]]:
     """The link matrix, what it is made of, and the pairs of GPUs whose PCI level NVML and sysfs name differently."""
     ancestors: Mapping[tuple[int, int], int] = {(a.a, a.b): a.level for a in raw.ancestors}
-    functions = [numa.functions.get(gpu.pci) for gpu in raw.gpus] + [nic.pci for nic in raw.nics]
-    names = [f"GPU{gpu.index}" for gpu in raw.gpus] + [f"NIC{i}" for i in range(len(raw.nics))]
+    names = [f"GPU{gpu.index}" for gpu in raw.gpus]
+    names += [f"NIC{number}" for number in range(len(raw.nics))]
+    names += [f"DD{number}" for number in range(len(raw.data_direct))]
     cells = [[SELF] * len(names) for _ in names]
     by_path: list[list[str | None]] = [[SELF] * len(names) for _ in names]
     by_nvml: list[list[str | None]] = [[SELF] * len(raw.gpus) for _ in raw.gpus]
@@ -381,27 +424,31 @@ def _unsaid(gpus: Sequence[hw.Gpu]) -> Iterator[str]:
 def _unlisted(raw: RawNode) -> Iterator[str]:
     """The GPUs that NVML has and sysfs, which shows a PCI bus, does not. No fault: of the two, NVML asks the GPU."""
     listed = {function.address for function in raw.gpu_functions}
-    unlisted = [str(gpu.index) for gpu in raw.gpus if gpu.pci not in listed]
+    unlisted = [gpu for gpu in raw.gpus if is_address(gpu.pci) and gpu.pci not in listed]
     if raw.bus_visible and unlisted:
-        which = f"{len(unlisted)} of {len(raw.gpus)} GPUs (index {', '.join(unlisted)})"
+        which = _which(unlisted, raw)
         yield f"{which}: in NVML but not on the PCI bus, so NUMA node and PCI path are not known"
+    nowhere = [gpu for gpu in raw.gpus if not is_address(gpu.pci)]
+    if nowhere:
+        yield f"{_which(nowhere, raw)}: NVML gives no PCI address, so the PCI path is not known"
 
 
-def _usable(rows: Sequence[Sequence[str]], nics: Sequence[hw.Nic]) -> frozenset[str]:
-    """The NICs that can be a rail: near a GPU, up, and of the compute network.
-
-    A port that is down carries nothing. Where InfiniBand is near a GPU, Ethernet beside it is for storage or
-    management; where there is Ethernet only, that is RoCE.
-    """
-    near = [nic for i, nic in enumerate(nics) if not nic.down and any(row[i] in _NEAR for row in rows)]
-    infiniband = [nic for nic in near if any(port.link_layer == _INFINIBAND and port.up for port in nic.ports)]
-    return frozenset(nic.name for nic in infiniband or near)
+def _which(gpus: Sequence[RawGpu], raw: RawNode) -> str:
+    """Some of the node's GPUs, in words that accuse none: `GPU 7` names one with a fault."""
+    return f"{len(gpus)} of {len(raw.gpus)} GPUs (index {', '.join(str(gpu.index) for gpu in gpus)})"
 
 
-def _nearest(row: Sequence[str], nics: Sequence[hw.Nic], usable: frozenset[str]) -> tuple[str, ...]:
-    """The names of the NICs nearest to a GPU: all at PIX, else all at PXB; farther NICs are not rails."""
-    for level in _NEAR:
-        near = tuple(nic.name for nic, cell in zip(nics, row, strict=True) if cell == level and nic.name in usable)
-        if near:
-            return near
-    return ()
+def _unseen(raw: RawNode, data_direct: Sequence[hw.DataDirect]) -> Iterator[str]:
+    """What of the networks cannot be seen. No fault: labels that depend on it stay as they are."""
+    if raw.hidden_nics:
+        which = ", ".join(raw.hidden_nics)
+        yield (
+            f"the RDMA device of {which} is in another network namespace, so rails and shape are not known: "
+            "a pod holds it, or the agent needs the component host-sysfs"
+        )
+    nameless = [f"DD{number}" for number, function in enumerate(data_direct) if not function.nics]
+    if nameless:
+        yield (
+            f"the NIC of {', '.join(nameless)} (Data Direct) is not known, and so are the rails: "
+            "only root can read the vital product data that says it"
+        )

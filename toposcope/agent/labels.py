@@ -81,8 +81,6 @@ def labels_for(topology: NodeTopology, node_name: str) -> Labels:
         label_keys.NVLINK_DOMAIN_SIZE: str(len(largest)),
         label_keys.NVLINK_DOMAINS: str(len(topology.nvlink_domains)),
         label_keys.INTERCONNECT: topology.interconnect,
-        label_keys.RAIL_ALIGNED: "true" if topology.rail_aligned else "false",
-        label_keys.SHAPE: topology.shape,
         label_keys.FABRIC: topology.fabric,
         label_keys.STATE: topology.state,
         **_nvlink(topology, largest),
@@ -96,14 +94,24 @@ def labels_for(topology: NodeTopology, node_name: str) -> Labels:
         known[label_keys.CHASSIS] = topology.platform.chassis
         known[label_keys.TRAY] = str(topology.platform.tray)
         known[label_keys.SLOT] = str(topology.platform.slot)
-    registering = topology.fabric is Fabric.IN_PROGRESS
-    if not registering:
+    unknown = set()
+    if topology.fabric is Fabric.IN_PROGRESS:
+        unknown.add(label_keys.NVLINK_DOMAIN)
+    else:
         # Where NVLink ends at the node, the node is its own domain: so every GPU node carries the level.
         known[label_keys.NVLINK_DOMAIN] = topology.clique or short_name(node_name)
-    unknown = frozenset({label_keys.NVLINK_DOMAIN} if registering else ())
-    unknown = unknown.union(*(_BY_FACT[fact] for fact in topology.unknown))
+    if topology.shape is None:
+        unknown.add(label_keys.SHAPE)
+    else:
+        known[label_keys.SHAPE] = topology.shape
+    if topology.rail_aligned is None:
+        unknown.add(label_keys.RAIL_ALIGNED)
+    else:
+        known[label_keys.RAIL_ALIGNED] = "true" if topology.rail_aligned else "false"
+    for fact in topology.unknown:
+        unknown |= _BY_FACT[fact]
     written = {key: value for key, value in known.items() if key not in unknown and is_label_value(value)}
-    return Labels(written, unknown)
+    return Labels(written, frozenset(unknown))
 
 
 def _nvlink(topology: NodeTopology, largest: tuple[int, ...]) -> dict[str, str]:

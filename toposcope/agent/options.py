@@ -24,6 +24,7 @@ class Options(NamedTuple):
     nvidia_labels: bool = False
     audit_slices: bool = False
     pair_metrics: bool = False
+    vf_rails: bool = False
     metrics_port: int | None = None
     log_format: str = "text"
 
@@ -53,12 +54,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pair-metrics", action="store_true", help="one more metric for each pair of devices: 190 on an 8-GPU node"
     )
+    add_vf_rails_argument(parser)
     parser.add_argument("--metrics-port", type=int, metavar="PORT", help="serve /metrics, /healthz and /readyz there")
     parser.add_argument(
         "--sysfs", type=Path, default=Path("/sys"), metavar="DIR", help="where the kernel's sysfs is; default: /sys"
     )
     parser.add_argument("--log-format", choices=FORMATS, help="default: text")
     parser.set_defaults(**Options._field_defaults)
+
+
+def add_vf_rails_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare `--vf-rails`."""
+    about = "take virtual functions of NICs (SR-IOV) for NICs too, where pods get these as their rails"
+    parser.add_argument("--vf-rails", action="store_true", help=about)
 
 
 def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Options:

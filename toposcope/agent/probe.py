@@ -6,9 +6,9 @@ from typing import Any, Final, NamedTuple
 
 from toposcope.agent.nvml.gateway import GARBAGE, INVALID_ARGUMENT, NOT_FOUND, NOT_SUPPORTED, Nvml, NvmlReturn, numbered
 from toposcope.agent.nvml.structs import ask_platform, bus_id, read_fabric, read_fields
-from toposcope.agent.raw import RawAncestor, RawFabric, RawFault, RawGpu, RawLink, RawNode, RawPlatform
+from toposcope.agent.raw import RawAncestor, RawFabric, RawFault, RawGpu, RawLink, RawNode, RawPci, RawPlatform
 from toposcope.agent.sysfs import Sysfs
-from toposcope.topology.pci import normal_address
+from toposcope.topology.pci import is_address, normal_address, off_bus
 
 _LINK_COUNT: Final = 91
 _SPEED_COMMON: Final = 90
@@ -22,6 +22,7 @@ _INACTIVE: Final = 0
 _EMPTY_SLOT: Final = frozenset({INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND})
 _MAX_LINKS: Final = 36
 """NVML_NVLINK_MAX_LINKS of the newest header; a driver refuses numbers beyond the GPU's own links."""
+_NO_ADDRESS: Final = frozenset({"", "N/A"})
 
 
 def probe(nvml: Nvml, sysfs: Sysfs, started: NvmlReturn | None, container: tuple[tuple[str, str], ...] = ()) -> RawNode:
@@ -30,8 +31,7 @@ def probe(nvml: Nvml, sysfs: Sysfs, started: NvmlReturn | None, container: tuple
     What `nvml` remembers is not asked again: see `Nvml.fixed`.
     """
     nvml.enter("sysfs")
-    gpu_functions, switch_functions = sysfs.nvidia_functions()
-    nics = sysfs.nics()
+    devices = sysfs.devices()
     numa = sysfs.numa()
     driver: str | None = None
     gpus: list[RawGpu] = []
@@ -41,6 +41,7 @@ def probe(nvml: Nvml, sysfs: Sysfs, started: NvmlReturn | None, container: tuple
         (driver,) = nvml.fixed(("driver",), ("nvmlSystemGetDriverVersion",))
         handles = _handles(nvml, faults)
         gpus = [gpu for index, handle in handles if (gpu := _gpu(nvml, index, handle, faults))]
+        gpus = _without_lost(gpus, devices.gpus, faults)
         uuids = {gpu.index: gpu.uuid for gpu in gpus}
         ancestors = _ancestors(nvml, [(index, handle, uuids[index]) for index, handle in handles if index in uuids])
     return RawNode(
@@ -48,12 +49,15 @@ def probe(nvml: Nvml, sysfs: Sysfs, started: NvmlReturn | None, container: tuple
         gpus=tuple(gpus),
         faults=tuple(faults),
         ancestors=tuple(ancestors),
-        gpu_functions=gpu_functions,
-        switch_functions=switch_functions,
-        nics=nics,
+        gpu_functions=devices.gpus,
+        switch_functions=devices.switches,
+        nics=devices.nics,
         numa=numa,
+        data_direct=devices.data_direct,
+        hidden_nics=devices.hidden_nics,
         bus_visible=sysfs.bus_visible(),
         module_loaded=sysfs.module_loaded(),
+        integrated_gpu=sysfs.integrated_gpu(),
         container=container,
     )
 
@@ -80,17 +84,35 @@ def _handles(nvml: Nvml, faults: list[RawFault]) -> list[tuple[int, Any]]:
     return handles
 
 
+def _address(pci: Any, index: int) -> str:
+    """A GPU's PCI address. One that is not on the PCI bus (Jetson) has none, or an empty one. Raises ValueError."""
+    if isinstance(pci, NvmlReturn):
+        return off_bus(index)
+    text = bus_id(pci)
+    return off_bus(index) if text in _NO_ADDRESS else normal_address(text)
+
+
+def _without_lost(gpus: list[RawGpu], on_bus: tuple[RawPci, ...], faults: list[RawFault]) -> list[RawGpu]:
+    """The GPUs but for those without an address while the PCI bus has GPUs that no other one is: they are there."""
+    known = {gpu.pci for gpu in gpus}
+    if all(function.address in known for function in on_bus):
+        return gpus
+    lost = [gpu.index for gpu in gpus if not is_address(gpu.pci)]
+    faults.extend(RawFault(NOT_SUPPORTED, "NVML gives no PCI address", index) for index in lost)
+    return [gpu for gpu in gpus if is_address(gpu.pci)]
+
+
 def _gpu(nvml: Nvml, index: int, handle: Any, faults: list[RawFault]) -> RawGpu | None:
     """One GPU; None, and a fault, for one that is lost, whatever else it still answers."""
     nvml.enter(f"identity of GPU {index}")
     nvml.clear_loss()
     pci = nvml.ask("nvmlDeviceGetPciInfo", handle)
-    if isinstance(pci, NvmlReturn):
+    if isinstance(pci, NvmlReturn) and pci.code != NOT_SUPPORTED:
         faults.append(RawFault(pci.code, pci.text, index))
         return None
     address: str | None = None
     try:
-        address = normal_address(bus_id(pci))
+        address = _address(pci, index)
         gpu = _asked(nvml, index, handle, address)
     except ValueError as error:
         faults.append(RawFault(GARBAGE, str(error), index, address))

@@ -7,6 +7,7 @@ from typing import Final
 from toposcope.agent.annotation import annotation_for
 from toposcope.agent.describe import Description
 from toposcope.api.label_keys import MATRIX, RAILS, SWITCHES
+from toposcope.topology.compute_network import nic_paths
 from toposcope.topology.hardware import NodeTopology
 from toposcope.topology.leaves import leaf_labels, rail_nics, rails_text
 from toposcope.topology.neighbours import Neighbour, parse_neighbours
@@ -45,11 +46,13 @@ class RailMemory:
             self._begin("" if anew else carried.get(RAILS, ""))
         neighbours: dict[str, Neighbour | None] = {}
         with contextlib.suppress(ValueError):  # as good as none
-            neighbours = parse_neighbours(switches or "{}")
+            neighbours = _with_virtual(parse_neighbours(switches or "{}"), topology)
         cabled = {nic for nic, neighbour in neighbours.items() if neighbour} | self._rails
-        self._rails |= rail_nics(topology.matrix, topology.nics, cabled)
+        paths = nic_paths(topology.matrix, topology.nics, topology.data_direct)
+        self._rails |= rail_nics(paths, topology.nics, cabled)
+        elsewhere = self._elsewhere(topology)
         for nic in self._rails:
-            self._see(nic, neighbours.get(nic))
+            self._see(nic, neighbours.get(nic), elsewhere=nic in elsewhere)
         rails = [self._known.get(nic) for nic in sorted(self._rails, key=natural)]
         if len(rails) < self._least:  # nobody knows any more which of them has gone
             rails = [None] * self._least
@@ -71,12 +74,21 @@ class RailMemory:
         self._rails, self._least = {*self._known}, len(rails)
         self._lost, self._others = {}, {}
 
-    def _see(self, nic: str, found: Neighbour | None) -> None:
+    def _elsewhere(self, topology: NodeTopology) -> set[str]:
+        """Rails whose RDMA device a pod took along: that nobody sees their neighbour does not mean that it is lost."""
+        elsewhere = {nic.name for nic in topology.nics if nic.held}
+        if topology.hidden_nics:
+            elsewhere |= self._rails - {nic.name for nic in topology.nics}
+        return elsewhere
+
+    def _see(self, nic: str, found: Neighbour | None, *, elsewhere: bool) -> None:
         """Take what a rail's port sees now: lost is unknown after a while, another switch counts once it is steady."""
         now, held = self._monotonic(), self._known.get(nic)
         if found is None:
             self._others.pop(nic, None)
-            if now - self._lost.setdefault(nic, now) >= GRACE_SECONDS:
+            if elsewhere:
+                self._lost.pop(nic, None)
+            elif now - self._lost.setdefault(nic, now) >= GRACE_SECONDS:
                 self._known.pop(nic, None)
             return
         self._lost.pop(nic, None)
@@ -87,3 +99,13 @@ class RailMemory:
                 return
         self._others.pop(nic, None)
         self._known[nic] = Rail(nic, found.switch, found.id, found.port)
+
+
+def _with_virtual(neighbours: Mapping[str, Neighbour | None], topology: NodeTopology) -> dict[str, Neighbour | None]:
+    """The neighbours, with those of virtual functions: the cable is that of the physical one."""
+    names = {nic.pci: nic.name for nic in topology.nics}
+    found = dict(neighbours)
+    for nic in topology.nics:
+        if nic.parent and nic.name not in found:
+            found[nic.name] = neighbours.get(names.get(nic.parent, ""))
+    return found

@@ -57,6 +57,7 @@ class RawGpu(NamedTuple):
 
     index: int  # type: ignore[assignment]  # NVML's word; the tuple's own method is not used
     pci: str
+    """Its PCI address; `topology.pci.off_bus` for a GPU that is not on the PCI bus (Jetson)."""
     uuid: str | None
     name: str | None
     links: tuple[RawLink, ...]
@@ -109,12 +110,27 @@ class RawPort(NamedTuple):
 
 
 class RawNic(NamedTuple):
-    """One entry of /sys/class/infiniband that is not a virtual function."""
+    """One entry of /sys/class/infiniband that is a NIC: see `toposcope.agent.rdma` for those that are none."""
 
     name: str
     pci: RawPci
     guid: str
     ports: tuple[RawPort, ...]
+    parent: str | None = None
+    """Address of the physical function that a virtual one belongs to; None: it is a physical one."""
+    card: str = ""
+    """The UUID that all functions of its card share; empty: not known (only root can read it)."""
+    held: bool = False
+    """Its RDMA device is not visible now, though its PCI function is as it was: a pod took the device along. The other
+    facts are from when it was seen last."""
+
+
+class RawDataDirect(NamedTuple):
+    """A Data Direct function: through it a ConnectX-8 reaches the memory of GPUs near it."""
+
+    pci: RawPci
+    card: str = ""
+    """As in its NIC."""
 
 
 class RawNuma(NamedTuple):
@@ -150,10 +166,15 @@ class RawNode(NamedTuple):
     """Addresses of NVSwitches on the PCI bus."""
     nics: tuple[RawNic, ...]
     numa: tuple[RawNuma, ...]
+    data_direct: tuple[RawDataDirect, ...] = ()
+    hidden_nics: tuple[str, ...] = ()
+    """Addresses of network functions with an RDMA device that this process cannot see, and has not seen before."""
     bus_visible: bool = True
     """Whether sysfs shows the PCI bus at all; without it the two tuples above prove nothing."""
     module_loaded: bool = False
     """Whether the kernel has the NVIDIA module, which a container sees even when it got nothing of the driver."""
+    integrated_gpu: bool = False
+    """Whether the kernel has the driver of a Jetson's GPU, which is on no PCI bus."""
     container: tuple[tuple[str, str], ...] = ()
     """What this process was given: `/dev/nvidiactl`, and the variables that the NVIDIA runtime reads."""
 

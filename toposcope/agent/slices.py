@@ -29,7 +29,9 @@ _JITTER: Final = (1.0, 1.2)
 def seen_gpus(topology: NodeTopology) -> list[SeenGpu]:
     """The GPUs as NVML and sysfs show them."""
     return [
-        SeenGpu(f"GPU {g.index}", g.uuid or "", g.pci, g.root or "", g.numa, label_safe(g.product or "") or "")
+        SeenGpu(
+            f"GPU {g.index}", g.uuid or "", g.address or "", g.root or "", g.numa, label_safe(g.product or "") or ""
+        )
         for g in topology.gpus
     ]
 

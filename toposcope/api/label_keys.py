@@ -36,7 +36,7 @@ GPUS_PER_NUMA: Final = PREFIX + "gpus-per-numa"
 """GPUs on each of them, in their order; left out when a GPU's node is not known."""
 RAIL_ALIGNED: Final = PREFIX + "rail-aligned"
 """`true`: every GPU can have a NIC card of its own no further than PXB. A port that is down does not count, nor does
-Ethernet where InfiniBand is as near."""
+Ethernet where as many GPUs have InfiniBand near them."""
 SHAPE: Final = PREFIX + "shape"
 """Equal shape, equal wiring: a hash of link matrix and NUMA layout that does not depend on the order of devices."""
 FABRIC: Final = PREFIX + "fabric"

@@ -1,9 +1,9 @@
 """The annotation `gpu.topology/matrix` read back: devices, link matrix, affinity and what the agent complains about."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -43,6 +43,7 @@ class _Nic(msgspec.Struct, frozen=True, gc=False):
     numa: int | None = None
     switch: str = ""
     port: str = ""
+    dd: bool = False
 
 
 class _Annotation(msgspec.Struct, frozen=True, gc=False):
@@ -64,13 +65,17 @@ class MatrixError(ToposcopeError):
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One GPU or NIC. `cpus` is the kernel's list of the CPUs of its NUMA node; None where something is not known."""
+    """One GPU or NIC, or a Data Direct function, through which a NIC (ConnectX-8) reaches GPUs.
+
+    `cpus` is the kernel's list of the CPUs of its NUMA node; None where something is not known.
+    """
 
     label: str
-    """`GPU0`, `NIC0`: as the matrix names it."""
+    """`GPU0`, `NIC0`, `DD0`: as the matrix names it."""
     name: str
-    """A GPU's UUID, a NIC's name."""
+    """A GPU's UUID, a NIC's name; the names of a Data Direct function's NICs, empty where they are not known."""
     pci: str
+    """Empty for a GPU that is not on the PCI bus."""
     numa: int | None
     cpus: str | None
     rails: tuple[str, ...] = ()
@@ -80,6 +85,21 @@ class Device:
     port: str = ""
     root: str = ""
     """Of a GPU: its PCIe root complex; empty where it is not known."""
+
+    @property
+    def kind(self) -> Literal["gpu", "nic", "dd"]:
+        """What it is, by its label."""
+        if self.label.startswith("GPU"):
+            return "gpu"
+        return "dd" if self.label.startswith("DD") else "nic"
+
+    @property
+    def title(self) -> str:
+        """The line that says in a legend what the label stands for."""
+        name = self.name
+        if self.kind == "dd":
+            name = f"{name or 'an unknown NIC'} data-direct function"
+        return f"{self.label}: {name} ({self.pci})" if self.pci else f"{self.label}: {name}"
 
     @property
     def neighbour(self) -> str:
@@ -122,12 +142,19 @@ def parse(annotation: str) -> NodeMatrix:
         )
         for gpu in annotated.gpus
     ]
-    nics = [
-        Device(f"NIC{number}", nic.name, nic.pci, nic.numa, annotated.cpus.get(str(nic.numa)), (), nic.switch, nic.port)
-        for number, nic in enumerate(annotated.nics)
-    ]
-    devices = (*gpus, *nics)
+    devices = (*gpus, *_nics(annotated))
     return NodeMatrix(devices, _links(devices, annotated.matrix), tuple(annotated.disputes), tuple(annotated.reasons))
+
+
+def _nics(annotated: _Annotation) -> Iterator[Device]:
+    """NICs and Data Direct functions, each numbered by themselves."""
+    numbers = {"NIC": 0, "DD": 0}
+    for nic in annotated.nics:
+        kind = "DD" if nic.dd else "NIC"
+        cpus = annotated.cpus.get(str(nic.numa))
+        label = f"{kind}{numbers[kind]}"
+        yield Device(label, nic.name, nic.pci, nic.numa, cpus, switch=nic.switch, port=nic.port)
+        numbers[kind] += 1
 
 
 def reasons(annotation: str | None) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from toposcope.agent.describe import Description, describe
 from toposcope.agent.nvml.supervisor import ProbeError
+from toposcope.agent.options import add_vf_rails_argument
 from toposcope.agent.raw import RawNode
 from toposcope.cli.hardware import HardwareError, Source, add_profile_argument, source
 from toposcope.cli.matrix import matrix_lines
@@ -25,12 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", choices=OUTPUTS, default="table", help="default: table")
     parser.add_argument("--node-name", default=platform.node(), help="name to use in labels; default: this host's")
     parser.add_argument("--sysfs", type=Path, default=Path("/sys"), metavar="DIR", help="where sysfs is; default: /sys")
+    add_vf_rails_argument(parser)
     about = (
         "also write every NVML call and sysfs read of the probe, with its answer, as JSON, to replay "
         "elsewhere with --profile FILE. UUIDs, serial numbers, chassis serials and GUIDs in it are "
-        "replaced; host and node names are not in it. Kept: product names, driver version, PCI addresses "
-        "and vendor ids of all devices, NIC names, CPU and NUMA layout, link states and speeds, clique ids, tray and "
-        "slot numbers, fabric health, errors and how long each call took"
+        "replaced; host and node names are not in it. Kept: product names, driver version, PCI addresses, "
+        "vendor and device ids of all devices, NIC names, CPU and NUMA layout, link states and speeds, clique ids, "
+        "tray and slot numbers, fabric health, errors and how long each call took"
     )
     parser.add_argument("--record", type=Path, metavar="FILE", help=about)
     instead = parser.add_argument_group("instead of this machine")
@@ -98,6 +100,8 @@ def document(found: Description, topology: NodeTopology) -> dict[str, Any]:
         "disputes": facts["disputes"],
         "gpus": facts["gpus"],
         "nics": facts["nics"],
+        "data_direct": facts["data_direct"],
+        "hidden_nics": facts["hidden_nics"],
         "numa": facts["numa"],
         "nvlink_domains": [list(domain) for domain in topology.nvlink_domains],
         "interconnect": topology.interconnect,
@@ -114,7 +118,7 @@ def _facts(value: Any) -> Any:
     """Named tuples as dicts, recursively, with the totals of a GPU's links."""
     if isinstance(value, Gpu):
         links = {"links_active": value.links_active, "link_mbps": value.link_mbps}
-        return _fields(value) | links | {"nvlink_version": value.nvlink_version}
+        return _fields(value) | links | {"nvlink_version": value.nvlink_version, "pci": value.address}
     if hasattr(value, "_asdict"):
         return _fields(value)
     return [_facts(item) for item in value] if isinstance(value, tuple) else value
@@ -132,13 +136,21 @@ def _lines(screen: Screen, output: str, found: Description, topology: NodeTopolo
         yield from (f"{key}={value}" for key, value in labels)
     else:
         yield from (line.rstrip() for line in matrix_lines(screen, topology.matrix))
-        if topology.nics:
+        legend = list(_legend(topology))
+        if legend:
             yield ""
-            yield from (
-                screen.paint(f"NIC{number}: {nic.name} ({nic.pci})", "dim") for number, nic in enumerate(topology.nics)
-            )
+            yield from (screen.paint(line, "dim") for line in legend)
         yield ""
         yield from (f"{screen.paint(key, 'cyan')}={value}" for key, value in labels)
         for key in sorted(found.labels.unknown):
             yield screen.paint(key, "cyan") + screen.paint(" not known yet: stays as it is on the Node", "dim")
         yield from (screen.paint(f"! {reason}", "yellow") for reason in topology.reasons)
+
+
+def _legend(topology: NodeTopology) -> Iterator[str]:
+    """The NICs and Data Direct functions of the matrix, as nvidia-smi's legend has them."""
+    for number, nic in enumerate(topology.nics):
+        yield f"NIC{number}: {nic.name} ({nic.pci})"
+    for number, function in enumerate(topology.data_direct):
+        owner = " ".join(function.nics) or "an unknown NIC"
+        yield f"DD{number}: {owner} data-direct function ({function.pci})"

@@ -28,10 +28,11 @@ class Source(NamedTuple):
     open_nvml: Callable[[], Any]
     sysfs: Path
     simulated: bool
+    vf_rails: bool = False
 
     def probe_process(self) -> ProbeProcess:
         """The process that probes it."""
-        return ProbeProcess(self.open_nvml, self.sysfs)
+        return ProbeProcess(self.open_nvml, self.sysfs, vf_rails=self.vf_rails)
 
 
 def add_profile_argument(group: argparse._ActionsContainer) -> None:
@@ -60,6 +61,13 @@ def hardware(arguments: argparse.Namespace, node_name: str) -> Iterator[ProbePro
 @contextlib.contextmanager
 def source(arguments: argparse.Namespace, node_name: str) -> Iterator[Source]:
     """The machine which the arguments name; see `hardware`."""
+    vf_rails = bool(getattr(arguments, "vf_rails", False))
+    with _source(arguments, node_name) as machine:
+        yield machine._replace(vf_rails=vf_rails)
+
+
+@contextlib.contextmanager
+def _source(arguments: argparse.Namespace, node_name: str) -> Iterator[Source]:
     capture: str | None = getattr(arguments, "capture", None)
     if not (arguments.profile or capture):
         yield Source(open_pynvml, arguments.sysfs, simulated=False)

@@ -93,7 +93,7 @@ def document(node: NodeView, matrix: NodeMatrix) -> dict[str, Any]:
 def _page(screen: Screen, matrix: NodeMatrix, *, wide: bool) -> Iterator[str]:
     if matrix.links is None:
         yield "the matrix was too large for the annotation; the devices are:"
-        yield from (f"  {device.label}: {device.name} {device.pci}".rstrip() for device in matrix.devices)
+        yield from (f"  {device.title}" for device in matrix.devices)
     else:
         yield from node_matrix_lines(screen, matrix)
         yield ""
@@ -102,12 +102,12 @@ def _page(screen: Screen, matrix: NodeMatrix, *, wide: bool) -> Iterator[str]:
         for cell, meaning in LEGEND.items():
             if shown.get(cell):
                 yield f"  {cell:<5} {meaning}"
-        named = [device for device in matrix.devices if wide or device.label.startswith("NIC")]
+        named = [device for device in matrix.devices if wide or device.kind != "gpu"]
         if named:
             yield ""
             for device in named:
                 cable = f" to {device.neighbour}" if device.switch else ""
-                yield screen.paint(f"  {device.label}: {device.name} ({device.pci}){cable}", "dim")
+                yield screen.paint(f"  {device.title}{cable}", "dim")
     for complaint in (*matrix.reasons, *matrix.disputes):
         yield screen.paint(f"! {complaint}", "yellow")
 

@@ -87,8 +87,10 @@ def _at(number: int, gpus: int, step: int) -> int:
 
 
 def _about(links: LinkMatrix, gpus: int) -> str:
-    nics = len(links.devices) - gpus
-    return f"{counted(gpus, 'GPU')}, {counted(nics, 'NIC')}"
+    direct = sum(name.startswith("DD") for name in links.devices)
+    nics = len(links.devices) - gpus - direct
+    about = f"{counted(gpus, 'GPU')}, {counted(nics, 'NIC')}"
+    return f"{about}, {counted(direct, 'Data Direct function')}" if direct else about
 
 
 def _fact(number: int, found: NodeMatrix, gpus: int) -> str:

@@ -15,6 +15,7 @@ from toposcope.simulator import machine as hardware
 from toposcope.simulator.capture_text import Capture, CaptureError, read_capture
 from toposcope.simulator.machine import (
     Ancestor,
+    DataDirect,
     Gpu,
     Machine,
     Nic,
@@ -31,7 +32,8 @@ from toposcope.topology.pci import normal_address
 
 __all__ = ["CaptureError", "machine_from_capture"]
 
-_MELLANOX: Final = 0x15B3
+_DMA: Final = "_dma"
+"""What NCCL adds to a NIC's name for its Data Direct function."""
 _MOST_PORTS: Final = 18
 """No GPU has had more NVLink ports so far: more links in a row than this can only be shared ones, through switches."""
 _MOST_FUNCTIONS: Final = 8
@@ -220,7 +222,9 @@ def _functions(capture: Capture, roots: tuple[RootComplex, ...]) -> dict[str, Pc
     return {
         device: PciFunction(slots[device], hardware.NVIDIA, 0, hardware.CLASS_COMPUTE)
         if device in capture.gpus
-        else PciFunction(slots[device], _MELLANOX, 0, hardware.CLASS_INFINIBAND)
+        else PciFunction(slots[device], hardware.MELLANOX, hardware.DATA_DIRECT, hardware.CLASS_DMA)
+        if device in capture.data_direct
+        else PciFunction(slots[device], hardware.MELLANOX, 0, hardware.CLASS_INFINIBAND)
         for device in capture.devices
     }
 
@@ -303,7 +307,15 @@ def _assemble(
             )
             for nic in capture.nics
         ),
+        data_direct=tuple(DataDirect(functions[device], _owner(capture, device)) for device in capture.data_direct),
     )
+
+
+def _owner(capture: Capture, direct: str) -> str | None:
+    """The NIC of a Data Direct function, by the legend; None where that names none of the NICs."""
+    names = {capture.legend.get(nic, nic) for nic in capture.nics}
+    said = capture.legend.get(direct, "")
+    return next((name for name in (said, said.removesuffix(_DMA)) if name in names), None)
 
 
 def _product(name: str | None) -> tuple[int | None, int | None]:
@@ -340,8 +352,9 @@ def _numa_nodes(capture: Capture, roots: tuple[RootComplex, ...], claims: dict[s
 
 def _compare(capture: Capture, cells: dict[tuple[str, str], str], machine: Machine) -> None:
     """Raise CaptureError where the machine would not print the cell that it was built from."""
-    devices: dict[str, Gpu | Nic] = dict(zip(capture.gpus, machine.gpus, strict=True))
+    devices: dict[str, Gpu | Nic | DataDirect] = dict(zip(capture.gpus, machine.gpus, strict=True))
     devices |= dict(zip(capture.nics, machine.nics, strict=True))
+    devices |= dict(zip(capture.data_direct, machine.data_direct, strict=True))
     wrong: list[str] = []
     for (a, b), cell in cells.items():
         one, other = devices[a], devices[b]
@@ -363,5 +376,8 @@ def _links_between(a: Gpu, b: Gpu) -> int:
 def _unknowns(capture: Capture) -> Iterator[str]:
     if len(capture.products) < len(capture.gpus):
         yield "GPU names unknown: a matrix does not say them; append the output of `nvidia-smi -L`"
+    ownerless = [device for device in capture.data_direct if _owner(capture, device) is None]
+    if ownerless:
+        yield f"NIC of {', '.join(ownerless)} (Data Direct) unknown: append the NIC legend"
     if capture.nics:
         yield "NIC ports assumed to be active InfiniBand: a matrix does not say"

@@ -22,8 +22,10 @@ _TAIL_COLUMNS: Final = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 _TAIL: Final = re.compile("|".join(_TAIL_COLUMNS))
 _WORD: Final = r"X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC"
 _CELL: Final = re.compile(rf"\s*({_WORD})(?=\s|$|{_WORD})")
-_NUMBERED: Final = r"GPU\d+|NIC\d+"
+_NUMBERED: Final = r"GPU\d+|NIC\d+|DD\d+"
 _LEGEND_NIC: Final = re.compile(r"\s*(NIC\d+):\s*(\S+)\s*")
+_LEGEND_DIRECT: Final = re.compile(r"\s*(DD\d+):\s*(\S+)(?:\s.*)?")
+"""A Data Direct function, by the name of its NIC: `DD0: mlx5_0 data-direct function`."""
 _GPU_LINE: Final = re.compile(r"GPU (\d+): ([^(]*[^(\s])(?:\s*\(UUID: ([^)]*)\))?\s*")
 _LINK_LINE: Final = re.compile(r"\s*Link (\d+): (?:(\d+(?:\.\d+)?) GB/s|<inactive>)\s*")
 _BUS_LINE: Final = re.compile(r"(\d+),\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*")
@@ -72,8 +74,13 @@ class Capture:
 
     @property
     def nics(self) -> tuple[str, ...]:
-        """The other devices."""
-        return tuple(device for device in self.devices if not _is_gpu(device))
+        """The NICs among the devices."""
+        return tuple(device for device in self.devices if not (_is_gpu(device) or _is_direct(device)))
+
+    @property
+    def data_direct(self) -> tuple[str, ...]:
+        """The Data Direct functions among the devices; the legend has the names of their NICs."""
+        return tuple(device for device in self.devices if _is_direct(device))
 
 
 def read_capture(text: str) -> Capture:
@@ -101,6 +108,10 @@ def read_capture(text: str) -> Capture:
 
 def _is_gpu(device: str) -> bool:
     return re.fullmatch(r"GPU\d+", device) is not None
+
+
+def _is_direct(device: str) -> bool:
+    return re.fullmatch(r"DD\d+", device) is not None
 
 
 def _split_names(words: list[str], rows: set[str]) -> Iterator[str]:
@@ -187,7 +198,7 @@ def _read_tail(name: str, cells: dict[str, str]) -> Tail:
 
 def _read_extra(capture: Capture, line: str) -> None:
     """A line of the legend or of another command's output."""
-    if match := _LEGEND_NIC.fullmatch(line):
+    if match := _LEGEND_NIC.fullmatch(line) or _LEGEND_DIRECT.fullmatch(line):
         capture.legend[match[1]] = match[2]
     elif match := _GPU_LINE.fullmatch(line):
         gpu = int(match[1])

@@ -20,6 +20,10 @@ CLASS_COMPUTE: Final = 0x030200
 CLASS_NVSWITCH: Final = 0x068000
 CLASS_INFINIBAND: Final = 0x020700
 CLASS_ETHERNET: Final = 0x020000
+CLASS_DMA: Final = 0x080100
+MELLANOX: Final = 0x15B3
+DATA_DIRECT: Final = 0x2100
+"""Device id of a ConnectX-8's Data Direct function."""
 
 DEVICE_NAME: Final = re.compile(r"\w[\w.-]*", re.ASCII)
 """What a NIC can be called: its name is a folder in sysfs."""
@@ -160,6 +164,23 @@ class Nic:
     active: bool
     node_guid: int
     physfn: str | None = None
+    management: bool = False
+    """Whether it is a bridge to the NVSwitches of an HGX B200 or B300, as its vital product data says."""
+    vpd: bool = True
+    """Whether the vital product data can be read, which takes root's rights."""
+
+    @property
+    def slot(self) -> Slot:
+        """Its place on the PCI tree."""
+        return self.function.slot
+
+
+@dataclass(frozen=True, slots=True)
+class DataDirect:
+    """A Data Direct function of a ConnectX-8; `nic` is the name of a NIC of its card, None: nothing says which."""
+
+    function: PciFunction
+    nic: str | None
 
     @property
     def slot(self) -> Slot:
@@ -192,6 +213,7 @@ class Machine:
     numa_nodes: tuple[NumaNode, ...]
     gpus: tuple[Gpu, ...]
     nics: tuple[Nic, ...] = ()
+    data_direct: tuple[DataDirect, ...] = ()
     nvswitches: tuple[PciFunction, ...] = ()
     description: str = ""
     faults: Faults = field(default_factory=Faults)
@@ -201,7 +223,10 @@ class Machine:
     @property
     def functions(self) -> tuple[PciFunction, ...]:
         """Every PCI endpoint."""
-        return (*(gpu.function for gpu in self.gpus), *(nic.function for nic in self.nics), *self.nvswitches)
+        functions = [gpu.function for gpu in self.gpus]
+        functions += [nic.function for nic in self.nics]
+        functions += [direct.function for direct in self.data_direct]
+        return (*functions, *self.nvswitches)
 
     @property
     def cpus(self) -> frozenset[int]:

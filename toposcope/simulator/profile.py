@@ -15,6 +15,7 @@ from toposcope.simulator import machine as hardware
 from toposcope.simulator.document import DocumentError, Number, Part, read_document
 from toposcope.simulator.faults import Faults, LinksByGpu
 from toposcope.simulator.machine import (
+    DataDirect,
     Fabric,
     Gpu,
     Machine,
@@ -31,9 +32,11 @@ from toposcope.simulator.pci import LayoutError, Port, RootComplex, Switch, plac
 from toposcope.topology.ranges import parse_list
 
 _PROFILES: Final = Path(__file__).with_name("profiles")
-_MELLANOX: Final = 0x15B3
+_DIRECT: Final = "/dd"
+"""Behind a NIC's name in the PCI tree: its Data Direct function."""
 # No machine has a quarter of these; a typing error must not make a machine of millions.
 _Count = Annotated[int, msgspec.Meta(ge=0, le=64)]
+_DATA_DIRECT: Final = (hardware.MELLANOX, hardware.DATA_DIRECT, hardware.CLASS_DMA)
 _Byte = Annotated[int, msgspec.Meta(ge=0, le=255)]
 
 
@@ -130,6 +133,9 @@ class _NicCard(Part, kw_only=True):
     link_layer: _PciClass = _PciClass(hardware.CLASS_INFINIBAND)
     state: _Active = _Active(1)
     physfn: str | None = None
+    management: bool = False
+    data_direct: bool = False
+    vpd: bool = True
 
     def __post_init__(self) -> None:
         for name in self.names:
@@ -272,8 +278,13 @@ def _machine(profile: _Profile) -> Machine:
                 active=bool(card.state),
                 node_guid=identity(name, nic).int >> 64,
                 physfn=functions[card.physfn].address if card.physfn else None,
+                management=card.management,
+                vpd=card.vpd,
             )
             for nic, card in ((name, cards[name]) for name in slots if name in cards)
+        ),
+        data_direct=tuple(
+            DataDirect(functions[name], name.removesuffix(_DIRECT)) for name in slots if name.endswith(_DIRECT)
         ),
         nvswitches=tuple(functions[switch] for switch in functions if switch.startswith("nvswitch")),
         faults=profile.faults,
@@ -329,12 +340,13 @@ def _slots(profile: _Profile, cards: Mapping[str, _NicCard], numa: set[int]) -> 
     switches = [name for name in named if name.startswith("nvswitch")]
     expected = [f"gpu{i}" for i in range(profile.gpus.count)]
     expected += [name for name, card in cards.items() if card.physfn is None]
+    expected += [f"{name}{_DIRECT}" for name, card in cards.items() if card.data_direct]
     expected += [f"nvswitch{i}" for i in range(len(switches))]
     for name in named:
         if named.count(name) > 1:
             raise _FieldError(f"pci: {name} stands in the tree twice")
         if name not in expected:
-            raise _FieldError(f"pci: {name} is not a GPU, NIC or NVSwitch of this file")
+            raise _FieldError(f"pci: {name} is not a GPU, NIC, Data Direct function or NVSwitch of this file")
     for name in expected:
         if name not in named:
             raise _FieldError(f"pci: {name} has no place in the tree; name it under some `ports`")
@@ -382,7 +394,8 @@ def _functions(
     switch = (hardware.NVIDIA, nvlink.switch_pci_id if nvlink else 0, hardware.CLASS_NVSWITCH)
     switches = sorted((name for name in slots if name.startswith("nvswitch")), key=lambda name: int(name[8:]))
     ids = dict.fromkeys((f"gpu{i}" for i in range(gpus.count)), gpu)
-    ids |= {name: (_MELLANOX, card.pci_id, int(card.link_layer)) for name, card in cards.items()}
+    ids |= {name: (hardware.MELLANOX, card.pci_id, int(card.link_layer)) for name, card in cards.items()}
+    ids |= {name: _DATA_DIRECT for name in slots if name.endswith(_DIRECT)}
     return {name: PciFunction(slots[name], *about) for name, about in (ids | dict.fromkeys(switches, switch)).items()}
 
 

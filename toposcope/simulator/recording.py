@@ -219,6 +219,10 @@ class NotRecordedError(RecordingError, AttributeError):
     """A function that was never called while the machine was recorded: as good as absent."""
 
 
+_ALWAYS_CALLED: Final = frozenset({"nvmlInit", "nvmlDeviceGetCount"})
+"""Without these there is no probe, so their absence is no fact about the machine."""
+
+
 class ReplayedNvml:
     """Answers like the module `pynvml` did on the recorded machine.
 
@@ -239,7 +243,8 @@ class ReplayedNvml:
         function = getattr(pynvml, name)
         if name.startswith("nvml") and callable(function) and not isinstance(function, type):
             # Handing out the real function would ask the real driver.
-            raise NotRecordedError(f"the recording holds no call of {name}: record the machine again with this version")
+            error = RecordingError if name in _ALWAYS_CALLED else NotRecordedError
+            raise error(f"the recording holds no call of {name}: record the machine again with this version")
         return function
 
     def _ask(self, name: str, *arguments: Any) -> Any:

@@ -8,7 +8,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-from toposcope.simulator.machine import Machine, Nic, PciFunction
+from toposcope.simulator.machine import Machine, Nic, PciFunction, identity
+from toposcope.simulator.vpd import vpd_data
 from toposcope.topology.ranges import format_list
 
 _BRIDGE_CLASS: Final = 0x060400
@@ -23,6 +24,7 @@ def write_sysfs(machine: Machine, root: Path) -> None:
     _write_pci(machine, top)
     for nic in machine.nics:
         _write_infiniband(nic, top)
+    _write_vpd(machine, top)
     _write_nodes(machine, f"{top}/devices/system/node")
     _write_cpus(machine, f"{top}/devices/system/cpu")
 
@@ -73,6 +75,19 @@ def _write_infiniband(nic: Nic, top: str) -> None:
         _link(f"../{nic.physfn}", f"{top}/{device}/physfn")
 
 
+def _write_vpd(machine: Machine, top: str) -> None:
+    """Vital product data of those whose data says something: bridges to NVSwitches, and the cards with Data Direct."""
+    cards = {nic.name: str(identity(machine.name, "card", nic.slot.card)) for nic in machine.nics}
+    readable = {nic.name for nic in machine.nics if nic.vpd}
+    for nic in machine.nics:
+        if nic.vpd and nic.physfn is None and (nic.management or machine.data_direct):
+            submodel = "SW_MNG" if nic.management else ""
+            _put_bytes(f"{top}/{_folder(nic.function)}/vpd", vpd_data(card=cards[nic.name], submodel=submodel))
+    for direct in machine.data_direct:
+        if direct.nic in readable:
+            _put_bytes(f"{top}/{_folder(direct.function)}/vpd", vpd_data(card=cards[direct.nic]))
+
+
 def _write_nodes(machine: Machine, folder: str) -> None:
     everything = format_list(node.id for node in machine.numa_nodes)
     _put(f"{folder}/online", everything)
@@ -103,9 +118,13 @@ def _write_cpus(machine: Machine, folder: str) -> None:
 
 
 def _put(path: str, text: str) -> None:
+    _put_bytes(path, text.encode() + b"\n")
+
+
+def _put_bytes(path: str, content: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
     try:
-        os.write(descriptor, text.encode() + b"\n")
+        os.write(descriptor, content)
     finally:
         os.close(descriptor)
 

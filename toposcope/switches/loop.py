@@ -76,7 +76,7 @@ class Switches:
         if due:
             self._scan_at = now + self._interval
             self._scan()
-        ours = {port.netdev for port in self._ports if port.netdev}
+        ours = {netdev for port in self._ports for netdev in port.netdevs}
         for netdev, frame in self._receiver.frames():
             if netdev in ours:
                 try:
@@ -95,7 +95,7 @@ class Switches:
     def _scan(self) -> None:
         """Look at the ports, and ask the fabric about those of InfiniBand."""
         self._ports = self._read_ports()
-        self._receiver.join(port.netdev for port in self._ports if port.netdev)
+        self._receiver.join(netdev for port in self._ports for netdev in port.netdevs)
         for port in self._ports:
             if port.netdev and not port.carrier:
                 self._hearing.forget(port.netdev)
@@ -111,7 +111,13 @@ class Switches:
         return None
 
     def _neighbour(self, port: NicPorts, now: float) -> Neighbour | None:
-        return self._fabric.get(port.nic) or (self._hearing.neighbour(port.netdev, now) if port.netdev else None)
+        hop = self._fabric.get(port.nic)
+        if hop and not port.aggregated:
+            return hop
+        heard = [self._hearing.neighbour(netdev, now) for netdev in port.netdevs]
+        if port.aggregated and not _same_switch(port, heard):
+            return None  # traffic takes any of the cables: which switch comes first would be a guess
+        return heard[0] if heard else None
 
     def _say(self, what: str, words: str, level: int = logging.INFO) -> None:
         """Log what has changed; at rest nothing is logged."""
@@ -153,3 +159,9 @@ class Switches:
         except KubeError as error:
             self._say("cannot read which cables are wrong", str(error), logging.WARNING)
         self._ask_at = now + pages * RESYNC_SECONDS * self._rng.uniform(*_RESYNC_FACTOR)
+
+
+def _same_switch(port: NicPorts, heard: Sequence[Neighbour | None]) -> bool:
+    """Whether all ports that a NIC aggregates are known, and end in one switch."""
+    switches = {neighbour.id if neighbour else None for neighbour in heard}
+    return bool(port.others) and len(switches) == 1 and None not in switches

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from toposcope.topology.matrix import LinkMatrix
+from toposcope.topology.pci import card, is_address
 
 
 class Fabric(StrEnum):
@@ -136,6 +137,7 @@ class Gpu(NamedTuple):
 
     index: int  # type: ignore[assignment]  # NVML's word; the tuple's own method is not used
     pci: str
+    """Its PCI address, or what stands for one: see `address`."""
     uuid: str | None
     product: str | None
     architecture: str | None
@@ -162,6 +164,11 @@ class Gpu(NamedTuple):
     """None when NVML has no fabric information about it."""
     links_known: bool = True
     """False: NVML refused to say how many links there are, the state of one, or where one ends."""
+
+    @property
+    def address(self) -> str | None:
+        """Its PCI address; None for a GPU that is not on the PCI bus (Jetson)."""
+        return self.pci if is_address(self.pci) else None
 
     @property
     def root(self) -> str | None:
@@ -214,11 +221,31 @@ class Nic(NamedTuple):
     path: tuple[str, ...]
     """Its PCI path from the root complex down to itself."""
     ports: tuple[Port, ...]
+    parent: str | None = None
+    """Address of the physical function that a virtual one belongs to."""
+    held: bool = False
+    """Whether a pod took its RDMA device along: what its ports do is not known."""
+
+    @property
+    def card(self) -> str:
+        """The card that it is a function of: the ports of one card are one rail."""
+        return card(self.parent or self.pci)
 
     @property
     def down(self) -> bool:
         """Whether it has ports and none of them is up."""
         return bool(self.ports) and not any(port.up for port in self.ports)
+
+
+class DataDirect(NamedTuple):
+    """A Data Direct function (ConnectX-8): the way of its NIC to the memory of GPUs."""
+
+    pci: str
+    numa: int | None
+    path: tuple[str, ...]
+    """Its PCI path from the root complex down to itself."""
+    nics: tuple[str, ...]
+    """Names of the NICs of its card; empty: not known."""
 
 
 class NumaNode(NamedTuple):
@@ -254,6 +281,8 @@ class NodeTopology(NamedTuple):
 
     gpus: tuple[Gpu, ...]
     nics: tuple[Nic, ...]
+    data_direct: tuple[DataDirect, ...]
+    """As their rows come in the link matrix: in the order of their NICs, those of unknown NICs last."""
     numa: tuple[NumaNode, ...]
     matrix: LinkMatrix
     pci_levels: PciLevels
@@ -267,10 +296,14 @@ class NodeTopology(NamedTuple):
     """`<cluster UUID>.<clique id>`, set exactly when `fabric` is completed."""
     platform: Platform | None
     disputes: tuple[PathDispute, ...]
-    shape: str
-    rail_aligned: bool
+    shape: str | None
+    """None while not all NICs can be seen."""
+    rail_aligned: bool | None
+    """None while it is not known which NICs are near to GPUs."""
     state: State
     reasons: tuple[str, ...]
-    """Why `state` is not ok, which GPUs sysfs does not show and what NVML refuses to say: one sentence each."""
+    """Why `state` is not ok, what cannot be seen and what NVML refuses to say, in plain words, one sentence each."""
     unknown: frozenset[Fact] = frozenset()
     """What NVML refused to say."""
+    hidden_nics: tuple[str, ...] = ()
+    """Addresses of NICs whose RDMA device cannot be seen."""

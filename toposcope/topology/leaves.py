@@ -5,10 +5,9 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from toposcope.api.label_keys import LEAF, LEAF_GROUP
+from toposcope.topology.compute_network import Paths, compute_nics, is_infiniband, nearest
 from toposcope.topology.hardware import Nic
 from toposcope.topology.label_values import MAX_VALUE, label_safe
-from toposcope.topology.matrix import LinkMatrix
-from toposcope.topology.pci import PIX, PXB, card
 from toposcope.topology.rails import MOST_RAILS, Rail
 from toposcope.topology.text import compact, natural
 
@@ -25,24 +24,25 @@ def rails_text(rails: Sequence[Rail | None]) -> str:
     return compact([rail and rail._asdict() for rail in rails[:MOST_RAILS]])
 
 
-def rail_nics(matrix: LinkMatrix, nics: Sequence[Nic], cabled: Collection[str]) -> set[str]:
-    """The NICs that are rails: those nearest to GPUs; all, where none is near to any.
+def rail_nics(paths: Paths, nics: Sequence[Nic], cabled: Collection[str]) -> set[str]:
+    """The NICs that are rails: those of the compute network nearest to GPUs; all, where none is near to any.
 
-    Where InfiniBand is near, Ethernet beside it is for storage or management. A port that is down stays a rail, or the
-    others would look like another group; but not the second port of a card unless it is up or in `cabled`.
+    A port that is down stays a rail, or the others would look like another group; but not the second port of a card
+    unless it is up or in `cabled`.
     """
-    gpus, near = matrix.gpus, set()
-    for row in matrix.cells[:gpus]:
-        levels = [(level, at) for at, level in enumerate(row[gpus:]) if level in (PIX, PXB)]
-        near |= {at for level, at in levels if level == min(levels)[0]}  # PIX comes before PXB
-    nics = [nics[at] for at in sorted(near)] or nics
-    nics = [nic for nic in nics if any(port.link_layer == "InfiniBand" for port in nic.ports)] or nics
-    used = {nic.name: not nic.down or nic.name in cabled for nic in nics}
-    cards = {card(nic.pci) for nic in nics if used[nic.name]}
-    firsts = {card(nic.pci): nic.name for nic in reversed(nics)}
-    return {
-        nic.name for nic in nics if used[nic.name] or (card(nic.pci) not in cards and nic.name == firsts[card(nic.pci)])
-    }
+    near: set[int] = set()
+    for row, chosen in zip(paths, compute_nics(paths, nics), strict=True):
+        near.update(nearest(row, chosen))
+    rails = [nics[at] for at in sorted(near)]
+    if not rails:
+        rails = [nic for nic in nics if is_infiniband(nic)] or list(nics)
+    used = {nic.name for nic in rails if not nic.down or nic.name in cabled}
+    cards_in_use = {nic.card for nic in rails if nic.name in used}
+    for nic in rails:
+        if nic.card not in cards_in_use:  # of ports that are all down the first
+            used.add(nic.name)
+            cards_in_use.add(nic.card)
+    return used
 
 
 def leaf_labels(rails: Sequence[Rail | None]) -> dict[str, str]:

@@ -4,14 +4,14 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from toposcope.topology.pci import PIX, PXB
-
 SELF: Final = "X"
 _NV: Final = "NV"
 
 
 class LinkMatrix(NamedTuple):
-    """Rows and columns are `devices` (`GPU0`..., then `NIC0`...); `cells[i][j]` as `nvidia-smi topo -m` prints it.
+    """Rows and columns are `devices` (`GPU0`..., then `NIC0`..., then `DD0`... for Data Direct functions).
+
+    `cells[i][j]` is as `nvidia-smi topo -m` prints it.
 
     A cell is `X` (the device itself), `NV<n>` (n active NVLinks), `PIX`, `PXB`, `PHB`, `NODE` or `SYS`.
     """
@@ -79,16 +79,6 @@ def rail_aligned(near: Sequence[Sequence[int]]) -> bool:
     return all(place(gpu, set()) for gpu in range(len(near)))
 
 
-def near_cards(matrix: LinkMatrix, cards: Sequence[str | None]) -> list[list[int]]:
-    """For each GPU the cards up to PXB from it; `cards[n]` is NIC n's card, None for a NIC that does not count."""
-    number = {name: i for i, name in enumerate(dict.fromkeys(cards))}
-    gpus = matrix.gpus
-    return [
-        sorted({number[card] for card, cell in zip(cards, row[gpus:], strict=True) if card and cell in (PIX, PXB)})
-        for row in matrix.cells[:gpus]
-    ]
-
-
 def table(matrix: LinkMatrix) -> str:
     """The matrix as aligned text, header first, columns as wide as their longest cell."""
     lines = [("", *matrix.devices), *((name, *row) for name, row in matrix.rows())]
@@ -109,7 +99,7 @@ def shape(matrix: LinkMatrix, numa: Sequence[int | None]) -> str:
     multiset of (path, NUMA relation, other's name) until the names split the devices no further. NUMA *numbers* do
     not enter, only which devices share a node: firmware numbers equal boards differently.
     """
-    names = ["gpu" if i < matrix.gpus else "nic" for i in range(len(matrix.devices))]
+    names = [_kind(device) for device in matrix.devices]
     everyone = range(len(names))
     while True:
         refined = [
@@ -126,6 +116,12 @@ def shape(matrix: LinkMatrix, numa: Sequence[int | None]) -> str:
         if len(set(refined)) == len(set(names)):
             return _digest(*sorted(refined))
         names = refined
+
+
+def _kind(device: str) -> str:
+    if device.startswith("GPU"):
+        return "gpu"
+    return "dd" if device.startswith("DD") else "nic"
 
 
 def _digest(*parts: str) -> str:

@@ -28,6 +28,16 @@ def normal_address(text: str) -> str:
     return f"{int(domain, 16):04x}:{bus.lower()}:{device.lower()}.{function}"
 
 
+def off_bus(index: int) -> str:
+    """What stands for the address of a GPU that is not on the PCI bus; `index` is NVML's."""
+    return f"gpu{index}"
+
+
+def is_address(key: str) -> bool:
+    """Whether it is a PCI address, and not what stands for one."""
+    return _ADDRESS.fullmatch(key) is not None
+
+
 def card(address: str) -> str:
     """The address without its function: equal for the ports of one dual-port card."""
     return address.rpartition(".")[0]

@@ -102,23 +102,20 @@ def _lacking(node: NodeView, view: View) -> Iterator[protocol.Lacking]:
 
 
 def _devices(devices: Sequence[Device]) -> list[protocol.Device]:
-    nics = {device.name: device.label for device in devices if _is_nic(device)}
+    nics = {device.name: device.label for device in devices if device.kind == "nic"}
     return [
         protocol.Device(
             label=device.label,
-            kind="nic" if _is_nic(device) else "gpu",
+            kind=device.kind,
             name=device.name,
             pci=device.pci,
             numa=device.numa,
             rails=[nics[name] for name in device.rails if name in nics],
+            nics=[nics[name] for name in device.name.split() if name in nics] if device.kind == "dd" else [],
             neighbour=device.neighbour,
         )
         for device in devices
     ]
-
-
-def _is_nic(device: Device) -> bool:
-    return device.label.startswith("NIC")
 
 
 def _numa(devices: Sequence[Device]) -> list[protocol.Numa]:

@@ -188,17 +188,19 @@ class News(_Struct):
 
 
 class Device(_Struct):
-    """A GPU or a NIC of a node."""
+    """A GPU, a NIC, or a Data Direct function of a node."""
 
     label: str
-    """As in the matrix: `GPU0`, `NIC0`."""
-    kind: Literal["gpu", "nic"]
+    """As in the matrix: `GPU0`, `NIC0`, `DD0`."""
+    kind: Literal["gpu", "nic", "dd"]
     name: str
-    """A GPU's UUID, a NIC's name."""
+    """A GPU's UUID, a NIC's name, the names of a Data Direct function's NICs."""
     pci: str
     numa: int | None
     rails: list[str]
     """Of a GPU: the labels of the NICs nearest to it."""
+    nics: list[str]
+    """Of a Data Direct function: the labels of the NICs that reach GPUs through it."""
     neighbour: str
     """Of a NIC: the switch and port that it is cabled to; empty: not known."""
 

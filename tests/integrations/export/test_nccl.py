@@ -1,5 +1,6 @@
 """NCCL's XML, read again as NCCL walks it: the matrix that comes out is the one that went in."""
 
+import json
 import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -130,3 +131,18 @@ def test_what_cannot_be_written() -> None:
 @each_case("tables/integrations-export.yaml")
 def test_masks_are_the_kernels(cpus: str, mask: str | None) -> None:
     assert cpu_mask(cpus) == mask
+
+
+def test_data_direct_functions_are_left_to_nccl() -> None:
+    annotation = {
+        "version": 1,
+        "gpus": [{"index": 0, "pci": "0000:02:00.0", "numa": 0}],
+        "nics": [
+            {"name": "mlx5_0", "pci": "0000:01:00.0", "numa": 0},
+            {"name": "mlx5_0", "pci": "0000:03:00.0", "numa": 0, "dd": True},
+        ],
+        "matrix": ["X", "NODE X", "PXB NODE X"],
+    }
+    text = write("n1", parse(json.dumps(annotation)), "none", "amd64", 5).text
+    assert text.count('busid="0000:01:00.0"') == 1
+    assert "0000:03:00.0" not in text

@@ -61,10 +61,13 @@ class Nvml:
         """The last answer that a GPU is lost; `clear_loss` comes before the questions about each GPU."""
 
     def ask(self, function: str, *arguments: Any) -> Any | NvmlReturn:
-        """The result of one NVML function, or the `NvmlReturn` in place of the NVML error that it raised."""
+        """The result of one NVML function, or the `NvmlReturn` in place of the NVML error that it raised.
+
+        A function that the binding lacks is not found, as one that the driver lacks.
+        """
         call = getattr(self.module, function, None)
         if call is None:
-            return NvmlReturn(FUNCTION_NOT_FOUND, f"{function} is not in this binding")
+            return NvmlReturn(FUNCTION_NOT_FOUND, f"{function} is not in the binding")
         try:
             return call(*arguments)
         except self.module.NVMLError as error:

@@ -15,14 +15,11 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from toposcope.agent.gc_tuning import loading
 from toposcope.agent.nvml.channel import START, Channel, ChannelError
 from toposcope.agent.nvml.gateway import open_pynvml
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -43,21 +40,31 @@ def fork_early() -> None:
     _early.append(_forked(_told))
 
 
-def fork(open_nvml: Callable[[], Any], sysfs: "Path") -> Worker:
+class Machine(NamedTuple):
+    """Which machine to probe."""
+
+    open_nvml: Callable[[], Any]
+    sysfs: str
+    """The root of /sys."""
+    vf_rails: bool
+    """Whether virtual functions are NICs too."""
+
+
+def fork(machine: Machine) -> Worker:
     """The first worker; call it before the first thread starts, and before what only the agent needs is loaded."""
     if not _early:
-        return _forked(lambda _: (open_nvml, str(sysfs)))
+        return _forked(lambda _: machine)
     worker = _early.pop()
-    _tell(worker.channel, open_nvml, sysfs)
+    _tell(worker.channel, machine)
     return worker
 
 
-def spawn(open_nvml: Callable[[], Any], sysfs: "Path") -> Worker:
+def spawn(machine: Machine) -> Worker:
     """A replacement. Raises OSError when the system has no room for it."""
     ours, theirs = Channel.pair()
     theirs.announce("start")
     try:
-        _tell(ours, open_nvml, sysfs)
+        _tell(ours, machine)
         inherited = theirs.descriptors
         program = (
             f"import sys; sys.path[:] = {sys.path!r}; "
@@ -81,33 +88,33 @@ def main(parent: int, connection: int, memory: int) -> NoReturn:
     _work(parent, Channel(socket.socket(fileno=connection), memory), _told)
 
 
-_Machine = tuple[Callable[[], Any], str]
-"""What opens NVML, and the root of /sys."""
+_VF_RAILS: Final = "vf-rails:"
+_NO_VF_RAILS: Final = ":"
 
 
-def _tell(channel: Channel, open_nvml: Callable[[], Any], sysfs: "Path") -> None:
+def _tell(channel: Channel, machine: Machine) -> None:
     """Tell a worker that was started without it which machine to probe: a path for this one, else a pickle."""
-    if open_nvml is open_pynvml:
-        channel.send(START, str(sysfs))
+    if machine.open_nvml is open_pynvml:
+        channel.send(START, (_VF_RAILS if machine.vf_rails else _NO_VF_RAILS) + machine.sysfs)
         return
     import pickle  # noqa: PLC0415 - only for machines that are simulated
 
-    channel.store(pickle.dumps((open_nvml, str(sysfs))))
+    channel.store(pickle.dumps(tuple(machine)))
     channel.send(START)
 
 
-def _told(channel: Channel) -> _Machine:
+def _told(channel: Channel) -> Machine:
     """What `_tell` tells. Raises ChannelError when the agent ended instead."""
-    _, sysfs = channel.receive()
-    if sysfs:
-        return open_pynvml, sysfs
+    _, words = channel.receive()
+    if words:
+        flag, _, sysfs = words.partition(":")
+        return Machine(open_pynvml, sysfs, vf_rails=bool(flag))
     import pickle  # noqa: PLC0415 - only for machines that are simulated
 
-    machine: _Machine = pickle.loads(channel.load())  # noqa: S301 - our own parent wrote it, into memory that only we share
-    return machine
+    return Machine(*pickle.loads(channel.load()))  # noqa: S301 - our own parent wrote it, into memory that only we share
 
 
-def _forked(told: Callable[[Channel], _Machine]) -> Worker:
+def _forked(told: Callable[[Channel], Machine]) -> Worker:
     ours, theirs = Channel.pair()
     theirs.announce("start")
     parent = os.getpid()
@@ -121,7 +128,7 @@ def _forked(told: Callable[[Channel], _Machine]) -> Worker:
     return Worker(pid, ours)
 
 
-def _work(parent: int, channel: Channel, told: Callable[[Channel], _Machine]) -> NoReturn:
+def _work(parent: int, channel: Channel, told: Callable[[Channel], Machine]) -> NoReturn:
     """Be the worker until the agent, whose process id is `parent`, closes its end; then end this process."""
     status = 1
     try:

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from toposcope.agent.nvml.channel import EVENT, LISTEN, REQUEST, Channel, ChannelError
-from toposcope.agent.nvml.process import Worker, ended, fork, spawn
+from toposcope.agent.nvml.process import Machine, Worker, ended, fork, spawn
 from toposcope.agent.raw import RawNode, decode
 from toposcope.errors import ToposcopeError
 
@@ -46,12 +46,14 @@ class ProbeProcess:
     """Runs probes in a process of their own. Create it early (see `process.fork`) and use it from one thread.
 
     `open_nvml` is called in the worker and returns `pynvml` or what stands in for it. A worker that has to be replaced
-    gets it pickled, so it is a function of a module or a `functools.partial` of one. `sysfs` is the root of /sys.
+    gets it pickled, so it is a function of a module or a `functools.partial` of one. `sysfs` is the root of /sys;
+    with `vf_rails` virtual functions are NICs too.
     """
 
-    def __init__(self, open_nvml: Callable[[], Any], sysfs: Path, step_seconds: float = STEP_SECONDS) -> None:
-        self._open_nvml = open_nvml
-        self._sysfs = sysfs
+    def __init__(
+        self, open_nvml: Callable[[], Any], sysfs: Path, step_seconds: float = STEP_SECONDS, *, vf_rails: bool = False
+    ) -> None:
+        self._machine = Machine(open_nvml, str(sysfs), vf_rails)
         self._step_seconds = step_seconds
         self._devices: frozenset[str] | None = None
         self._stuck = 0
@@ -60,7 +62,7 @@ class ProbeProcess:
         self.waits_for_answer = False
         """Whether a probe is under way that may wait for the driver: a signal need not."""
         self._last: tuple[bytes, RawNode] | None = None
-        self._worker: Worker | None = fork(open_nvml, sysfs)
+        self._worker: Worker | None = fork(self._machine)
 
     @property
     def worker(self) -> int | None:
@@ -143,7 +145,7 @@ class ProbeProcess:
 
     def _replacement(self) -> Worker:
         try:
-            self._worker = spawn(self._open_nvml, self._sysfs)
+            self._worker = spawn(self._machine)
         except OSError as error:
             raise ProbeError("other", f"cannot start the process that probes: {error}") from error
         return self._worker
@@ -170,7 +172,7 @@ class ProbeProcess:
 
     def _on_bus(self) -> frozenset[str] | None:
         try:
-            return frozenset(os.listdir(f"{self._sysfs}/bus/pci/devices"))  # noqa: PTH208 - every 2 s on every GPU node
+            return frozenset(os.listdir(f"{self._machine.sysfs}/bus/pci/devices"))  # noqa: PTH208 - every 2 s on every GPU node
         except OSError:
             return None
 

@@ -24,7 +24,7 @@ _WHOLE: Final = 10
 person changes is not: of 566 calls on eight GPUs 90 are left, and each goes to the driver."""
 
 
-def work(agent: Channel, open_nvml: Callable[[], Any], sysfs: str) -> None:
+def work(agent: Channel, open_nvml: Callable[[], Any], sysfs: str, vf_rails: bool) -> None:
     """Answer probe requests until the agent is gone, or until NVML failed as a whole.
 
     A process in which NVML did not start, or no longer counts GPUs, is not used again: the library is never unloaded,
@@ -34,7 +34,7 @@ def work(agent: Channel, open_nvml: Callable[[], Any], sysfs: str) -> None:
         agent.announce("load the NVML binding")
         with loading():
             nvml = Nvml(open_nvml(), agent.announce)
-        tree = Sysfs(sysfs)
+        tree = Sysfs(sysfs, vf_rails=vf_rails)
         events = EventWatch(nvml)
         agent.announce("wait")
         agent.receive()

@@ -45,7 +45,7 @@ def _recording(calls: list[Call], source: Source, today: date) -> Recording:
         simulated=source.simulated,
         calls=[stand_ins.call(call) for call in calls],
         # sysfs is read a second time, by the code that the probe reads it with.
-        sysfs=[stand_ins.entry(entry) for entry in recorded_sysfs(source.sysfs)],
+        sysfs=[stand_ins.entry(entry) for entry in recorded_sysfs(source.sysfs, vf_rails=source.vf_rails)],
     )
 
 

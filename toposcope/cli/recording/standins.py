@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 import pynvml
 
+from toposcope.agent.vpd import parse_vpd
 from toposcope.simulator.recording import Call, Entry, File, Filled, Folder, Link, Memory, Raised, RecordingError, Value
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
@@ -22,7 +23,10 @@ _HARMLESS_TEXT: Final = frozenset({"nvmlSystemGetDriverVersion", "nvmlDeviceGetN
 """Functions whose text says what a machine is made of, and not which one it is."""
 
 _HARMLESS_FILES: Final = frozenset(
-    {"vendor", "class", "numa_node", "local_cpulist", "link_layer", "state", "cpulist", "distance"}
+    {
+        *("vendor", "device", "class", "numa_node", "local_cpulist", "link_layer", "state", "cpulist", "distance"),
+        *("online", "ibdev"),
+    }
 )
 
 _STRUCTS: Final[dict[str, tuple[str, ...]]] = {
@@ -63,8 +67,12 @@ class StandIns:
         match entry:
             case File(_, text):
                 name = path.rpartition("/")[2]
-                if name not in _HARMLESS_FILES:
-                    text = self.guid(text) if name == "node_guid" else self.text(text)
+                if name == "vpd":
+                    text = self.vpd(text)
+                elif name == "node_guid":
+                    text = self.guid(text)
+                elif name not in _HARMLESS_FILES:
+                    text = self.text(text)
                 return File(path, text)
             case Folder(_, names):
                 return Folder(path, [self.uuids(name) for name in names])
@@ -86,6 +94,11 @@ class StandIns:
             return text
         digits = f"{self._number('guid', text.lower()):016x}"
         return ":".join(digits[i : i + 4] for i in range(0, 16, 4))
+
+    def vpd(self, text: str) -> str:
+        """Vital product data: the card's UUID is replaced, the submodel says what it is."""
+        known = parse_vpd(text.encode())
+        return known._replace(card=self.text(known.card)).text
 
     def _uuid(self, original: uuid.UUID) -> uuid.UUID:
         return uuid.UUID(int=self._number("uuid", original), version=4) if original.int else original

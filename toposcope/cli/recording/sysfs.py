@@ -5,16 +5,18 @@ from pathlib import Path
 
 from toposcope.agent.nvml.gateway import UNKNOWN, Nvml, NvmlReturn
 from toposcope.agent.probe import probe
-from toposcope.agent.sysfs import Files, Sysfs
+from toposcope.agent.sysfs import Sysfs
+from toposcope.agent.sysfs_files import Files
+from toposcope.agent.vpd import Vpd
 from toposcope.simulator.recording import Entry, File, Folder, Link
 
 
-def recorded_sysfs(root: Path) -> list[Entry]:
-    """Everything in the tree `root` that a probe reads, by path."""
+def recorded_sysfs(root: Path, *, vf_rails: bool = False) -> list[Entry]:
+    """Everything in the tree `root` that a probe reads, by path; `vf_rails`: with virtual functions as NICs."""
     top = os.path.realpath(root)
     files = _RecordingFiles(top)
     # A probe to which NVML is of no use still reads all of sysfs.
-    probe(Nvml(None), Sysfs(Path(top), files), NvmlReturn(UNKNOWN, "not asked"))
+    probe(Nvml(None), Sysfs(Path(top), files, vf_rails=vf_rails), NvmlReturn(UNKNOWN, "not asked"))
     return sorted(files.noted.values(), key=lambda entry: entry.path)
 
 
@@ -38,6 +40,13 @@ class _RecordingFiles(Files):
         if place and Path(path).is_file():
             self.noted[place] = File(place, text)
         return text
+
+    def vpd(self, path: str) -> Vpd | None:
+        found = super().vpd(path)
+        place = self._follow(path)
+        if found is not None and place:
+            self.noted[place] = File(place, found.text)
+        return found
 
     def real(self, path: str) -> str:
         self.lexists(path)

@@ -59,6 +59,8 @@ def write(node: str, matrix: NodeMatrix, interconnect: str | None, arch: str | N
     if nameless:
         raise ExportError(f"node {node}: the annotation gives no PCI address for {', '.join(nameless)}")
     unknown = _unknown(interconnect, arch, pcie)
+    if any(device.kind == "dd" for device in matrix.devices):
+        unknown += ("Data Direct functions of NICs: they are left out (NCCL asks the driver for them)",)
     root = ET.Element("system", version="1")
     root.append(ET.Comment(_comment(node, unknown)))
     _Writer(root, matrix.devices, matrix.links, interconnect, pcie).write(_ARCHITECTURES.get(arch or ""))
@@ -171,6 +173,8 @@ class _Writer:
 
     def _device(self, parent: ET.Element, position: int) -> None:
         device = self._devices[position]
+        if device.kind == "dd":
+            return  # NCCL asks the driver for a NIC's Data Direct function itself
         gpu = position < self._links.gpus
         kind = _GPU_CLASS if gpu else _NIC_CLASS
         pci = ET.SubElement(parent, "pci", {"busid": device.pci, "class": kind, **self._speed})

@@ -112,11 +112,14 @@ export interface News {
 
 export interface Device {
   label: string;
-  kind: "gpu" | "nic";
+  /** `dd`: a Data Direct function, by which a NIC reaches GPUs. */
+  kind: "gpu" | "nic" | "dd";
   name: string;
   pci: string;
   numa: number | null;
   rails: string[];
+  /** Of a Data Direct function: the labels of its NICs. */
+  nics: string[];
   neighbour: string;
 }
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { read, START, written } from "../src/address.ts";
 import { luminance } from "../src/map/theme.ts";
+import { planOf } from "../src/node/plan.ts";
 import { bestLinks, isWeak, named } from "../src/node/weak.ts";
 import type { Device, NodeDetail } from "../src/protocol.ts";
 import { gpusIn, lookUp, matching } from "../src/search.ts";
@@ -57,7 +58,7 @@ test("what matches while somebody types keeps its colour: nodes by name or by an
 });
 
 test("an exported file finds the GPUs that it carries", () => {
-  const gpu: Device = { label: "GPU0", kind: "gpu", name: "GPU-abc", pci: "", numa: 0, rails: [], neighbour: "" };
+  const gpu: Device = { label: "GPU0", kind: "gpu", name: "GPU-abc", pci: "", numa: 0, rails: [], nics: [], neighbour: "" };
   const nodes = { n1: { devices: [gpu] } as unknown as NodeDetail };
 
   assert.deepEqual(
@@ -100,4 +101,34 @@ test("luminance is that of WCAG", () => {
   assert.equal(luminance("#ffffff"), 1);
   assert.equal(luminance("#000000"), 0);
   assert.ok(Math.abs(luminance("#808080") - 0.2159) < 0.001);
+});
+
+test("a rail is drawn to its NIC, with the path of the NIC's Data Direct function", () => {
+  const device = (label: string, kind: Device["kind"], more: Partial<Device> = {}): Device => ({
+    ...{ label, kind, name: "", pci: "", numa: 0, rails: [], nics: [], neighbour: "" },
+    ...more,
+  });
+  const devices = [
+    device("GPU0", "gpu", { rails: ["NIC0"] }),
+    device("NIC0", "nic"),
+    device("DD0", "dd", { nics: ["NIC0"] }),
+    device("DD1", "dd"),
+  ];
+  const matrix = [
+    ["X", "NODE", "PXB", "PIX"],
+    ["NODE", "X", "NODE", "NODE"],
+    ["PXB", "NODE", "X", "NODE"],
+    ["PIX", "NODE", "NODE", "X"],
+  ];
+  const node = { devices, matrix, numa: [], hardware: {}, reasons: [], nvswitches: null } as unknown as NodeDetail;
+  const plan = planOf(node);
+
+  assert.deepEqual(
+    plan.rails.map((rail) => [rail.from.device.label, rail.to.device.label, rail.word]),
+    [["GPU0", "NIC0", "PXB"]],
+  );
+  assert.deepEqual(
+    plan.parts.map((part) => part.device.label),
+    ["GPU0", "NIC0"],
+  );
 });

@@ -141,7 +141,7 @@ function shortened(text: string, room: number): string {
 
 function about(node: NodeDetail): string {
   const gpus = node.devices.filter((device) => device.kind === "gpu").length;
-  const nics = node.devices.length - gpus;
+  const nics = node.devices.filter((device) => device.kind === "nic").length;
   const switches = node.nvswitches ? `, ${node.nvswitches} NVSwitches` : "";
   return `${node.name}: ${gpus} GPUs and ${nics} NICs on ${node.numa.length} NUMA nodes${switches}. The link matrix below says the same in words.`;
 }

@@ -43,6 +43,7 @@ export const PART = { gpuHeight: 46, nicHeight: 34 } as const;
 const PAD = 14;
 const GAP = 10;
 const BAR = 44;
+const NEAREST = ["PIX", "PXB", "PHB", "NODE", "SYS"];
 
 export function planOf(node: NodeDetail): Plan {
   const homes = node.numa.length
@@ -84,6 +85,12 @@ export function planOf(node: NodeDetail): Plan {
   const gpus = parts.filter((part) => part.device.kind === "gpu");
   const cell = (a: Part, b: Part): string =>
     matrix[byLabel.get(a.device.label)?.at ?? -1]?.[byLabel.get(b.device.label)?.at ?? -1] ?? "";
+  // Data goes by the NIC's Data Direct function where it has one.
+  const way = (gpu: Part, nic: Part): string => {
+    const row = matrix[byLabel.get(gpu.device.label)?.at ?? -1] ?? [];
+    const direct = node.devices.flatMap((device, at) => (device.nics.includes(nic.device.label) ? [row[at] ?? ""] : []));
+    return NEAREST.find((level) => direct.includes(level)) ?? cell(gpu, nic);
+  };
   const most = (part: Part): number => Math.max(0, ...gpus.map((other) => linksOf(cell(part, other))));
   const width = x - 34 + 1;
   const inside = node.nvswitches !== null && node.nvswitches > 0;
@@ -94,7 +101,7 @@ export function planOf(node: NodeDetail): Plan {
   const rails = gpus.flatMap((gpu) =>
     gpu.device.rails.flatMap((label) => {
       const nic = find(label);
-      return nic ? [{ from: gpu, to: nic, word: cell(gpu, nic), links: 0 }] : [];
+      return nic ? [{ from: gpu, to: nic, word: way(gpu, nic), links: 0 }] : [];
     }),
   );
   const meshes = meshed

@@ -1,0 +1,356 @@
+"""Which RDMA devices are NICs of the compute network: no bridges to NVSwitches, sub-devices, virtual functions."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.machines import discovered
+from tests.support.sysfs_trees import LivingMachine, machine_of
+from toposcope.agent.describe import describe
+from toposcope.agent.discover import discover
+from toposcope.api.label_keys import RAIL_ALIGNED, SHAPE
+from toposcope.simulator.profile import load_profile
+from toposcope.topology.hardware import NodeTopology
+
+HGX_B200 = """
+name: hgx-b200
+description: eight B200 with RoCE, and two functions of the bridge to the NVSwitches beside GPU 4 and 5
+driver: "595.91.07"
+numa: {0: "0-47,96-143", 1: "48-95,144-191"}
+gpus: {count: 8, product: NVIDIA B200, architecture: blackwell, pci_id: 0x2901, mig: {}}
+nics:
+  - {names: [rdma0, rdma1, rdma2, rdma3, rdma4, rdma5, rdma6, rdma7], pci_id: 0x1021, link_layer: Ethernet}
+  - {names: [mlx5_0, mlx5_1], pci_id: 0x1021, management: true}
+pci:
+  - {numa: 0, bus: "0000:44", ports: [[gpu0, gpu1, rdma0, rdma1]]}
+  - {numa: 0, bus: "0000:55", ports: [[gpu2, gpu3, rdma2, rdma3]]}
+  - {numa: 1, bus: "0000:66", ports: [[mlx5_0, mlx5_1, gpu4, gpu5, rdma4, rdma5]]}
+  - {numa: 1, bus: "0000:79", ports: [[gpu6, gpu7, rdma6, rdma7]]}
+nvlink: {version: "5.0", mbps: 53125, switched: 18}
+"""
+BRIDGE = "  - {names: [mlx5_0, mlx5_1], pci_id: 0x1021, management: true}\n"
+WITHOUT_BRIDGE = HGX_B200.replace(BRIDGE, "").replace("mlx5_0, mlx5_1, gpu4", "gpu4")
+ROCE = tuple(f"rdma{number}" for number in range(8))
+
+
+def topology_of(text: str, folder: Path) -> NodeTopology:
+    return discovered(machine_of(text, folder), folder)
+
+
+def names(topology: NodeTopology) -> list[str]:
+    return [nic.name for nic in topology.nics]
+
+
+def rails(topology: NodeTopology) -> list[tuple[str, ...]]:
+    return [gpu.rails for gpu in topology.gpus]
+
+
+# Bridges to NVSwitches
+
+
+def test_a_bridge_to_the_nvswitches_is_no_nic(tmp_path: Path) -> None:
+    with_bridge = topology_of(HGX_B200, tmp_path / "with")
+    without = topology_of(WITHOUT_BRIDGE, tmp_path / "without")
+    assert names(with_bridge) == list(ROCE)
+    assert with_bridge.matrix == without.matrix
+    assert with_bridge.shape == without.shape
+    assert rails(with_bridge) == rails(without)
+    assert with_bridge.rail_aligned
+
+
+def test_a_board_with_nothing_but_the_bridge_has_no_nics(tmp_path: Path) -> None:
+    text = HGX_B200.replace("  - {names: [rdma0", "  # - {names: [rdma0")
+    for name in ROCE:
+        text = text.replace(f", {name}", "")
+    topology = topology_of(text, tmp_path)
+    assert topology.nics == ()
+    assert set(rails(topology)) == {()}
+
+
+def test_infiniband_rails_beside_the_bridge_are_the_only_ones(tmp_path: Path) -> None:
+    topology = topology_of(HGX_B200.replace(", link_layer: Ethernet", ""), tmp_path)
+    assert names(topology) == list(ROCE)
+    assert topology.gpus[4].rails == ("rdma4", "rdma5")
+
+
+def test_a_bridge_in_functions_of_one_card_is_no_nic(tmp_path: Path) -> None:
+    text = HGX_B200.replace("[mlx5_0, mlx5_1, gpu4", "[mlx5_0+mlx5_1, gpu4")
+    assert names(topology_of(text, tmp_path)) == list(ROCE)
+
+
+def test_a_bridge_whose_ports_are_down_is_no_nic(tmp_path: Path) -> None:
+    text = HGX_B200.replace("management: true", "management: true, state: DOWN")
+    assert names(topology_of(text, tmp_path)) == list(ROCE)
+
+
+def test_without_root_four_functions_of_one_connectx_7_are_taken_for_the_bridge(tmp_path: Path) -> None:
+    four = BRIDGE.replace("mlx5_0, mlx5_1", "mlx5_0, mlx5_1, mlx5_2, mlx5_3").replace("true}", "true, vpd: false}")
+    text = HGX_B200.replace(BRIDGE, four).replace("[mlx5_0, mlx5_1, gpu4", "[mlx5_0+mlx5_1+mlx5_2+mlx5_3, gpu4")
+    topology = topology_of(text, tmp_path)
+    assert names(topology) == list(ROCE)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (("mlx5_2+mlx5_3", "mlx5_2, mlx5_3"), "two cards of two functions, as they are sold"),
+        (("pci_id: 0x1021, vpd", "pci_id: 0x1023, vpd"), "another chip"),
+        (("vpd: false", "vpd: false, link_layer: Ethernet"), "four ports of Ethernet, as they are sold"),
+    ],
+)
+def test_without_root_no_other_card_is_taken_for_the_bridge(change: tuple[str, str], why: str, tmp_path: Path) -> None:
+    four = "  - {names: [mlx5_0, mlx5_1, mlx5_2, mlx5_3], pci_id: 0x1021, vpd: false}\n"
+    text = HGX_B200.replace(BRIDGE, four).replace("[mlx5_0, mlx5_1, gpu4", "[mlx5_0+mlx5_1+mlx5_2+mlx5_3, gpu4")
+    assert len(topology_of(text.replace(*change), tmp_path).nics) == 12, why
+
+
+def test_without_root_two_bridge_functions_take_nobodys_rails(tmp_path: Path) -> None:
+    """They look like any dual-port NIC, so they are in the matrix; but most GPUs have RoCE near them."""
+    topology = topology_of(HGX_B200.replace("management: true", "management: true, vpd: false"), tmp_path / "with")
+    without = topology_of(WITHOUT_BRIDGE, tmp_path / "without")
+    assert rails(topology) == rails(without)
+    assert topology.rail_aligned
+
+
+def test_the_data_is_read_once_and_left_alone_where_it_cannot_be_read(tmp_path: Path) -> None:
+    machine = LivingMachine(machine_of(HGX_B200, tmp_path), tmp_path)
+    assert len(machine.probe().nics) == 8
+    for name in ("mlx5_0", "mlx5_1"):
+        (machine.function(name) / "vpd").unlink()
+    assert len(machine.probe().nics) == 8  # from memory
+    machine.restart()
+    for _ in range(5):
+        assert len(machine.probe().nics) == 10
+    os.mkfifo(machine.function("mlx5_0") / "vpd")  # whoever waits for a writer waits for ever
+    machine.restart()
+    assert len(machine.probe().nics) == 10
+
+
+# Sub-devices
+
+
+def add_device(machine: LivingMachine, parent: str, name: str, ports: int, *, verbs: bool = False) -> None:
+    """Another RDMA device on the PCI function of a NIC."""
+    function = machine.function(parent)
+    folder = function / "infiniband" / name
+    for port in range(1, ports + 1):
+        (folder / "ports" / str(port)).mkdir(parents=True)
+        (folder / "ports" / str(port) / "link_layer").write_text("InfiniBand\n")
+        (folder / "ports" / str(port) / "state").write_text("2: INIT\n")
+    (folder / "node_guid").write_text("0000:0000:0000:0099\n")
+    (folder / "device").symlink_to(function)
+    (machine.root / "class" / "infiniband" / name).symlink_to(folder)
+    if verbs:
+        add_verbs(machine, name)
+
+
+def add_verbs(machine: LivingMachine, name: str) -> None:
+    folder = machine.root / "class" / "infiniband_verbs"
+    folder.mkdir(exist_ok=True)
+    uverbs = folder / f"uverbs{len(list(folder.iterdir()))}"
+    uverbs.mkdir()
+    (uverbs / "ibdev").write_text(name + "\n")
+
+
+B300 = tuple(f"mlx5_bond_{number}" for number in range(8))
+
+
+def test_sub_devices_of_type_smi_are_no_nics(tmp_path: Path) -> None:
+    """`rdma dev add smi1 type SMI parent mlx5_0`: the planes of the parent's port, each as a port again."""
+    machine = LivingMachine(load_profile("hgx-b300-8"), tmp_path)
+    before = discover(machine.probe())
+    for number, parent in enumerate(B300, 1):
+        add_device(machine, parent, f"smi{number}", ports=4)
+    machine.restart()
+    after = discover(machine.probe())
+    assert names(after) == list(B300)
+    assert (after.shape, rails(after)) == (before.shape, rails(before))
+
+
+@pytest.mark.parametrize("name", ["planes_of_mlx5_0", "a0", "smi1", "smi"])
+def test_sub_devices_are_known_by_their_ports_whatever_their_name(name: str, tmp_path: Path) -> None:
+    machine = LivingMachine(load_profile("hgx-b300-8"), tmp_path)
+    add_device(machine, B300[0], name, ports=4)
+    assert [nic.name for nic in machine.probe().nics] == list(B300)
+
+
+def test_a_device_without_verbs_is_a_sub_device(tmp_path: Path) -> None:
+    """With one plane it has one port as its parent has; but the kernel gives it no verbs device."""
+    machine = LivingMachine(load_profile("hgx-b300-8"), tmp_path)
+    add_device(machine, B300[0], "a0", ports=1)
+    for name in B300:
+        add_verbs(machine, name)
+    assert [nic.name for nic in machine.probe().nics] == list(B300)
+
+
+def test_a_sub_device_whose_parent_a_pod_took_along_is_no_nic(tmp_path: Path) -> None:
+    machine = LivingMachine(load_profile("hgx-b300-8"), tmp_path)
+    machine.probe()
+    add_device(machine, B300[0], "smi1", ports=4)
+    machine.hide(B300[0])
+    nics = machine.probe().nics
+    assert [nic.name for nic in nics] == list(B300)
+    assert nics[0].held
+
+
+def test_a_sub_device_that_comes_and_goes_changes_nothing(tmp_path: Path) -> None:
+    machine = LivingMachine(load_profile("hgx-b300-8"), tmp_path)
+    before = machine.probe()
+    add_device(machine, B300[0], "smi1", ports=4)
+    assert machine.probe() == before
+    (machine.root / "class" / "infiniband" / "smi1").unlink()
+    assert machine.probe() == before
+
+
+def test_a_nic_that_is_renamed_keeps_its_place(tmp_path: Path) -> None:
+    machine = LivingMachine(load_profile("hgx-b300-8"), tmp_path)
+    machine.probe()
+    folder = machine.root / "class" / "infiniband"
+    (folder / B300[0]).rename(folder / "ibp26s0")
+    nics = machine.probe().nics
+    assert sorted(nic.name for nic in nics) == ["ibp26s0", *B300[1:]]
+    assert not any(nic.held for nic in nics)
+
+
+# RDMA devices that a pod took along
+
+
+def test_a_nic_whose_device_a_pod_holds_stays(tmp_path: Path) -> None:
+    machine = LivingMachine(load_profile("dgx-h200"), tmp_path)
+    before = describe(machine.probe(), "n1")
+    machine.hide("mlx5_4")
+    raw = machine.probe()
+    assert describe(raw, "n1").labels == before.labels
+    assert [nic.name for nic in raw.nics if nic.held] == ["mlx5_4"]
+    machine.show("mlx5_4")
+    assert not any(nic.held for nic in machine.probe().nics)
+
+
+def test_all_devices_in_pods_change_no_label(tmp_path: Path) -> None:
+    machine = LivingMachine(load_profile("dgx-h200"), tmp_path)
+    before = describe(machine.probe(), "n1")
+    for nic in machine.machine.nics:
+        machine.hide(nic.name)
+        assert describe(machine.probe(), "n1").labels == before.labels
+
+
+def test_an_agent_that_starts_meanwhile_does_not_know_rails_and_shape(tmp_path: Path) -> None:
+    """So the labels stay what they are on the Node."""
+    machine = LivingMachine(load_profile("dgx-h200"), tmp_path)
+    machine.bind("mlx5_4", "mlx5_core")
+    machine.hide("mlx5_4")
+    found = describe(machine.probe(), "n1")
+    assert found.topology
+    assert found.topology.hidden_nics == (machine.function("mlx5_4").name,)
+    assert {RAIL_ALIGNED, SHAPE} <= found.labels.unknown
+    assert {RAIL_ALIGNED, SHAPE}.isdisjoint(found.labels.known)
+    assert "another network namespace" in found.topology.reasons[0]
+    assert found.topology.state == "ok"
+    machine.show("mlx5_4")
+    assert not describe(machine.probe(), "n1").labels.unknown
+
+
+def test_a_nic_that_is_gone_is_gone(tmp_path: Path) -> None:
+    machine = LivingMachine(load_profile("dgx-h200"), tmp_path)
+    before = machine.probe().nics
+    function = machine.function("mlx5_4")
+    machine.hide("mlx5_4")
+    (machine.root / "bus" / "pci" / "devices" / function.name).unlink()
+    after = machine.probe()
+    assert len(after.nics) == len(before) - 1
+    assert after.hidden_nics == ()
+
+
+def test_a_function_that_went_to_another_driver_is_no_nic(tmp_path: Path) -> None:
+    """It was passed through to a virtual machine, which takes the function and not the device alone."""
+    machine = LivingMachine(load_profile("dgx-h200"), tmp_path)
+    machine.bind("mlx5_4", "mlx5_core")
+    assert len(machine.probe().nics) == 12
+    machine.hide("mlx5_4")
+    machine.bind("mlx5_4", "vfio-pci")
+    after = machine.probe()
+    assert (len(after.nics), after.hidden_nics) == (11, ())
+
+
+def without_module(machine: LivingMachine) -> None:
+    (machine.root / "module" / "mlx5_core").mkdir(parents=True)
+
+
+def with_ethernet_alone(machine: LivingMachine) -> None:
+    (machine.function("mlx5_4") / "mlx5_core.eth.4").mkdir()
+
+
+def of_a_bond(machine: LivingMachine) -> None:
+    """Both ports of a bond have one device, that of the first function."""
+    function = machine.function("mlx5_4")
+    first = function.with_name(function.name[:-1] + "7")
+    first.mkdir()
+    (first / "vendor").write_text("0x15b3\n")
+    (first / "class").write_text("0x020000\n")
+    (machine.root / "bus" / "pci" / "devices" / first.name).symlink_to(first)
+    bond = machine.root / "class" / "infiniband" / "mlx5_bond_0"
+    bond.mkdir()
+    (bond / "device").symlink_to(first)
+
+
+@pytest.mark.parametrize("off", [without_module, with_ethernet_alone, of_a_bond])
+def test_a_function_without_rdma_hides_no_nic(off: Callable[[LivingMachine], None], tmp_path: Path) -> None:
+    machine = LivingMachine(load_profile("dgx-h200"), tmp_path)
+    machine.bind("mlx5_4", "mlx5_core")
+    machine.hide("mlx5_4")
+    off(machine)
+    assert machine.probe().hidden_nics == ()
+
+
+def test_the_drivers_own_device_says_that_there_is_rdma(tmp_path: Path) -> None:
+    machine = LivingMachine(load_profile("dgx-h200"), tmp_path)
+    machine.bind("mlx5_4", "mlx5_core")
+    machine.hide("mlx5_4")
+    for part in ("mlx5_core.eth.4", "mlx5_core.rdma.4"):
+        (machine.function("mlx5_4") / part).mkdir()
+    assert machine.probe().hidden_nics == (machine.function("mlx5_4").name,)
+
+
+# Virtual functions
+
+SR_IOV = """
+name: sr-iov
+description: two GPUs, each with a NIC that has two virtual functions
+driver: "550.90.07"
+numa: {0: "0-31"}
+gpus: {count: 2, product: NVIDIA H100 NVL, architecture: hopper, pci_id: 0x2321, mig: {}}
+nics:
+  - {names: [mlx5_0, mlx5_1], pci_id: 0x1021, link_layer: Ethernet}
+  - {names: [mlx5_2, mlx5_3], pci_id: 0x101e, physfn: mlx5_0, link_layer: Ethernet}
+  - {names: [mlx5_4, mlx5_5], pci_id: 0x101e, physfn: mlx5_1, link_layer: Ethernet}
+pci:
+  - {numa: 0, bus: "0000:10", ports: [[mlx5_0, gpu0]]}
+  - {numa: 0, bus: "0000:40", ports: [[mlx5_1, gpu1]]}
+"""
+
+
+def test_virtual_functions_are_no_rails_unless_they_are_asked_for(tmp_path: Path) -> None:
+    machine = machine_of(SR_IOV, tmp_path)
+    without = discover(LivingMachine(machine, tmp_path).probe())
+    assert rails(without) == [("mlx5_0",), ("mlx5_1",)]
+    with_them = discover(LivingMachine(machine, tmp_path, vf_rails=True).probe())
+    assert rails(with_them) == [("mlx5_0", "mlx5_2", "mlx5_3"), ("mlx5_1", "mlx5_4", "mlx5_5")]
+    assert with_them.nics[2].parent == with_them.nics[0].pci
+
+
+def test_a_virtual_function_is_no_card_of_its_own(tmp_path: Path) -> None:
+    """Two GPUs that share a NIC share it however many functions it has."""
+    shared = SR_IOV.replace("[[mlx5_0, gpu0]]", "[[mlx5_0, gpu0, gpu1]]").replace("[[mlx5_1, gpu1]]", "[mlx5_1]")
+    topology = discover(LivingMachine(machine_of(shared, tmp_path), tmp_path, vf_rails=True).probe())
+    assert len(topology.gpus[0].rails) == 3
+    assert topology.rail_aligned is False
+
+
+def test_virtual_functions_in_pods_stay_rails(tmp_path: Path) -> None:
+    machine = LivingMachine(machine_of(SR_IOV, tmp_path), tmp_path, vf_rails=True)
+    before = describe(machine.probe(), "n1")
+    for name in ("mlx5_2", "mlx5_5"):
+        machine.hide(name)
+    assert describe(machine.probe(), "n1").labels == before.labels

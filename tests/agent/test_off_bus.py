@@ -1,0 +1,148 @@
+"""GPUs that are not on the PCI bus: NVML lists a Jetson's without an address."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pynvml
+import pytest
+
+from tests.support.machines import changed, discovered, probed
+from toposcope.agent.collector import AgentCollector
+from toposcope.agent.describe import Description, describe
+from toposcope.agent.metrics import AgentMetrics
+from toposcope.agent.raw import RawNode
+from toposcope.api.label_keys import MATRIX, PREFIX, REFERENCE
+from toposcope.api.matrix_annotation import parse
+from toposcope.cli.discover import document
+from toposcope.simulator.faults import Faults
+from toposcope.simulator.machine import Machine, NumaNode
+from toposcope.simulator.nvml import SimulatedNvml
+from toposcope.simulator.profile import load_profile
+from toposcope.simulator.sysfs import write_sysfs
+from toposcope.topology.pci import is_address
+
+
+class OffBus(SimulatedNvml):
+    """An NVML that gives no PCI address for its GPUs."""
+
+    def nvmlDeviceGetPciInfo(self, _handle: Any) -> Any:  # noqa: N802 - NVML's name
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+
+class EmptyAddress(SimulatedNvml):
+    """An NVML that succeeds without saying an address."""
+
+    def nvmlDeviceGetPciInfo(self, _handle: Any) -> Any:  # noqa: N802 - NVML's name
+        return pynvml.nvmlPciInfo_t()
+
+
+def orin() -> Machine:
+    machine = changed(load_profile("t4-1"), name="Orin (nvgpu)", architecture=None, links=())
+    return replace(machine, numa_nodes=(NumaNode(0, frozenset(range(12)), 0, (10,)),))
+
+
+def described(folder: Path, kind: type[SimulatedNvml] = OffBus, **change: Any) -> Description:
+    """The Jetson as its agent describes it; `change` is what else is different about the answers."""
+    raw = raw_node(folder, kind)
+    return describe(raw._replace(**change), "jetson-1")
+
+
+def raw_node(folder: Path, kind: type[SimulatedNvml] = OffBus) -> RawNode:
+    """Its PCI bus has a bridge, and no GPU."""
+    write_sysfs(replace(orin(), gpus=()), folder / "sys")
+    return probed(orin(), folder, kind=kind)
+
+
+@pytest.mark.parametrize("kind", [OffBus, EmptyAddress])
+def test_it_is_labelled_as_far_as_nvml_knows_it(kind: type[SimulatedNvml], tmp_path: Path) -> None:
+    known = described(tmp_path, kind).labels.known
+    labels = {key.removeprefix(PREFIX): value for key, value in known.items()}
+    assert labels["gpus"] == "1"
+    assert labels["gpu-product"] == "Orin-nvgpu"
+    assert labels["nvlink-domain"] == "jetson-1"
+    assert (labels["numa-nodes"], labels["gpus-per-numa"]) == ("1", "1")
+    assert labels["state"] == "ok"
+
+
+def test_the_sentence_says_what_is_missing(tmp_path: Path) -> None:
+    sentence = described(tmp_path).sentence
+    assert sentence.endswith("1 of 1 GPUs (index 0): NVML gives no PCI address, so the PCI path is not known")
+
+
+def test_no_address_is_made_up(tmp_path: Path) -> None:
+    found = described(tmp_path)
+    assert found.topology
+    (gpu,) = json.loads(found.annotations[MATRIX])["gpus"]
+    assert "pci" not in gpu
+    (device,) = parse(found.annotations[MATRIX]).devices
+    assert device.pci == ""
+    assert device.title == f"GPU0: {device.name}"
+    assert document(found, found.topology)["gpus"][0]["pci"] is None
+    assert not is_address(found.topology.gpus[0].pci)
+
+
+def test_metrics_have_a_series_for_it(tmp_path: Path) -> None:
+    metrics = AgentMetrics()
+    metrics.description = described(tmp_path)
+    labels = [dict(sample.labels) for family in AgentCollector(metrics).collect() for sample in family.samples]
+    named = {label["gpu"] for label in labels if "gpu" in label}
+    assert named == {"gpu0"}
+
+
+def test_its_baseline_is_its_own(tmp_path: Path) -> None:
+    first = described(tmp_path)
+    again = describe(raw_node(tmp_path / "again"), "jetson-1", first.annotations[REFERENCE])
+    assert again.labels == first.labels
+
+
+def test_a_gpu_that_nvml_counts_and_cannot_hand_out_is_no_empty_node(tmp_path: Path) -> None:
+    write_sysfs(replace(orin(), gpus=()), tmp_path / "sys")
+    raw = probed(orin(), tmp_path, Faults(lost=frozenset({0})), kind=OffBus)
+    found = describe(raw, "jetson-1")
+    assert found.problem.startswith("NVML does not answer")
+    assert found.problem.endswith("GPUs on the PCI bus: none")
+    assert found.labels.known == {f"{PREFIX}state": "unknown"}
+
+
+def test_a_jetson_whose_nvml_does_not_start_is_no_empty_node(tmp_path: Path) -> None:
+    write_sysfs(replace(orin(), gpus=()), tmp_path / "sys")
+    (tmp_path / "sys" / "module" / "nvgpu").mkdir(parents=True)
+    raw = probed(orin(), tmp_path, Faults(init_error=12), kind=OffBus)
+    found = describe(raw, "jetson-1")
+    assert found.problem
+    assert found.labels.known == {f"{PREFIX}state": "unknown"}
+
+
+class OneWithoutAddress(SimulatedNvml):
+    """A driver that does not give the address of one GPU of several."""
+
+    def nvmlDeviceGetPciInfo(self, handle: Any) -> Any:  # noqa: N802 - NVML's name
+        if self.nvmlDeviceGetUUID(handle) == self.machine.gpus[2].uuid:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return super().nvmlDeviceGetPciInfo(handle)
+
+
+def test_a_gpu_that_the_bus_shows_is_lost_and_not_off_the_bus(tmp_path: Path) -> None:
+    machine = load_profile("l40s-4")
+    topology = discovered(machine, tmp_path, kind=OneWithoutAddress)
+    assert [gpu.index for gpu in topology.gpus] == [0, 1, 3]
+    assert topology.reasons == (f"GPU {machine.gpus[2].function.address} is on the PCI bus but not in NVML",)
+
+
+class FirstWithAddress(SimulatedNvml):
+    """Only the first GPU has an address."""
+
+    def nvmlDeviceGetPciInfo(self, handle: Any) -> Any:  # noqa: N802 - NVML's name
+        if self.nvmlDeviceGetUUID(handle) != self.machine.gpus[0].uuid:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return super().nvmlDeviceGetPciInfo(handle)
+
+
+def test_a_card_beside_it_is_a_gpu_with_an_address(tmp_path: Path) -> None:
+    machine = load_profile("l40s-4")
+    machine = replace(machine, gpus=machine.gpus[:2])
+    write_sysfs(replace(machine, gpus=machine.gpus[:1]), tmp_path / "sys")
+    topology = discovered(machine, tmp_path, kind=FirstWithAddress)
+    assert [gpu.address for gpu in topology.gpus] == [machine.gpus[0].function.address, None]

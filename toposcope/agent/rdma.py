@@ -1,0 +1,269 @@
+"""Which RDMA devices of a machine are NICs of a network, and which of its network functions hide one.
+
+/sys/class/infiniband lists more than NICs. Left out are
+
+- virtual functions, unless they are asked for, and devices without a PCI function (scalable functions);
+- the bridges to the NVSwitches of HGX B200 and B300: ConnectX-7 functions with `SMDL=SW_MNG` in their vital product
+  data. Only root can read that. Without it, four InfiniBand functions of one ConnectX-7 are taken for such a bridge:
+  these boards have them (Mellanox/nic-configuration-operator#496, siderolabs/extensions#893), and no card that is sold
+  does;
+- sub-devices of type SMI (`rdma dev add smi1 type SMI parent mlx5_0`), which show the planes of their parent's port
+  again. The kernel gives them no verbs device (ib_uverbs_add_one).
+
+With `rdma system set netns exclusive` a pod takes an RDMA device along into its own namespace. The PCI function stays.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from toposcope.agent.pci_bus import Functions, Kind, PciBus
+from toposcope.agent.raw import RawDataDirect, RawNic, RawPort
+from toposcope.agent.sysfs_files import Entry, Files
+from toposcope.topology.pci import card
+from toposcope.topology.text import natural
+
+_MELLANOX: Final = "0x15b3"
+_CONNECTX_7: Final = "0x1021"
+_DATA_DIRECT: Final = "0x2100"
+"""The function's id in the kernel's drivers/infiniband/hw/mlx5/data_direct.c."""
+_NETWORK: Final = ("0x0200", "0x0207")
+"""Classes of Ethernet and InfiniBand controllers."""
+_BRIDGE: Final = "0x0604"
+_DRIVER: Final = "mlx5_core"
+_RDMA_MODULE: Final = "mlx5_ib"
+_INFINIBAND: Final = "InfiniBand"
+_MANAGEMENT_FUNCTIONS: Final = 4
+_NOT_ON_BUS: Final = -1
+_SUB_DEVICE: Final = "smi"
+_BOND: Final = "_bond_"
+"""In what mlx5 calls the device of aggregated ports."""
+
+
+class Network(NamedTuple):
+    """What of a machine belongs to its networks."""
+
+    nics: tuple[RawNic, ...]
+    """In the order of `nvidia-smi topo -m`: by name, its numbers as numbers."""
+    data_direct: tuple[RawDataDirect, ...]
+    """By address."""
+    hidden: tuple[str, ...]
+    """Addresses of functions with an RDMA device that is in another network namespace and was never seen."""
+
+
+class _Device(NamedTuple):
+    """An RDMA device, and its PCI function on the bus."""
+
+    nic: RawNic
+    function: Entry
+
+
+class RdmaDevices:
+    """Reads them, and remembers what cannot change, and the NICs that were there."""
+
+    def __init__(self, root: str, files: Files, bus: PciBus, *, vf_rails: bool) -> None:
+        self._root = root
+        self._files = files
+        self._bus = bus
+        self._vf_rails = vf_rails
+        self._devices: dict[Entry, _Device | None] = {}
+        """RDMA devices by entry; None: it is no NIC, and will never be one."""
+        self._verbs: dict[Entry, str] = {}
+        self._seen: dict[Entry, RawNic] = {}
+        """The NIC of each function as it was last."""
+
+    def read(self, functions: Functions) -> Network:
+        """The NICs that there are now; `functions` are those on the bus."""
+        devices = self._without_sub_devices(self._read_devices(functions))
+        nics = self._without_management(devices, functions)
+        seen = self._seen | {device.function: device.nic for device in nics}
+        self._seen = {function: nic for function, nic in seen.items() if function in functions}
+        held, hidden = self._invisible(functions, devices)
+        everything = [*(device.nic for device in nics), *held]
+        return Network(
+            nics=tuple(sorted(everything, key=lambda nic: natural(nic.name))),
+            data_direct=tuple(self._data_direct(functions)),
+            hidden=tuple(sorted(hidden)),
+        )
+
+    # The devices that the kernel shows
+
+    def _read_devices(self, functions: Functions) -> list[_Device]:
+        """RDMA devices of PCI functions, without virtual ones unless they are wanted."""
+        on_bus = {function[0]: function for function in functions}
+        known: dict[Entry, _Device | None] = {}
+        found = []
+        for entry in self._files.entries(f"{self._root}/class/infiniband"):
+            seen = entry in self._devices
+            device = self._devices[entry] if seen else self._read_device(entry[0], on_bus)
+            if device is None:
+                known[entry] = None
+                continue
+            if _complete(device.nic):
+                known[entry] = device
+            found.append(device._replace(nic=self._with_states(device.nic)))
+        self._devices = known
+        return found
+
+    def _read_device(self, name: str, on_bus: dict[str, Entry]) -> _Device | None:
+        folder = f"{self._root}/class/infiniband/{name}"
+        if not self._files.exists(f"{folder}/device/vendor"):
+            return None
+        virtual = self._files.lexists(f"{folder}/device/physfn")
+        if virtual and not self._vf_rails:
+            return None
+        place = self._bus.place(f"{folder}/device")
+        function = on_bus.get(place.address)
+        if function is None:  # a part of the tree is hidden
+            function = self._files.real(f"{folder}/device"), _NOT_ON_BUS
+        nic = RawNic(
+            name=name,
+            pci=place._replace(driver=self._bus.driver(function)),
+            guid=self._files.text(f"{folder}/node_guid"),
+            ports=self._read_ports(f"{folder}/ports"),
+            parent=(self._bus.parent(function) or None) if virtual else None,
+        )
+        return _Device(nic, function)
+
+    def _read_ports(self, folder: str) -> tuple[RawPort, ...]:
+        numbers = sorted(int(name) for name in self._files.names(folder) if name.isdecimal())
+        return tuple(RawPort(number, self._files.text(f"{folder}/{number}/link_layer"), "") for number in numbers)
+
+    def _with_states(self, nic: RawNic) -> RawNic:
+        folder = f"{self._root}/class/infiniband/{nic.name}/ports"
+        ports = [port._replace(state=self._files.text(f"{folder}/{port.number}/state")) for port in nic.ports]
+        return nic._replace(ports=tuple(ports))
+
+    # Those that are no NICs
+
+    def _without_sub_devices(self, devices: Sequence[_Device]) -> list[_Device]:
+        """One device of each PCI function: the one that is no sub-device of another."""
+        by_function: dict[Entry, list[_Device]] = {}
+        for device in devices:
+            by_function.setdefault(device.function, []).append(device)
+        kept = []
+        for function, group in by_function.items():
+            best = self._parent_device(group) if len(group) > 1 else group[0]
+            known = self._seen.get(function)
+            if len(group) == 1 and _named_as_sub_device(best) and known and known.name != best.nic.name:
+                continue  # its parent is elsewhere
+            kept.append(best)
+        return kept
+
+    def _parent_device(self, group: Sequence[_Device]) -> _Device:
+        with_verbs = self._names_with_verbs()
+        candidates = [device for device in group if device.nic.name in with_verbs] or group
+        # A sub-device has a port for each plane of its parent's.
+        return min(
+            candidates,
+            key=lambda device: (_named_as_sub_device(device), len(device.nic.ports), natural(device.nic.name)),
+        )
+
+    def _names_with_verbs(self) -> frozenset[str]:
+        folder = f"{self._root}/class/infiniband_verbs"
+        found = {}
+        for entry in self._files.entries(folder):
+            found[entry] = self._verbs.get(entry) or self._files.text(f"{folder}/{entry[0]}/ibdev")
+        self._verbs = found
+        return frozenset(found.values())
+
+    def _without_management(self, devices: Sequence[_Device], functions: Functions) -> list[_Device]:
+        """The devices that are no bridges to NVSwitches, with their cards."""
+        on_bus = {function[0]: function for function in functions}
+        unknown: list[_Device] = []
+        kept = []
+        for device in devices:
+            if not _is_mellanox(functions.get(device.function)):
+                kept.append(device)
+                continue
+            # A virtual function has no vital product data of its own.
+            vpd = self._bus.vpd(on_bus.get(device.nic.parent or "", device.function))
+            if vpd is None:
+                unknown.append(device)
+            elif not vpd.manages_nvswitches:
+                kept.append(device._replace(nic=device.nic._replace(card=vpd.card)))
+        presumed = self._presumed_management(unknown)
+        return kept + [device for device in unknown if card(device.nic.pci.address) not in presumed]
+
+    def _presumed_management(self, devices: Sequence[_Device]) -> set[str]:
+        """Cards that are bridges by their form: four InfiniBand functions of one ConnectX-7."""
+        counts: Counter[str] = Counter()
+        for device in devices:
+            infiniband = {port.link_layer for port in device.nic.ports} == {_INFINIBAND}
+            if infiniband and self._bus.device_id(device.function) == _CONNECTX_7:
+                counts[card(device.nic.pci.address)] += 1
+        return {address for address, count in counts.items() if count == _MANAGEMENT_FUNCTIONS}
+
+    # Those that cannot be seen
+
+    def _invisible(self, functions: Functions, devices: Sequence[_Device]) -> tuple[list[RawNic], list[str]]:
+        """NICs that were seen before, and the addresses of those that never were; `devices` are visible."""
+        visible = {device.function for device in devices}
+        bonded = {card(device.nic.pci.address) for device in devices if _BOND in device.nic.name}
+        held, hidden = [], []
+        for function, kind in functions.items():
+            if function in visible or card(function[0]) in bonded:
+                continue  # the ports of a bond have one device, that of the first function
+            seen = self._seen.get(function)
+            if seen is not None:
+                if self._still_there(function, seen):
+                    held.append(_held(seen))
+                else:
+                    del self._seen[function]
+            elif self._hides_a_nic(function, kind):
+                hidden.append(function[0])
+        return held, hidden
+
+    def _still_there(self, function: Entry, nic: RawNic) -> bool:
+        driver = self._bus.driver(function)
+        return driver == nic.pci.driver and not self._without_rdma(function, driver)
+
+    def _hides_a_nic(self, function: Entry, kind: Kind) -> bool:
+        if not (_is_mellanox(kind) and kind.pci_class.startswith(_NETWORK)):
+            return False
+        if self._bus.parent(function) and not self._vf_rails:
+            return False
+        driver = self._bus.driver(function)
+        if driver != _DRIVER or self._without_rdma(function, driver):
+            return False
+        vpd = self._bus.vpd(function)
+        return vpd is None or not vpd.manages_nvswitches
+
+    def _without_rdma(self, function: Entry, driver: str | None) -> bool:
+        """Whether RDMA is off for a function of mlx5_core: then it has no RDMA device in any namespace."""
+        if driver != _DRIVER:
+            return False
+        parts = [name for name in self._files.names(self._bus.folder(function)) if name.startswith(f"{_DRIVER}.")]
+        if parts:  # the driver's auxiliary devices: mlx5_core.eth.0, mlx5_core.rdma.0 or mlx5_core.rdma-rep.0
+            return not any(name.startswith(f"{_DRIVER}.rdma") for name in parts)
+        modules = f"{self._root}/module"
+        return self._files.exists(f"{modules}/{_DRIVER}") and not self._files.exists(f"{modules}/{_RDMA_MODULE}")
+
+    # Data Direct
+
+    def _data_direct(self, functions: Functions) -> Iterator[RawDataDirect]:
+        for function, kind in sorted(functions.items()):
+            if not _is_mellanox(kind) or kind.pci_class.startswith(_BRIDGE):
+                continue
+            if self._bus.device_id(function) == _DATA_DIRECT:
+                vpd = self._bus.vpd(function)
+                yield RawDataDirect(self._bus.fixed(function), vpd.card if vpd else "")
+
+
+def _is_mellanox(kind: Kind | None) -> bool:
+    return kind is not None and kind.vendor == _MELLANOX
+
+
+def _complete(nic: RawNic) -> bool:
+    """Whether all of a device was there already when it was read."""
+    return bool(nic.guid and nic.ports) and all(port.link_layer for port in nic.ports)
+
+
+def _named_as_sub_device(device: _Device) -> bool:
+    name = device.nic.name
+    return name.startswith(_SUB_DEVICE) and name.removeprefix(_SUB_DEVICE).isdecimal()
+
+
+def _held(nic: RawNic) -> RawNic:
+    """A NIC as it was, but for what its ports do now."""
+    return nic._replace(held=True, ports=tuple(port._replace(state="") for port in nic.ports))
