@@ -209,12 +209,7 @@ class TestMalformedObjects:
 
 def test_pages_of_large_objects_shrink() -> None:
     too_large = AnswerTooLargeError("an answer of more than 32 MiB")
-    pages: list[bytes | KubeError] = [
-        too_large,
-        page(thing("a", 1), following="x"),
-        too_large,
-        page(thing("b", 2), version=5),
-    ]
+    pages = [too_large, page(thing("a", 1), following="x"), too_large, page(thing("b", 2), version=5)]
     following = Following([UNSTREAMED], pages).run()
     assert following.mirror.calls == ["replace a b"]
     limits = [query["limit"] for query in following.client.queries if "limit" in query]

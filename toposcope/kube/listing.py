@@ -17,7 +17,6 @@ UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for text that is not JSON, not UTF-8, or nested too deeply."""
 
 T = TypeVar("T")
-_PAGE: Final = 500
 _TRIES: Final = 3
 
 
@@ -47,7 +46,7 @@ def everything(
     accept = METADATA_LIST if metadata_only else "application/json"
 
     def pages() -> list[dict[str, Any]]:
-        query, size = dict(selected), PageSize(_PAGE)
+        query, size = dict(selected), PageSize()
         items: list[dict[str, Any]] = []
         while True:
             page = size.read(lambda limit: client.call(Request("GET", path, {**query, "limit": limit}, accept=accept)))

@@ -4,9 +4,12 @@ Anybody who may write an object can make it large: 256 KiB of annotations, 1.5 M
 """
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from toposcope.kube.errors import AnswerTooLargeError
+
+USUAL: Final = 500
+"""As kubectl has it."""
 
 T = TypeVar("T")
 
@@ -14,8 +17,7 @@ T = TypeVar("T")
 class PageSize:
     """The size of the pages of one list, which only shrinks."""
 
-    def __init__(self, most: int) -> None:
-        """It begins with pages of `most` objects."""
+    def __init__(self, most: int = USUAL) -> None:
         self._limit = most
 
     def read(self, read: Callable[[str], T]) -> T:

@@ -53,7 +53,6 @@ WATCH_FACTOR: Final = (1.0, 2.0)
 """Random factor for the duration of a watch."""
 _IDLE_SECONDS: Final = 150.0
 """The API server bookmarks an idle watch about once a minute; more silence is a dead connection."""
-_PAGE_SIZE: Final = 500
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 60.0
 RELIST_REASONS: Final = ("first", "expired", "unreachable", "failed", "asked")
@@ -272,7 +271,7 @@ class Reflector(Generic[T]):
     def _paged(self) -> dict[str, T]:
         items: dict[str, T] = {}
         query: dict[str, str] = {}
-        size = PageSize(_PAGE_SIZE)
+        size = PageSize()
         while True:
             page = size.read(partial(self._page, query))
             for raw in page.items or ():

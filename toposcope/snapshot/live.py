@@ -21,7 +21,6 @@ from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.discovery import Kind
 from toposcope.kube.errors import ApiError, KubeError, UnreachableError
 from toposcope.kube.listing import UNREADABLE, once_more
-from toposcope.kube.page_size import PageSize
 from toposcope.kube.pod_resources import gpu_count
 from toposcope.kube.requests import NODES
 from toposcope.snapshot import decode
@@ -259,16 +258,12 @@ class _Reader:
         self._progress(what, 0)
         return once_more(lambda: self._pages(what, path, query, read))
 
-    def _page(self, path: str, query: Mapping[str, str], limit: str) -> bytes:
-        return self._client.read(Request("GET", path, {**query, "limit": limit}))
-
     def _pages(self, what: str, path: str, query: Mapping[str, str], read: Callable[[msgspec.Raw], _T]) -> list[_T]:
         found: list[_T] = []
-        size = PageSize(_PAGE)
         token = ""
         while True:
-            asked = {**query, **({"continue": token} if token else {})}
-            body = size.read(partial(self._page, path, asked))
+            asked = {**query, "limit": str(_PAGE)} | ({"continue": token} if token else {})
+            body = self._client.read(Request("GET", path, asked))
             try:
                 page = _PAGES.decode(body)
                 found += [read(raw) for raw in page.items]
