@@ -24,7 +24,7 @@ from tests.kube.reflecting import (
 )
 from tests.support.tables import each_row, named_objects
 from toposcope.kube.client import Request, Stream
-from toposcope.kube.errors import AnswerTooLargeError, ApiError, KubeError, ResourceExpiredError, UnreachableError
+from toposcope.kube.errors import ApiError, KubeError, ResourceExpiredError, UnreachableError
 from toposcope.kube.reflector import Backoff, Reflector
 
 UNSTREAMED = ApiError(422, "Invalid", "sendInitialEvents is forbidden for watch")
@@ -205,15 +205,6 @@ class TestMalformedObjects:
         bad = b'{"type":"%s","object":%s}' % (kind, MALFORMED[case])
         following = Following([LISTED, [bad, event("ADDED", "c", 7)]]).run()
         assert [call for call in following.mirror.calls if "bad" not in call] == ["replace a", "put c"]
-
-
-def test_pages_of_large_objects_shrink() -> None:
-    too_large = AnswerTooLargeError("an answer of more than 32 MiB")
-    pages = [too_large, page(thing("a", 1), following="x"), too_large, page(thing("b", 2), version=5)]
-    following = Following([UNSTREAMED], pages).run()
-    assert following.mirror.calls == ["replace a b"]
-    limits = [query["limit"] for query in following.client.queries if "limit" in query]
-    assert limits == ["500", "250", "250", "125"]
 
 
 class TestWaiting:

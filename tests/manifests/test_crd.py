@@ -126,34 +126,6 @@ def test_what_some_scheduler_refuses_is_refused_with_field_and_fix(served: ApiUn
     assert surprises == {}
 
 
-def selecting(*counts: int) -> dict[str, Any]:
-    """A spec whose selector has a condition with so many values for each count."""
-    return {
-        "nodeSelector": {
-            "matchExpressions": [
-                {"key": f"example.com/k{number}", "operator": "NotIn", "values": [f"v{i}" for i in range(count)]}
-                for number, count in enumerate(counts)
-            ]
-        }
-    }
-
-
-@pytest.mark.real_api("CEL rules of a CRD")
-@pytest.mark.parametrize("counts", [(256, 256), (16,) * 32, (1,)])
-def test_a_selector_may_have_512_values_in_all(served: ApiUnderTest, counts: tuple[int, ...]) -> None:
-    assert create(served, selecting(*counts))[0] == 201
-
-
-@pytest.mark.real_api("CEL rules of a CRD")
-@pytest.mark.parametrize("counts", [(256, 256, 1), (17,) * 32, (256,) * 32])
-def test_a_selector_with_more_values_is_refused(served: ApiUnderTest, counts: tuple[int, ...]) -> None:
-    status, body = create(served, selecting(*counts))
-    assert status == 422
-    (cause,) = body["details"]["causes"]
-    assert cause["field"] == "spec.nodeSelector.matchExpressions"
-    assert "the conditions may list at most 512 values in all; select by a label" in cause["message"]
-
-
 def test_an_empty_spec_is_filled_in(served: ApiUnderTest) -> None:
     status, body = create(served, {})
     assert status == 201

@@ -13,12 +13,11 @@ from tests.support.lldp import of_switch
 from tests.support.tables import named_objects
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import SWITCHES
-from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.client import ApiClient
 from toposcope.switches.infiniband import MadError
 from toposcope.switches.loop import Switches
 from toposcope.switches.ports import NicPorts, read_ports
 from toposcope.switches.publish import MANAGER, Publisher
-from toposcope.switches.run import LARGEST_ANSWER
 from toposcope.topology.neighbours import Neighbour
 
 SPINE = Neighbour("ib-leaf-1", "guid:b83fd20300000001", "7", "infiniband")
@@ -205,46 +204,6 @@ def test_a_cable_in_the_wrong_switch_has_the_expected_one_beside_it(machine: Mac
     assert machine.written == before
 
 
-FAT = {"example.com/fat": "x" * 262_000}
-"""As many annotations as an API server takes: 20 such objects do not fit into an answer that the program takes."""
-
-
-def test_large_cluster_topologies_of_others_stop_nothing(api: ApiUnderTest, clients: Clients) -> None:
-    share_crd(api)
-    for number in range(20):
-        make_topology(api, f"t{number:02}")
-        api.patch(f"{PATH}/t{number:02}", {"metadata": {"annotations": FAT}})
-    finding = {"node": "n1", "nic": "mlx5_1", "switch": "spine", "port": "Ethernet1/3", "expected": "leaf-02"}
-    rails = {"nodes": 9, "miscabledRails": 1, "miscabled": [finding]}
-    api.patch(f"{PATH}/t19/status", {"status": {"rails": rails}})
-    api.create(NODES, node("n1"))
-    client = clients()
-    client._largest = LARGEST_ANSWER
-    machine = Machine(client, api)
-    machine.hears("eth0", ttl=65535)
-    machine.hears("eth1", "spine", ttl=65535)
-    machine.passes(61)
-    assert machine.written["mlx5_0"] == ETHERNET
-    assert machine.written["mlx5_1"]["expected"] == "leaf-02"
-
-
-def test_a_list_without_end_is_read_in_part(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also one that answers with the same token for ever."""
-    asked = []
-    read = ApiClient.read
-
-    def endless(self: ApiClient, request: Request) -> bytes:
-        if "clustertopologies" not in request.path:
-            return read(self, request)
-        asked.append(request)
-        return b'{"metadata":{"continue":"again"},"items":[]}'
-
-    monkeypatch.setattr(ApiClient, "read", endless)
-    machine.passes(300)
-    assert machine.written["mlx5_2"] == SPINE._asdict()
-    assert len(asked) == 64
-
-
 @pytest.mark.parametrize("body", [b"{}", b"[]", b"null", b'"x"', b'{"metadata":null}', b'{"metadata":{}}', b"<html>"])
 @pytest.mark.parametrize("spoiled", ["nodes", "clustertopologies"])
 def test_answers_of_something_else_than_an_api_server_end_nothing(
@@ -257,7 +216,6 @@ def test_answers_of_something_else_than_an_api_server_end_nothing(
             ApiClient, "read", lambda self, request: body if spoiled in request.path else read(self, request)
         )
         machine.passes(300)
-        assert (machine.written is None) == (spoiled == "nodes")
     machine.passes(800)
     assert machine.written == {"mlx5_0": None, "mlx5_1": None, "mlx5_2": SPINE._asdict()}
 

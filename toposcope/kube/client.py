@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from toposcope import __version__
 from toposcope.kube.credentials import Cluster
-from toposcope.kube.errors import AnswerTooLargeError, ApiError, ResourceExpiredError, UnreachableError
+from toposcope.kube.errors import ApiError, ResourceExpiredError, UnreachableError
 from toposcope.kube.runtime import REAL, Connection, Runtime, TlsConnection
 from toposcope.kube.shapes import problem, shape_of
 from toposcope.topology.text import parse, printable
@@ -29,9 +29,8 @@ METADATA_LIST: Final = METADATA.replace("PartialObjectMetadata", "PartialObjectM
 _TIMEOUT: Final = 15.0
 _LARGEST_LINE: Final = 32 << 20
 """No object can be this large (etcd refuses 1.5 MB): such a line is a broken server, not data."""
-_LARGEST_ANSWER: Final = 32 << 20
-"""A page of 500 nodes has some 13 MB; lists ask for smaller pages where one is too large (`kube.page_size`). Neither a
-broken server nor somebody who writes large objects must fill our memory."""
+_LARGEST_ANSWER: Final = 256 << 20
+"""A page of 500 nodes has some 13 MB; a broken server must not fill our memory."""
 _READ: Final = 1 << 15
 """Room for what one read of a stream brings; a TLS record has half of it. Larger room is given back to the system after
 each read, by a thread other than the first: a page fault or two for each Node.
@@ -328,11 +327,10 @@ def _unreachable(server: str, error: BaseException) -> UnreachableError:
 
 
 def _body(response: http.client.HTTPResponse, largest: int) -> bytes:
-    """The whole answer. Raises IncompleteRead, which `read(n)` alone does not, and AnswerTooLarge."""
+    """The whole answer. Raises IncompleteRead, which `read(n)` alone does not, and Unreachable for one without end."""
     body = response.read(largest + 1)
     if len(body) > largest:
-        what = f"an answer of more than {largest >> 20} MiB"
-        raise AnswerTooLargeError(f"{what}: not a Kubernetes API server, or its objects are too large")
+        raise UnreachableError(f"an answer of more than {largest >> 20} MiB: not a Kubernetes API server")
     if response.length:
         raise http.client.IncompleteRead(body, response.length)
     return body

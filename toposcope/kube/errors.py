@@ -21,10 +21,6 @@ class UnreachableError(KubeError):
     """No answer: refused, timed out, cut off in mid-answer, or not HTTP."""
 
 
-class AnswerTooLargeError(UnreachableError):
-    """The answer has more bytes than we take; fewer objects may fit."""
-
-
 class ApiError(KubeError):
     """The server answered with an error Status.
 

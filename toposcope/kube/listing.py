@@ -11,12 +11,12 @@ import msgspec
 
 from toposcope.kube.client import METADATA_LIST, Caller, Request
 from toposcope.kube.errors import ResourceExpiredError
-from toposcope.kube.page_size import PageSize
 
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for text that is not JSON, not UTF-8, or nested too deeply."""
 
 T = TypeVar("T")
+_PAGE: Final = 500
 _TRIES: Final = 3
 
 
@@ -46,10 +46,10 @@ def everything(
     accept = METADATA_LIST if metadata_only else "application/json"
 
     def pages() -> list[dict[str, Any]]:
-        query, size = dict(selected), PageSize()
+        query = {"limit": str(_PAGE), **selected}
         items: list[dict[str, Any]] = []
         while True:
-            page = size.read(lambda limit: client.call(Request("GET", path, {**query, "limit": limit}, accept=accept)))
+            page = client.call(Request("GET", path, query, accept=accept))
             items += page.get("items") or ()  # null where a kube-apiserver has the metadata of no object to tell
             progress(len(items))
             token = page["metadata"].get("continue")

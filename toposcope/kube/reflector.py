@@ -7,7 +7,6 @@ hang on half-open connections.
 import logging
 import random
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -15,7 +14,6 @@ import msgspec
 from toposcope.kube.client import JSON, METADATA, METADATA_LIST, ApiClient, Request, Stream
 from toposcope.kube.errors import ApiError, KubeError, ResourceExpiredError, UnreachableError
 from toposcope.kube.listing import UNREADABLE
-from toposcope.kube.page_size import PageSize
 from toposcope.topology.text import printable
 
 _LEAST: Final = 0.5
@@ -53,6 +51,7 @@ WATCH_FACTOR: Final = (1.0, 2.0)
 """Random factor for the duration of a watch."""
 _IDLE_SECONDS: Final = 150.0
 """The API server bookmarks an idle watch about once a minute; more silence is a dead connection."""
+_PAGE_SIZE: Final = "500"
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 60.0
 RELIST_REASONS: Final = ("first", "expired", "unreachable", "failed", "asked")
@@ -270,23 +269,20 @@ class Reflector(Generic[T]):
 
     def _paged(self) -> dict[str, T]:
         items: dict[str, T] = {}
-        query: dict[str, str] = {}
-        size = PageSize()
+        query = {"limit": _PAGE_SIZE}
         while True:
-            page = size.read(partial(self._page, query))
+            page = self._page(query, METADATA_LIST if self._accept == METADATA else self._accept)
             for raw in page.items or ():
                 self._add(items, raw)
             following = page.metadata.get("continue")
             if not following:
                 self._version = str(page.metadata.get("resourceVersion", ""))
                 return items
-            query = {"continue": str(following)}
+            query = {"limit": _PAGE_SIZE, "continue": str(following)}
 
-    def _page(self, query: dict[str, str], limit: str) -> _Page:
-        accept = METADATA_LIST if self._accept == METADATA else self._accept
-        request = Request("GET", self._path, {"limit": limit, **query}, accept=accept)
+    def _page(self, query: dict[str, str], accept: str) -> _Page:
         try:
-            return _PAGE.decode(self._client.read(request))
+            return _PAGE.decode(self._client.read(Request("GET", self._path, query, accept=accept)))
         except UNREADABLE as error:
             raise UnreachableError(f"the answer to a list of {self._path} is not a list: {error}") from error
 

@@ -146,15 +146,10 @@ class Switches:
             self._said.pop("cannot publish", None)
 
     def _ask(self, now: float) -> None:
-        """Ask the cluster which cables are wrong, less often the more there is to read.
-
-        Whatever goes wrong, what was found so far is published: nobody who writes ClusterTopologies may stop that.
-        """
+        """Ask the cluster which cables are wrong, less often the more there is to read; a refusal is no obstacle."""
         pages = 1
         try:
             self._miscabled, pages = self._publisher.miscabled()
-        except KubeError as error:
+        except ApiError as error:
             self._say("cannot read which cables are wrong", str(error), logging.WARNING)
-        else:
-            self._said.pop("cannot read which cables are wrong", None)
         self._ask_at = now + pages * RESYNC_SECONDS * self._rng.uniform(*_RESYNC_FACTOR)

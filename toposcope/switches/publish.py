@@ -3,14 +3,11 @@
 Only the controller can tell which cables are wrong, and it may write no Node; so this program reads what it found.
 """
 
-from collections.abc import Mapping
-from functools import partial
 from typing import Any, Final
 
 from toposcope.api.label_keys import SWITCHES
 from toposcope.kube.client import MERGE, METADATA, ApiClient, Request
 from toposcope.kube.confinement import NOBODY
-from toposcope.kube.page_size import PageSize
 from toposcope.kube.requests import NODES, apply, get
 from toposcope.topology.rails import Miscabled, reported
 from toposcope.topology.text import compact
@@ -18,9 +15,7 @@ from toposcope.topology.text import compact
 MANAGER: Final = "toposcope-switches"
 _TOPOLOGIES: Final = "/apis/gpu.topology/v1alpha1/clustertopologies"
 _PAGE: Final = 16
-"""ClusterTopologies of one answer at most, usually up to half a MiB with all that manages them."""
-_MOST_PAGES: Final = 64
-"""Of one look at them: every node reads them, and whoever may create ClusterTopologies can create many large ones."""
+"""ClusterTopologies of one answer, up to half a MiB with all that manages them."""
 
 
 class Publisher:
@@ -54,26 +49,15 @@ class Publisher:
         return True
 
     def miscabled(self) -> tuple[dict[str, Miscabled], int]:
-        """What ClusterTopologies find wrong here, by NIC, and how many requests that took. Raises KubeError.
-
-        Of more pages than `_MOST_PAGES` the rest is not read.
-        """
+        """What ClusterTopologies find wrong here, by NIC, and how many requests that took. Raises KubeError."""
         found: dict[str, Miscabled] = {}
-        size = PageSize(_PAGE)
-        query: dict[str, str] = {}
-        pages = 0
-        while True:
-            page = size.read(partial(self._page, query))
-            pages += 1
+        query, pages = {"limit": str(_PAGE)}, 0
+        while pages == 0 or query["continue"]:
+            page = self._client.call(Request("GET", _TOPOLOGIES, query))
             wrong = [rail for topology in page.get("items") or () for rail in reported(topology.get("status") or {})]
             found |= {rail.nic: rail for rail in wrong if rail.node == self._name}
-            token = page["metadata"].get("continue")
-            if not token or pages == _MOST_PAGES:
-                return found, pages
-            query = {"continue": token}
-
-    def _page(self, query: Mapping[str, str], limit: str) -> Any:
-        return self._client.call(Request("GET", _TOPOLOGIES, {"limit": limit, **query}))
+            query, pages = {**query, "continue": page["metadata"].get("continue") or ""}, pages + 1
+        return found, pages
 
     def foreign_writes(self) -> dict[str, Request]:
         """Writes that the admission policy must refuse: what each would do, and its request."""

@@ -23,8 +23,7 @@ from toposcope.telemetry.logs import set_up
 
 log = logging.getLogger("switches")
 
-LARGEST_ANSWER: Final = 4 << 20
-"""Bytes; the manifest gives the program 96 MiB."""
+_LARGEST_ANSWER: Final = 4 << 20
 
 
 def run(node_name: str, kubeconfig: str | None, sysfs: Path, interval: float, log_format: str) -> int:
@@ -33,7 +32,7 @@ def run(node_name: str, kubeconfig: str | None, sysfs: Path, interval: float, lo
     with contextlib.ExitStack() as stack:
         try:
             cluster = load(kubeconfig)
-            client = ApiClient(cluster, MANAGER, largest=LARGEST_ANSWER)
+            client = ApiClient(cluster, MANAGER, largest=_LARGEST_ANSWER)
             stack.callback(client.close)
             receiver = stack.enter_context(contextlib.closing(LldpSockets()))
         except (ConfigError, PermissionError) as error:  # the latter without CAP_NET_RAW
