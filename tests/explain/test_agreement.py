@@ -21,7 +21,7 @@ from toposcope.placement.check import Checker
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
 from toposcope.topology.platforms import KEYS
-from toposcope.ui.checking import Checks
+from toposcope.ui.checking import checked
 
 RACK = "cloud.google.com/gce-topology-subblock"
 KEY_OF = {
@@ -129,7 +129,7 @@ def explained(snapshot: Snapshot, store: ObjectStore, document: dict[str, Any]) 
 
 
 def on_the_page(snapshot: Snapshot, *documents: dict[str, Any]) -> bool:
-    checks = Checks(lambda: snapshot, lambda: snapshot).check(yaml.safe_dump_all(documents), ()).checks
+    checks = checked(yaml.safe_dump_all(documents), snapshot, ()).checks
     return all(check.well for check in checks)
 
 

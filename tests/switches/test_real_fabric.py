@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,7 +19,7 @@ from tests.support.programs import lacking
 from toposcope.api.label_keys import SWITCHES
 from toposcope.switches.hearing import Hearing
 from toposcope.switches.lldp import decode
-from toposcope.switches.packets import LldpSocket
+from toposcope.switches.packets import LldpSockets
 from toposcope.topology.leaves import rails_text
 from toposcope.topology.neighbours import Neighbour, parse_neighbours
 from toposcope.topology.rails import Rail, Switch, parse_rails
@@ -33,7 +32,6 @@ LEAF_OF: dict[str, Callable[[int, int], int]] = {
 """By the kind of fabric: the leaf where the cable of a host's rail belongs."""
 MISCABLED = {(3, 2): (20, 5), (20, 5): (3, 2), (40, 0): (41, 1), (41, 1): (40, 0)}
 """Host and rail to those whose cable its leaf got; the last two share a leaf in one of the fabrics."""
-SO_RCVBUFFORCE = 33
 QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 NIC = os.environ.get("PYTEST_XDIST_WORKER", "t") + "n"
 UMAD2SIM = next(Path("/usr/lib").glob("*/umad2sim/libumad2sim.so"), None)
@@ -103,12 +101,8 @@ def fabric(request: pytest.FixtureRequest) -> Iterator[str]:
 
 def test_every_cable_is_found_and_those_in_the_wrong_leaf_and_no_others_are_called_miscabled(fabric: str) -> None:
     hearing, wired = Hearing(), cables(fabric)
-    with contextlib.closing(LldpSocket()) as receiver:
+    with contextlib.closing(LldpSockets()) as receiver:
         receiver.join(wired)
-        # What a bond's members need, which not every kernel here has: bond_handle_frame() of Linux says so.
-        assert receiver._socket.getsockopt(263, 9) == 1
-        # 512 frames a second and those of other tests' fabrics, all at once: one that finds no room never does.
-        receiver._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 24)
 
         def all_are_heard() -> bool:
             while frames := [*receiver.frames()]:

@@ -5,7 +5,8 @@ import gzip
 import http.client
 import json
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,11 +19,17 @@ from tests.snapshot.clusters import snapshot, view
 from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.ui import protocol
+from toposcope.ui.answers import Answers
 from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.bundle import Bundle
+from toposcope.ui.computing import Answerer, Computing
 from toposcope.ui.facts import Facts
 from toposcope.ui.guard import LOCAL
+from toposcope.ui.known import Cluster, Known, Sent
+from toposcope.ui.planning import NoPlanError
 from toposcope.ui.program import listening
+from toposcope.ui.questions import Outcome, Question
+from toposcope.ui.routes import Routes
 from toposcope.ui.saved import fill
 from toposcope.ui.server import Server, application
 from toposcope.ui.source import FullNode, Source
@@ -91,6 +98,26 @@ class Nodes:
 
 
 @dataclass
+class InThisProcess:
+    """Answers without a worker, from the cluster as it is when somebody asks."""
+
+    snapshot: Callable[[], Snapshot]
+
+    def submit(self, question: Question, _seconds: float | None = None) -> Future[bytes]:
+        known = Known()
+        for message in Sent().news(Cluster(self.snapshot())):
+            known.take(message)
+        answer = Answers(known).answer(question)
+        future: Future[bytes] = Future()
+        if answer.outcome is Outcome.NO_PLAN:
+            future.set_exception(NoPlanError(answer.error))
+        else:
+            assert answer.outcome is Outcome.ANSWERED, answer.error
+            future.set_result(bytes(answer.body))
+        return future
+
+
+@dataclass
 class Served:
     """The server and what is behind it."""
 
@@ -141,12 +168,20 @@ def rack_nodes(count: int = 4) -> tuple[NodeView, ...]:
 
 @contextlib.contextmanager
 def answering(
-    listener: socket, broadcaster: Broadcaster, source: Source, page: Bundle, hosts: Iterable[str] = LOCAL, **how: Any
+    listener: socket,
+    broadcaster: Broadcaster,
+    source: Source,
+    page: Bundle,
+    hosts: Iterable[str] = LOCAL,
+    computing: Answerer | None = None,
+    **how: Any,
 ) -> Iterator[Stream]:
-    """A server that answers on this socket; it ends with the block."""
+    """A server that answers on this socket, with a worker of its own unless one is given; it ends with the block."""
     streams = Stream(broadcaster, **how)
     started = threading.Event()
-    server = Server(application(broadcaster, source, page, streams, hosts), streams, started.set)
+    own = Computing(broadcaster.facts.snapshot, source.published, source.required)
+    routes = Routes(broadcaster, source, page, streams, computing or own)
+    server = Server(application(routes, hosts), streams, started.set, own.close)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     try:
@@ -155,6 +190,7 @@ def answering(
     finally:
         server.should_exit = True
         thread.join(20)
+        own.close()
         listener.close()
         assert not thread.is_alive()
 

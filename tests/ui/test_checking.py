@@ -1,7 +1,5 @@
 """Pasted workloads: the engine of `toposcope check`, and its bounds on untrusted text."""
 
-import contextlib
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from tests.support.tables import at, each_case
 from tests.support.workloads import pod_clique_set
 from tests.ui.serving import Served, facts_of, served
 from toposcope.ui import protocol
-from toposcope.ui.checking import BusyError, Checks, DeadlineError, expanded_size, within
+from toposcope.ui.checking import expanded_size
 
 
 @pytest.fixture(scope="module")
@@ -87,47 +85,6 @@ def test_markup_in_a_name_comes_back_as_text(server: Served) -> None:
     assert server.ask("/api/check", "POST", b"{}", Content_Type="application/json")[1]["content-type"] == (
         "application/json"
     )
-
-
-def test_one_check_runs_at_a_time(server: Served) -> None:
-    begun, finish = threading.Event(), threading.Event()
-
-    def slow() -> Any:
-        begun.set()
-        assert finish.wait(20)
-        return server.facts.snapshot()
-
-    checks = Checks(server.facts.snapshot, slow)
-    first = threading.Thread(target=checks.check, args=("", ()))
-    first.start()
-    assert begun.wait(20)
-    with pytest.raises(BusyError):
-        checks.check("", ())
-    finish.set()
-    first.join()
-    assert checks.check("", ()).checks == []
-
-
-def test_an_endless_check_is_stopped_and_the_next_one_runs(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    def endless(*_: object) -> Any:
-        while True:
-            with contextlib.suppress(Exception):  # code that catches every Exception must be stopped too
-                sum(range(1000))
-
-    checks = Checks(server.facts.snapshot, server.facts.snapshot, 0.05)
-    with monkeypatch.context() as patch:
-        patch.setattr("toposcope.ui.checking._checked", endless)
-        with pytest.raises(DeadlineError):
-            checks.check("", ())
-    assert checks.check("", ()).checks == []
-
-
-def test_the_deadline() -> None:
-    assert within(60, lambda: 7) == 7
-    with pytest.raises(ZeroDivisionError):
-        within(60, lambda: 1 // 0)
-    with pytest.raises(DeadlineError):
-        within(0.01, lambda: [None for _ in iter(int, 1)])
 
 
 def test_the_request_size_is_limited(tmp_path: Path) -> None:

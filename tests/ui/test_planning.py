@@ -8,14 +8,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.planning.clusters import RACK, at_random, capacity, cluster, node, pods
-from tests.ui.serving import Nodes, Ticks, served
+from tests.ui.serving import InThisProcess, Nodes, Ticks, served
 from toposcope.integrations.grove.features import GANG
 from toposcope.planning.required import RequiredLevels
 from toposcope.planning.score import better_place, scores
 from toposcope.snapshot.model import Snapshot
 from toposcope.ui.facts import Facts
 from toposcope.ui.metrics import PlanningMetrics
-from toposcope.ui.planning import NoPlanError, Plans
+from toposcope.ui.planning import NoPlanError, drained, plan_of
 from toposcope.ui.saved import EXPECTED
 
 RACKS = [node(f"n{i}", f"b{i // 4}", f"r{i // 2}") for i in range(8)]
@@ -35,7 +35,7 @@ def samples(metrics: PlanningMetrics) -> dict[tuple[str, ...], float]:
 def test_metrics_of_scores_and_slots() -> None:
     now, ticks = Ticks(1000.0), Ticks()
     running = [APART]
-    metrics = PlanningMetrics(lambda: running[0], 1, now=now, monotonic=ticks)
+    metrics = PlanningMetrics(InThisProcess(lambda: running[0]), 1, now=now, monotonic=ticks)
     metrics.count()
     found = samples(metrics)
     assert found["gang_score_count", "rack", "kueue", "cluster"] == 2
@@ -63,7 +63,8 @@ def test_schedulers_and_named_gangs_are_few() -> None:
         for job in range(12)
         for pod in pods(f"g{job}", "n0", "n2", gpus=1)
     ]
-    metrics = PlanningMetrics(lambda: cluster([node(f"n{i}", "b", f"r{i}", 32) for i in range(4)], many), 0)
+    running = cluster([node(f"n{i}", "b", f"r{i}", 32) for i in range(4)], many)
+    metrics = PlanningMetrics(InThisProcess(lambda: running), 0)
     metrics.count()
     schedulers = {key[1] for key in samples(metrics) if key[0] == "misplaced_gangs"}
     assert len(schedulers) == 11
@@ -74,24 +75,23 @@ def test_schedulers_and_named_gangs_are_few() -> None:
 def test_without_pods_there_are_no_plans() -> None:
     unknown = Snapshot("test", None, tuple(RACKS), None, APART.topologies)
     with pytest.raises(NoPlanError, match="pods cannot be read"):
-        PlanningMetrics(lambda: unknown).count()
+        PlanningMetrics(InThisProcess(lambda: unknown)).count()
     with pytest.raises(NoPlanError, match="choose one"):
-        Plans(lambda: APART, RequiredLevels).overview("cluster/segment")
+        plan_of(APART, "cluster/segment")
 
 
 def test_a_drain_goes_by_what_the_gang_s_object_requires() -> None:
     required = RequiredLevels()
     gang = [msgspec.structs.replace(pod, owner=None, labels={"grove.io/podgang": "g"}) for pod in pods("g", "n0", "n1")]
     running = cluster(RACKS, [*gang, *pods("others", "n3", "n5", "n7")])
-    plans = Plans(lambda: running, lambda: required, Ticks())
-    assert "spreads" in plans.drained("cluster", (), "n0").gangs[0].text
+    assert "spreads" in drained(plan_of(running, "cluster", required), (), "n0").gangs[0].text
     metadata, constraint = {"namespace": "ml", "name": "g"}, {"packConstraint": {"required": RACK}}
     spec = {"topologyConstraint": constraint}
     required.put({"apiVersion": f"{GANG.group}/v1alpha1", "kind": GANG.kind, "metadata": metadata, "spec": spec})
     required.warnings.append("something must not be listed")
-    drained = Plans(lambda: running, lambda: required, Ticks()).drained("cluster", (), "n0")
-    assert "waits, as no rack has room" in drained.gangs[0].text
-    assert drained.warnings == required.warnings
+    after = drained(plan_of(running, "cluster", required), (), "n0")
+    assert "waits, as no rack has room" in after.gangs[0].text
+    assert after.warnings == required.warnings
 
 
 def test_what_the_page_asks(tmp_path: Path) -> None:
@@ -117,11 +117,11 @@ def test_what_the_page_asks(tmp_path: Path) -> None:
         assert {"gpus": 16, "domain": "rack", "now": 1, "ended": 4, "empty": 4, "unusable": 0.5} in planning["slots"]
         _, _, gang = server.ask("/api/gang?view=cluster&kind=Job&name=ml/apart")
         assert gang == {"nodes": ["n0", "n2"], "level": "rack", "better": [["b0", "r0"]]}
-        _, _, drained = server.ask("/api/drain?view=cluster&in=b0/r0")
-        assert drained["nodes"] == 2
+        _, _, drain = server.ask("/api/drain?view=cluster&in=b0/r0")
+        assert drain["nodes"] == 2
         fate = "ml/apart (Job, 16 GPUs, 1 of 2 pods): finds other nodes in the same block"
-        assert drained["gangs"] == [{"text": fate, "worse": False}]
-        assert {"gpus": 16, "domain": "block", "before": 2, "after": 1} in drained["slots"]
+        assert drain["gangs"] == [{"text": fate, "worse": False}]
+        assert {"gpus": 16, "domain": "block", "before": 2, "after": 1} in drain["slots"]
         assert server.ask("/api/drain?view=cluster&node=n7")[2]["nodes"] == 1
         for question in ("gang?view=cluster&kind=Job&name=ml/gone", "drain?view=cluster&in=b9", "planning?view=x/y"):
             assert server.ask(f"/api/{question}")[0] == 404

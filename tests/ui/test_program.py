@@ -1,14 +1,20 @@
 """The whole program: it prints its address, serves there, and ends at a signal."""
 
+import contextlib
 import http.client
 import json
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
+
+from tests.support.api import wait_until
 from tests.support.paths import ROOT
 from tests.support.saved import cluster_topology, demo_nodes, saved
 from toposcope.cli import COMMANDS, module_of
@@ -33,6 +39,60 @@ def test_the_program_prints_its_address_serves_and_ends_at_a_signal(tmp_path: Pa
         assert program.wait(20) == 0
     warnings = ("warning: the page of toposcope ui is not built", "warning: this installation has no page")
     assert [line for line in stderr.splitlines() if not line.startswith(warnings)] == []
+
+
+PROGRAM = """
+import sys, threading
+from tests.ui.workers import misbehaving
+from toposcope.ui.computing import Computing
+from toposcope.ui.facts import Facts
+from toposcope.ui.program import Program, listening
+from toposcope.ui.saved import EXPECTED, SavedSource
+wake = threading.Event()
+facts = Facts("files", EXPECTED, wake.set)
+source = SavedSource([sys.argv[1]], facts)
+computing = Computing(facts.snapshot, source.published, source.required, seconds=600.0, start=misbehaving)
+listener = listening("127.0.0.1", 0)
+port = listener.getsockname()[1]
+Program(source, facts, wake, computing=computing).serve(listener, started=lambda: print(port, flush=True))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_program_in_the_middle_of_a_question(tmp_path: Path, number: signal.Signals) -> None:
+    file = tmp_path / "cluster.json"
+    file.write_text(saved([*demo_nodes(most=2), cluster_topology()]))
+    command = [sys.executable, "-c", PROGRAM, str(file)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as program:
+        assert program.stdout
+        port = int(program.stdout.readline())
+        wait_until(lambda: _status(port, "/readyz") == 200, "the files have been read")
+        assert _status(port, "/api/check", b'{"workload": "first"}') == 200
+        (worker,) = _children(program.pid)
+        handle = os.pidfd_open(worker)
+        body = b'{"workload": "hang"}'
+        head = "POST /api/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as asking:
+            asking.sendall(f"{head}{len(body)}\r\n\r\n".encode() + body)
+            assert _status(port, "/healthz") == 200
+            program.send_signal(number)
+            program.wait(20)
+        assert select.select([handle], [], [], 20)[0], "the worker ends with the program"
+        os.close(handle)
+
+
+def _status(port: int, path: str, body: bytes | None = None) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    with contextlib.closing(connection):
+        connection.request("POST" if body else "GET", path, body, {"Content-Type": "application/json"})
+        return connection.getresponse().status
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        found += map(int, file.read_text().split())
+    return found
 
 
 def test_no_other_program_imports_a_web_framework() -> None:

@@ -17,8 +17,7 @@ from toposcope.agent.fabric import HEALTH_BITS
 from toposcope.agent.metrics import AgentMetrics
 from toposcope.controller.metrics import TOPOLOGY, ControllerMetrics, LeaderMetrics
 from toposcope.errors import ToposcopeError
-from toposcope.snapshot.model import Snapshot
-from toposcope.ui.metrics import PlanningMetrics
+from toposcope.ui import planning_metrics
 
 NOTES: Final = Path(__file__).parent / "metrics.toml"
 _SUFFIX: Final = {"counter": "_total", "info": "_info"}
@@ -52,11 +51,13 @@ class _Collected(CollectorRegistry):
 
 def families() -> dict[str, list[Family]]:
     """Every metric of each program with all its flags, by the part of the page that it is in."""
-    registry, page = _Collected(), PlanningMetrics(lambda: Snapshot("", None, (), ()), 1)
+    registry = _Collected()
     ControllerMetrics(registry)
     LeaderMetrics(registry, lambda: True)
     controller = list(_families(registry.collectors))
-    served = SimpleNamespace(collect=lambda: (*page.families({}), *page.of_the_count(0.0)))
+    served = SimpleNamespace(
+        collect=lambda: (*planning_metrics.families({}, 1), *planning_metrics.of_the_count(0.0, 0.0))
+    )
     return {
         "agent": [*_families([AgentCollector(AgentMetrics(), pairs=True)])],
         "topologies": [family for family in controller if TOPOLOGY in family.labels],

@@ -11,7 +11,7 @@ from toposcope.kube.errors import ApiError, KubeError
 from toposcope.switches.hearing import Hearing
 from toposcope.switches.infiniband import MadError
 from toposcope.switches.lldp import LldpError, decode
-from toposcope.switches.packets import LldpSocket
+from toposcope.switches.packets import LldpSockets
 from toposcope.switches.ports import NicPorts
 from toposcope.switches.publish import Publisher
 from toposcope.topology.neighbours import Neighbour, Neighbours, neighbours_text
@@ -31,7 +31,7 @@ _RESYNC_FACTOR: Final = (1.0, 1.2)
 _RETRY_FACTOR: Final = (0.5, 1.0)
 _DEVICES: Final = "/dev/infiniband"
 PAUSE: Final = 0.1
-"""Seconds between two turns, so that a flood of frames costs little."""
+"""Seconds between two turns, so that a flood of frames costs little: see `packets.FRAMES_PER_SECOND` too."""
 
 
 class Switches:
@@ -40,7 +40,7 @@ class Switches:
     def __init__(
         self,
         read_ports: Callable[[], Sequence[NicPorts]],
-        receiver: LldpSocket,
+        receiver: LldpSockets,
         first_hop: Callable[[str, int], Neighbour | None],
         publisher: Publisher,
         interval: float,

@@ -16,7 +16,7 @@ from toposcope.kube.confinement import Confinement
 from toposcope.kube.errors import ConfigError
 from toposcope.switches.infiniband import neighbour
 from toposcope.switches.loop import PAUSE, Switches
-from toposcope.switches.packets import LldpSocket
+from toposcope.switches.packets import LldpSockets
 from toposcope.switches.ports import read_ports
 from toposcope.switches.publish import MANAGER, Publisher
 from toposcope.telemetry.logs import set_up
@@ -35,7 +35,7 @@ def run(node_name: str, kubeconfig: str | None, sysfs: Path, interval: float, lo
             cluster = load(kubeconfig)
             client = ApiClient(cluster, MANAGER, largest=LARGEST_ANSWER)
             stack.callback(client.close)
-            receiver = stack.enter_context(contextlib.closing(LldpSocket()))
+            receiver = stack.enter_context(contextlib.closing(LldpSockets()))
         except (ConfigError, PermissionError) as error:  # the latter without CAP_NET_RAW
             why = error if isinstance(error, ConfigError) else "cannot receive LLDP frames: CAP_NET_RAW is missing"
             log.error("%s", why)  # noqa: TRY400 - the message is enough, a traceback would hide it
@@ -51,6 +51,6 @@ def run(node_name: str, kubeconfig: str | None, sysfs: Path, interval: float, lo
         with contextlib.suppress(KeyboardInterrupt):
             while True:
                 switches.turn()
-                if select.select([receiver.fileno()], [], [], switches.seconds_until_turn())[0]:
+                if select.select(receiver.filenos(), [], [], switches.seconds_until_turn())[0]:
                     time.sleep(PAUSE)  # more may be on their way
     return 0

@@ -1,20 +1,15 @@
 """A pasted workload, checked by the engine of `toposcope check`.
 
-The text is untrusted: its size, its number of objects, the expansion of its YAML aliases and the time that the check
-takes are bounded, and one check runs at a time.
+The text is untrusted: its size, its number of objects and the expansion of its YAML aliases are bounded here; time and
+memory are by the process that this runs in (`ui.computing`).
 """
 
-import contextlib
-import ctypes
 import io
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final, Literal, TypeVar
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Final, Literal
 
 import msgspec
 
-from toposcope.errors import ToposcopeError
 from toposcope.integrations.framework.constraints import Group, Workload, simplified
 from toposcope.placement.check import Checked, Checker
 from toposcope.placement.document import findings_of
@@ -24,11 +19,9 @@ from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.problems import InputError, Problem
 from toposcope.topology.text import plural
 from toposcope.ui import protocol
-from toposcope.ui.views import View
 
 MAX_BYTES: Final = 256 << 10
 """Of a request."""
-SECONDS: Final = 20.0
 _MAX_OBJECTS: Final = 50
 _MAX_VALUES: Final = 100_000
 """Values of one object with every alias expanded."""
@@ -37,91 +30,32 @@ _NAMED: Final = 20
 _PASTED: Final = "pasted"
 
 Verdicts = Literal["fits", "full", "never", "unclear", "refused", "nothing"]
-T = TypeVar("T")
 
 
-class BusyError(ToposcopeError):
-    """Another question is being answered."""
+def checked(
+    text: str, snapshot: Snapshot, views: Collection[str], warnings: Iterable[str] = ()
+) -> protocol.CheckAnswer:
+    """What each system says about the objects in the text.
 
-
-class DeadlineError(BaseException):
-    """The work took too long. Not an Exception: no handler on the way may take it for an error of its own."""
-
-
-def within(seconds: float, work: Callable[[], T]) -> T:
-    """Do the work in this thread. Raises DeadlineError when it is not done in time.
-
-    A timer raises it in this thread, between two steps of the interpreter: a call of C code ends first.
+    `snapshot` has what schedulers read, `views` are the ids of those on the page, and `warnings` say what of the
+    schedulers' resources could not be read.
     """
-    thread = ctypes.c_ulong(threading.get_ident())
-    lock = threading.Lock()
-    over = False
-
-    def stop() -> None:
-        with lock:
-            if not over:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(DeadlineError))
-
-    timer = threading.Timer(seconds, stop)
-    timer.daemon = True
-    timer.start()
-    try:
-        return work()
-    finally:
-        timer.cancel()
-        with lock:
-            over = True
-
-
-@contextlib.contextmanager
-def alone(lock: threading.Lock, patience: float = 0.0) -> Iterator[None]:
-    """Hold the lock. Raises BusyError when it is not free within so many seconds."""
-    if not lock.acquire(timeout=patience):
-        raise BusyError
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-class Checks:
-    """Checks one text at a time against the cluster as it is then."""
-
-    def __init__(
-        self, snapshot: Callable[[], Snapshot], published: Callable[[], Snapshot], seconds: float = SECONDS
-    ) -> None:
-        self._snapshot = snapshot
-        self._published = published
-        self._seconds = seconds
-        self._lock = threading.Lock()
-
-    def check(self, text: str, views: Sequence[View]) -> protocol.CheckAnswer:
-        """What each system says about the objects in the text. Raises BusyError, DeadlineError and KubeError."""
-        with alone(self._lock):
-            read = self._published()
-            snapshot = replace(self._snapshot(), published=read.published, served=read.served, objects=read.objects)
-            checks, problems = within(self._seconds, lambda: _checked(text, snapshot, views))
-        return protocol.CheckAnswer(checks, problems, [*snapshot.warnings, *read.warnings])
-
-
-def _checked(text: str, snapshot: Snapshot, views: Sequence[View]) -> tuple[list[protocol.Check], list[str]]:
     problems: list[Problem] = []
     objects = list(_objects(text, problems))
     checker = Checker(snapshot, [values for _, values in objects])
-    view_ids = {view.id for view in views}
     answers: list[protocol.Check] = []
     for document, values in objects:
         results = checker.check(values)
         if not results and not document.kind:
             problems.append(kindless(document))
-        answers += [_check_of(checker, document, checked, view_ids) for checked in results]
+        answers += [_check_of(checker, document, result, views) for result in results]
     sentences = [str(problem).removeprefix(f"{_PASTED}: ").removeprefix("standard input, ") for problem in problems]
     if not objects and not sentences:
         sentences = ["there is no object in the text; paste a workload as for kubectl apply"]
     elif not answers and not sentences:
         kinds = ", ".join(sorted({document.kind for document, _ in objects}))
         sentences = [f"nothing to check: no supported system requests placement with {kinds}"]
-    return answers, sentences
+    return protocol.CheckAnswer(answers, sentences, [*snapshot.warnings, *warnings])
 
 
 def _objects(text: str, problems: list[Problem]) -> Iterator[tuple[Document, Mapping[str, Any]]]:
@@ -167,7 +101,7 @@ def expanded_size(values: Any) -> float:
         return float("inf")
 
 
-def _check_of(checker: Checker, document: Document, checked: Checked, view_ids: set[str]) -> protocol.Check:
+def _check_of(checker: Checker, document: Document, checked: Checked, view_ids: Collection[str]) -> protocol.Check:
     workload, verdict = checked.reading.workload, checked.verdict
     fittings = checker.fittings(workload) if workload and verdict else None
     topology = workload.topology if workload else None
@@ -193,7 +127,7 @@ def _check_of(checker: Checker, document: Document, checked: Checked, view_ids: 
     )
 
 
-def _view(topology: str | None, view_ids: set[str]) -> str | None:
+def _view(topology: str | None, view_ids: Collection[str]) -> str | None:
     """The view of a topology; without any ClusterTopology, what the labels suggest goes by the name `cluster`."""
     if topology in view_ids:
         return topology

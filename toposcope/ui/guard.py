@@ -29,6 +29,7 @@ _HEADERS: Final = tuple(
 LOCAL: Final = ("127.0.0.1", "localhost", "[::1]")
 _PROBES: Final = ("/healthz", "/readyz")
 """Requested by a kubelet under the pod's address; they reveal nothing about the cluster."""
+_API: Final = "/api/"
 _CHECK: Final = "/api/check"
 
 
@@ -78,25 +79,35 @@ class Guard:
                 "this page is not served under that name; use 127.0.0.1 or localhost, or start toposcope ui with "
                 "--allow-host NAME"
             )
+        if path.startswith(_API) and _foreign(headers, hosts[0]):
+            return HTTPStatus.FORBIDDEN, "the request comes from another site's page"
         method = scope["method"]
         if method in ("GET", "HEAD"):
             return None
         if method != "POST" or path != _CHECK:
             return HTTPStatus.METHOD_NOT_ALLOWED, f"only GET and HEAD are allowed, and POST to {_CHECK}"
-        return _check_rejection(headers, hosts[0])
+        content_types = _values(headers, b"content-type")
+        if len(content_types) != 1 or content_types[0].partition(";")[0].strip().lower() != "application/json":
+            # Pages of other sites cannot send this without a preflight.
+            return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send the workload with Content-Type: application/json"
+        return None
 
 
-def _check_rejection(headers: Sequence[tuple[bytes, bytes]], host: str) -> tuple[HTTPStatus, str] | None:
-    """Why the one POST does not come from this page: pages of other sites cannot send JSON without a preflight."""
-    content_types = _values(headers, b"content-type")
-    if len(content_types) != 1 or content_types[0].partition(";")[0].strip().lower() != "application/json":
-        return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send the workload with Content-Type: application/json"
-    origins = _values(headers, b"origin")
-    sites = _values(headers, b"sec-fetch-site")
-    foreign = any(origin.partition("://")[2].lower() != host.lower() for origin in origins)
-    if foreign or any(site not in ("same-origin", "none") for site in sites):
-        return HTTPStatus.FORBIDDEN, "the request comes from another site's page"
-    return None
+def _foreign(headers: Sequence[tuple[bytes, bytes]], host: str) -> bool:
+    """Whether a browser says that a page of another site makes the request: by a script, an image, a link, ...
+
+    Programs such as curl send none of these headers. Browsers send `Sec-Fetch-Site` over HTTPS and to localhost; over
+    plain HTTP to another name, only `Referer` tells of an image or a link, and its sender can leave it out.
+    """
+    if any(site not in ("same-origin", "none") for site in _values(headers, b"sec-fetch-site")):
+        return True
+    senders = [*_values(headers, b"origin"), *_values(headers, b"referer")]
+    return any(_host(sender) != host.lower() for sender in senders)
+
+
+def _host(url: str) -> str:
+    """Host and port of an origin or URL; empty for `null`."""
+    return url.partition("://")[2].partition("/")[0].lower()
 
 
 def _values(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[str]:

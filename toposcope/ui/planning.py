@@ -1,9 +1,6 @@
 """What planning says of the cluster when somebody asks on the page. Nothing is done to the cluster."""
 
-import threading
-import time
-from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 from toposcope.errors import ToposcopeError
 from toposcope.planning.capacity import View
@@ -16,57 +13,12 @@ from toposcope.planning.whatif import Changes, whatif
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import TopologyNotFoundError, select_scope
 from toposcope.ui import protocol
-from toposcope.ui.checking import alone, within
 
-_KEPT_SECONDS: Final = 10.0
-"""A plan answers questions for so long: pods come and go all the time, and a large cluster takes a second."""
-_SECONDS: Final = 20.0
-"""How long a question may take."""
 _GANGS: Final = 100
-T = TypeVar("T")
 
 
 class NoPlanError(ToposcopeError):
     """The question has no answer; the message says why."""
-
-
-class Plans:
-    """Answers one question at a time; `view` is the id of a ClusterTopology, empty for what labels suggest."""
-
-    def __init__(
-        self,
-        snapshot: Callable[[], Snapshot],
-        required: Callable[[], RequiredLevels],
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._snapshot = snapshot
-        self._required = required
-        self._monotonic = monotonic
-        self._lock = threading.Lock()
-        self._kept: dict[str, tuple[float, Plan]] = {}
-
-    def overview(self, view: str) -> protocol.Planning:
-        """Slots, and the gangs that are not as close together as they could be. Raises as `drained`."""
-        return self._answer(lambda: _overview(self._plan(view)))
-
-    def gang(self, view: str, kind: str, name: str) -> protocol.GangPlace:
-        """Where a gang is and could be. Raises as `drained`."""
-        return self._answer(lambda: _place(self._plan(view), kind, name))
-
-    def drained(self, view: str, path: Sequence[str], node: str) -> protocol.Drained:
-        """What the drain of a domain, or of a node, would do. Raises NoPlanError, BusyError and DeadlineError."""
-        return self._answer(lambda: _drained(self._plan(view), tuple(path), node))
-
-    def _answer(self, work: Callable[[], T]) -> T:
-        with alone(self._lock, _SECONDS):
-            return within(_SECONDS, work)
-
-    def _plan(self, view: str) -> Plan:
-        now = self._monotonic()
-        self._kept = {other: kept for other, kept in self._kept.items() if now - kept[0] < _KEPT_SECONDS}
-        if view not in self._kept:
-            self._kept[view] = now, plan_of(self._snapshot(), view or None, self._required())
-        return self._kept[view][1]
 
 
 def plan_of(snapshot: Snapshot, topology: str | None, required: RequiredLevels | None = None) -> Plan:
@@ -82,7 +34,8 @@ def plan_of(snapshot: Snapshot, topology: str | None, required: RequiredLevels |
         raise NoPlanError(f"plans are made for a whole ClusterTopology; choose one at the top ({error})") from None
 
 
-def _overview(plan: Plan) -> protocol.Planning:
+def overview(plan: Plan) -> protocol.Planning:
+    """Slots, and the gangs that are not as close together as they could be."""
     rows = [
         protocol.SlotRow(
             row.gpus,
@@ -105,17 +58,22 @@ def _row(score: Score) -> protocol.GangRow:
     return protocol.GangRow(gang.kind, gang.handle, gang.gpus, round(score.value, 2), score.better_now, spans)
 
 
-def _place(plan: Plan, kind: str, name: str) -> protocol.GangPlace:
+def place(plan: Plan, kind: str, name: str) -> protocol.GangPlace:
+    """Where a gang is and could be. Raises NoPlanError where there is no such gang."""
     found = [gang for gang in named(plan.gangs, name) if gang.kind == kind]
     if not found:
         raise NoPlanError(f"no gang with GPUs is called {name!r}, or no longer")
-    place = next((better_place(plan.capacity, score) for score in scores(plan.capacity, found)), None)
-    level, domains = (place[0].domain, place[1]) if place else ("", ())
+    better = next((better_place(plan.capacity, score) for score in scores(plan.capacity, found)), None)
+    level, domains = (better[0].domain, better[1]) if better else ("", ())
     nodes = sorted({pod.node for pod in found[0].placed})
     return protocol.GangPlace(nodes, level, [list(domain) for domain in domains])
 
 
-def _drained(plan: Plan, path: tuple[str, ...], node: str) -> protocol.Drained:
+def drained(plan: Plan, path: tuple[str, ...], node: str) -> protocol.Drained:
+    """What the drain of a domain, or of a node, would do. Raises NoPlanError where there is neither.
+
+    `path` names the domain from the broadest level down.
+    """
     capacity = plan.capacity
     inside = (name for name, number in capacity.number.items() if capacity.paths[number][: len(path)] == path)
     names = frozenset([node] if node in plan.snapshot.by_name else inside if path else ())

@@ -11,9 +11,11 @@ from toposcope.telemetry.server import TelemetryServer
 from toposcope.ui import live, saved
 from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.bundle import Bundle
+from toposcope.ui.computing import Computing
 from toposcope.ui.facts import Facts
 from toposcope.ui.guard import LOCAL
 from toposcope.ui.metrics import PlanningMetrics
+from toposcope.ui.routes import Routes
 from toposcope.ui.server import Server, application
 from toposcope.ui.source import Source
 from toposcope.ui.stream import Stream
@@ -22,7 +24,14 @@ from toposcope.ui.stream import Stream
 class Program:
     """One server for one cluster, not yet running."""
 
-    def __init__(self, source: Source, facts: Facts, wake: threading.Event, bundle: Bundle | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        facts: Facts,
+        wake: threading.Event,
+        bundle: Bundle | None = None,
+        computing: Computing | None = None,
+    ) -> None:
         self.facts = facts
         self.bundle = bundle or Bundle()
         self._source = source
@@ -30,10 +39,11 @@ class Program:
         self._stop = threading.Event()
         self._telemetry: TelemetryServer | None = None
         self._broadcaster = Broadcaster(facts, source.kind, secrets.token_hex(4))
+        self._computing = computing or Computing(facts.snapshot, source.published, source.required)
 
     def serve_metrics(self, port: int, worst: int) -> None:
         """Serve metrics of planning too, which name so many of the worst gangs. Raises OSError."""
-        metrics = PlanningMetrics(self.facts.snapshot, worst, lambda: self._broadcaster.state is not None)
+        metrics = PlanningMetrics(self._computing, worst, lambda: self._broadcaster.state is not None)
         self._telemetry = TelemetryServer(
             port, metrics.page, str, lambda: "" if self._broadcaster.state else "the cluster has not been read yet"
         )
@@ -51,11 +61,13 @@ class Program:
             target=self._broadcaster.run, args=(self._stop, self._wake), name="broadcaster", daemon=True
         ).start()
         stream = Stream(self._broadcaster)
-        app = application(self._broadcaster, self._source, self.bundle, stream, (*LOCAL, *names))
+        routes = Routes(self._broadcaster, self._source, self.bundle, stream, self._computing)
+        app = application(routes, (*LOCAL, *names))
         try:
-            Server(app, stream, started).run(sockets=[listener])
+            Server(app, stream, started, self._computing.close).run(sockets=[listener])
         finally:
             self._stop.set()
+            self._computing.close()
             self._source.close()
             if self._telemetry:
                 self._telemetry.close()

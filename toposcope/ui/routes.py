@@ -2,7 +2,7 @@
 
 import asyncio
 import gzip
-from collections.abc import Callable
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import unquote
@@ -20,13 +20,16 @@ from toposcope.kube.errors import KubeError
 from toposcope.ui import protocol
 from toposcope.ui.broadcaster import Broadcaster, State
 from toposcope.ui.bundle import Bundle
-from toposcope.ui.checking import MAX_BYTES, BusyError, Checks, DeadlineError
+from toposcope.ui.checking import MAX_BYTES
+from toposcope.ui.computing import Answerer, CrashError, DeadlineError, DefectError, MemoryLimitError
 from toposcope.ui.detail import detail
 from toposcope.ui.guard import problem
-from toposcope.ui.planning import NoPlanError, Plans
+from toposcope.ui.planning import NoPlanError
+from toposcope.ui.questions import Check, Drain, GangAt, Overview, Question
 from toposcope.ui.search import MAX_QUERY, search
 from toposcope.ui.source import FullNode, Source
 from toposcope.ui.stream import Stream
+from toposcope.ui.turns import RETRY_SECONDS, BusyError, Turns
 
 _JSON: Final = "application/json"
 BODY_SECONDS: Final = 10.0
@@ -45,13 +48,15 @@ _CHECK_BODY: Final = msgspec.json.Decoder(_CheckBody)
 class Routes:
     """Routes for one cluster."""
 
-    def __init__(self, broadcaster: Broadcaster, source: Source, bundle: Bundle, stream: Stream) -> None:
+    def __init__(
+        self, broadcaster: Broadcaster, source: Source, bundle: Bundle, stream: Stream, computing: Answerer
+    ) -> None:
         self._broadcaster = broadcaster
         self._source = source
         self._bundle = bundle
         self._stream = stream
-        self._plans = Plans(broadcaster.facts.snapshot, source.required)
-        self._checks = Checks(broadcaster.facts.snapshot, source.published)
+        self._computing = computing
+        self._turns = Turns()
         # Requests that wait for an API server that does not answer must not use up all threads.
         self._node_reads = CapacityLimiter(_NODE_READS)
 
@@ -145,27 +150,35 @@ class Routes:
         return _json(await run_in_threadpool(search, self._broadcaster.facts, query))
 
     async def _check(self, request: Request) -> Response:
-        views = self._state().views
-        text = await self._workload(request)
-        instead = "check fewer or smaller workloads, or use toposcope check"
-        return await _answer(lambda: self._checks.check(text, views), instead)
+        views = tuple(view.id for view in self._state().views)
+        question = Check(await self._workload(request), views)
+        return await self._computed(request, question, "check fewer or smaller workloads, or use toposcope check")
 
     async def _planning(self, request: Request) -> Response:
-        return await self._plan(self._plans.overview, request)
+        return await self._plan(request, Overview(_given(request, "view")))
 
     async def _gang(self, request: Request) -> Response:
-        kind, name = (request.query_params.get(key, "") for key in ("kind", "name"))
-        return await self._plan(lambda view: self._plans.gang(view, kind, name), request)
+        view, kind, name = (_given(request, key) for key in ("view", "kind", "name"))
+        return await self._plan(request, GangAt(view, kind, name))
 
     async def _drain(self, request: Request) -> Response:
-        path = [unquote(part) for part in request.query_params.get("in", "").split("/") if part]
-        node = request.query_params.get("node", "")
-        return await self._plan(lambda view: self._plans.drained(view, path, node), request)
+        path = tuple(unquote(part) for part in _given(request, "in").split("/") if part)
+        return await self._plan(request, Drain(_given(request, "view"), path, _given(request, "node")))
 
-    async def _plan(self, ask: Callable[[str], msgspec.Struct], request: Request) -> Response:
+    async def _plan(self, request: Request, question: Question) -> Response:
         self._state()
-        view = request.query_params.get("view", "")
-        return await _answer(lambda: ask(view), "use toposcope whatif, score or slots instead")
+        return await self._computed(request, question, "use toposcope whatif, score or slots")
+
+    async def _computed(self, request: Request, question: Question, instead: str) -> Response:
+        """The answer of the worker. Raises HTTPException; `instead` is what to do where it takes too much."""
+        try:
+            async with self._turns.turn():
+                if await request.is_disconnected():
+                    return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody waits for the answer any longer
+                body = await asyncio.wrap_future(self._computing.submit(question))
+        except tuple(_FAILURES) as error:
+            raise _failure(error, instead) from None
+        return Response(body, media_type=_JSON, headers={"cache-control": "no-store"})
 
     async def _workload(self, request: Request) -> str:
         """The text to check. Raises HTTPException where the body is too large, incomplete or malformed."""
@@ -209,19 +222,34 @@ async def _failed(_request: Request, error: Exception) -> Response:
     return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error; see the server's log")
 
 
-async def _answer(work: Callable[[], msgspec.Struct], instead: str) -> Response:
-    """What the work returns. Raises HTTPException; `instead` is what to do where it takes too long."""
-    try:
-        return _json(await run_in_threadpool(work))
-    except BusyError:
-        status, text = HTTPStatus.TOO_MANY_REQUESTS, "another question is being answered; try again in a moment"
-    except DeadlineError:
-        status, text = HTTPStatus.GATEWAY_TIMEOUT, f"that took too long and was stopped; {instead}"
-    except NoPlanError as error:
-        status, text = HTTPStatus.NOT_FOUND, str(error)
-    except KubeError as error:
-        status, text = HTTPStatus.SERVICE_UNAVAILABLE, f"the cluster cannot be read right now: {error}"
-    raise HTTPException(status, text)
+_FAILURES: Final[Mapping[type[Exception], HTTPStatus]] = {
+    NoPlanError: HTTPStatus.NOT_FOUND,
+    BusyError: HTTPStatus.TOO_MANY_REQUESTS,
+    DefectError: HTTPStatus.INTERNAL_SERVER_ERROR,
+    DeadlineError: HTTPStatus.GATEWAY_TIMEOUT,
+    MemoryLimitError: HTTPStatus.SERVICE_UNAVAILABLE,
+    CrashError: HTTPStatus.SERVICE_UNAVAILABLE,
+    KubeError: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+"""Why there is no answer."""
+_TOO_MUCH: Final = (DeadlineError, MemoryLimitError, CrashError)
+
+
+def _failure(error: Exception, instead: str) -> HTTPException:
+    """One of `_FAILURES` as the page gets it; `instead` is what to do where it takes too much time or memory."""
+    status = next(status for kind, status in _FAILURES.items() if isinstance(error, kind))
+    text = str(error)
+    if isinstance(error, KubeError):
+        text = f"the cluster cannot be read right now: {error}"
+    elif isinstance(error, _TOO_MUCH):
+        text = f"{error}; {instead}"
+    headers = {"retry-after": str(RETRY_SECONDS)} if isinstance(error, BusyError) else None
+    return HTTPException(status, text, headers)
+
+
+def _given(request: Request, key: str) -> str:
+    """A parameter of the query, empty where it is missing."""
+    return str(request.query_params.get(key, ""))
 
 
 def _json(body: msgspec.Struct) -> Response:

@@ -3,45 +3,55 @@
 import asyncio
 import socket
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Final
 
 import uvicorn
 from h11 import IDLE
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from toposcope.ui.broadcaster import Broadcaster
-from toposcope.ui.bundle import Bundle
 from toposcope.ui.guard import LOCAL, Guard
 from toposcope.ui.routes import Routes
-from toposcope.ui.source import Source
 from toposcope.ui.stream import Stream
 
-_CONNECTIONS: Final = 400
-"""At a time; more get 503."""
+CONNECTIONS: Final = 400
+"""At a time; for one more, the one goes that has been idle for longest."""
 HEADER_SECONDS: Final = 10.0
 _IDLE_SECONDS: Final = 30
 _SHUTDOWN_SECONDS: Final = 2
 
 
-def application(
-    broadcaster: Broadcaster, source: Source, bundle: Bundle, stream: Stream, hosts: Iterable[str] = LOCAL
-) -> ASGIApp:
+def application(routes: Routes, hosts: Iterable[str] = LOCAL) -> ASGIApp:
     """The whole application, guarded."""
-    return Guard(Routes(broadcaster, source, bundle, stream).application(), hosts)
+    return Guard(routes.application(), hosts)
 
 
-class _TimeLimited(H11Protocol):
-    """Closes connections whose request began and never completes: uvicorn itself would wait for ever."""
+class _Limited(H11Protocol):
+    """Closes connections whose request began and never completes, and the idlest one where there are too many.
+
+    uvicorn itself would wait for ever, and refuse new connections instead, those of probes too.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
+        self._heard = self.loop.time()
         self._requested = False
+        if len(self.connections) > CONNECTIONS:
+            _make_room(self.connections, self)
         self._timer = self.loop.call_later(HEADER_SECONDS, self._close_if_slow)
 
     def data_received(self, data: bytes) -> None:
+        self._heard = self.loop.time()
         super().data_received(data)
         self._requested = self._requested or self.conn.their_state is not IDLE
+
+    @property
+    def idleness(self) -> tuple[bool, float]:
+        """Sorts connections: first those for which nothing is being done, then those that sent nothing for longest."""
+        cycle: RequestResponseCycle | None = self.cycle  # which uvicorn declares without None
+        at_work = cycle is not None and not cycle.response_complete
+        return at_work, self._heard
 
     def _close_if_slow(self) -> None:
         if self.transport.is_closing():
@@ -56,27 +66,47 @@ class _TimeLimited(H11Protocol):
         super().connection_lost(exc)
 
 
-class Server(uvicorn.Server):
-    """One server on one socket that already listens; `started` is called once it serves."""
+def _make_room(connections: Iterable[object], newest: _Limited) -> None:
+    """Abort the idlest of the other connections, unless enough of them are about to close."""
+    others: list[_Limited] = []
+    for connection in connections:
+        if isinstance(connection, _Limited) and not connection.transport.is_closing():
+            others.append(connection)  # noqa: PERF401 - easier to read
+    if len(others) > CONNECTIONS:
+        others.remove(newest)
+        min(others, key=attrgetter("idleness")).transport.abort()
 
-    def __init__(self, app: ASGIApp, stream: Stream, started: Callable[[], None] = lambda: None) -> None:
+
+class Server(uvicorn.Server):
+    """One server on one socket that already listens.
+
+    `started` is called once it serves, and `ending` when it begins to shut down.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        stream: Stream,
+        started: Callable[[], None] = lambda: None,
+        ending: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
-                http=_TimeLimited,
+                http=_Limited,
                 ws="none",
                 lifespan="off",
                 access_log=False,
                 log_config=None,
                 server_header=False,
                 proxy_headers=False,
-                limit_concurrency=_CONNECTIONS,
                 timeout_keep_alive=_IDLE_SECONDS,
                 timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
             )
         )
         self._stream = stream
         self._started = started
+        self._ending = ending
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to serve."""
@@ -84,6 +114,7 @@ class Server(uvicorn.Server):
         self._started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Shut down: streams first, which would not end by themselves."""
+        """Shut down: first what would not end by itself, streams and questions."""
         self._stream.end()
+        self._ending()
         await super().shutdown(sockets)

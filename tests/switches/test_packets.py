@@ -1,0 +1,225 @@
+"""Real packet sockets on veth pairs: each NIC is heard, and nothing else."""
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.api import wait_until
+from tests.support.lldp import frame, of_switch
+from tests.support.programs import lacking
+from tests.ui.serving import Ticks
+from toposcope.switches.lldp import GROUPS
+from toposcope.switches.packets import FRAMES_PER_SECOND, LldpSockets
+
+FLOOD = 5000
+"""More frames than any receive buffer holds."""
+LEAF = of_switch("leaf-01", "b8:59:9f:00:00:01", "Ethernet1/3")
+OTHERS = [
+    frame(group="ffffffffffff"),
+    frame(group="020000000009"),
+    frame(group="0180c2000002"),
+    frame(group="0180c300000e"),
+    LEAF[:12] + b"\x08\x00" + LEAF[14:],
+    LEAF[:12] + b"\x81\x00\x00\x05\x88\xcc" + LEAF[14:],
+    LEAF[:13],
+]
+"""Not to one of LLDP's groups, of another EtherType, with a VLAN tag, or cut."""
+
+
+def ip(*commands: str) -> None:
+    subprocess.run([shutil.which("ip") or "ip", "-batch", "-"], input="\n".join(commands).encode(), check=True)
+
+
+def is_up(netdev: str) -> bool:
+    return Path(f"/sys/class/net/{netdev}/operstate").read_text().strip() == "up"
+
+
+class Cables:
+    """Pairs of interfaces: a NIC, and what is at the other end of its cable."""
+
+    def __init__(self) -> None:
+        self._stack = contextlib.ExitStack()
+        self._far: dict[str, socket.socket] = {}
+
+    def plug(self, nic: str) -> str:
+        """A new pair that is up; its name on this side."""
+        near, far = f"ts{os.getpid()}{nic}", f"ts{os.getpid()}{nic}x"
+        ip(f"link add {near} type veth peer name {far}", f"link set {far} up", f"link set {near} up")
+        self._stack.callback(subprocess.run, [shutil.which("ip") or "ip", "link", "del", near], capture_output=True)
+        for end in (near, far):
+            wait_until(lambda end=end: is_up(end), "the cable has a carrier")  # type: ignore[misc]
+        self._far[near] = self._sender(far)
+        return near
+
+    def unplug(self, near: str) -> None:
+        """Remove a pair."""
+        self._far.pop(near).close()
+        ip(f"link del {near}")
+
+    def say(self, near: str, *frames: bytes, times: int = 1) -> None:
+        """Send frames from the far end."""
+        for _ in range(times):
+            for octets in frames:
+                self._send(self._far[near], octets)
+
+    def say_ourselves(self, near: str, octets: bytes) -> None:
+        """Send a frame from this end."""
+        self._send(self._sender(near), octets)
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def _sender(self, netdev: str) -> socket.socket:
+        sender = self._stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
+        sender.bind((netdev, 0))
+        return sender
+
+    def _send(self, sender: socket.socket, octets: bytes) -> None:
+        with contextlib.suppress(BlockingIOError):  # the queue is full: that is a flood too
+            sender.send(octets)
+
+
+@pytest.fixture
+def cables() -> Iterator[Cables]:
+    if os.geteuid() or not shutil.which("ip"):
+        lacking("FABRIC", "needs root and iproute2")
+    with contextlib.closing(Cables()) as found:
+        yield found
+
+
+@pytest.fixture
+def clock() -> Ticks:
+    return Ticks(1000.0)
+
+
+@pytest.fixture
+def receiver(cables: Cables, clock: Ticks) -> Iterator[LldpSockets]:
+    _ = cables  # it needs the same rights
+    with contextlib.closing(LldpSockets(clock)) as found:
+        yield found
+
+
+def heard(receiver: LldpSockets, count: int) -> list[tuple[str, bytes]]:
+    """All frames, once at least so many have arrived; those of one cable arrive in order."""
+    found: list[tuple[str, bytes]] = []
+
+    def arrived() -> bool:
+        found.extend(receiver.frames())
+        return len(found) >= count
+
+    wait_until(arrived, "the frames have arrived")
+    return found
+
+
+def test_a_pod_that_floods_its_own_interface_drowns_no_switch(cables: Cables, receiver: LldpSockets) -> None:
+    nics = [cables.plug("a"), cables.plug("b")]
+    pod = cables.plug("pod")
+    receiver.join(nics)
+    cables.say(pod, of_switch("pod", "b8:59:9f:00:00:02", "eth0"), times=FLOOD)
+    for nic in nics:
+        cables.say(nic, LEAF)
+    assert sorted(heard(receiver, 2)) == [(nic, LEAF) for nic in nics]
+
+
+def test_a_switch_that_floods_its_port_drowns_no_other(cables: Cables, receiver: LldpSockets, clock: Ticks) -> None:
+    loud, quiet = cables.plug("a"), cables.plug("b")
+    receiver.join([loud, quiet])
+    cables.say(loud, LEAF, times=FLOOD)
+    cables.say(quiet, LEAF)
+    found = heard(receiver, FRAMES_PER_SECOND + 1)
+    assert sorted(found) == [(loud, LEAF)] * FRAMES_PER_SECOND + [(quiet, LEAF)]
+    assert list(receiver.frames()) == []
+    clock.now += 0.5
+    assert heard(receiver, FRAMES_PER_SECOND // 2) == [(loud, LEAF)] * (FRAMES_PER_SECOND // 2)
+    clock.now += 3600
+    assert len(list(receiver.frames())) <= FRAMES_PER_SECOND
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_each_group_of_lldp_is_heard(cables: Cables, receiver: LldpSockets, group: bytes) -> None:
+    nic = cables.plug("a")
+    receiver.join([nic])
+    cables.say(nic, group + LEAF[6:])
+    assert heard(receiver, 1) == [(nic, group + LEAF[6:])]
+
+
+def test_nothing_else_is_heard(cables: Cables, receiver: LldpSockets) -> None:
+    nic = cables.plug("a")
+    receiver.join([nic])
+    for octets in OTHERS:
+        with contextlib.suppress(OSError):  # too short to be sent at all
+            cables.say(nic, octets)
+    cables.say_ourselves(nic, of_switch("ourselves", "b8:59:9f:00:00:02", "eth0"))
+    cables.say(nic, LEAF)
+    assert heard(receiver, 1) == [(nic, LEAF)]
+
+
+def test_frames_of_others_leave_no_mark_before_the_filter_is_there(cables: Cables, receiver: LldpSockets) -> None:
+    """The kernel's own counters: nothing was received, and so nothing dropped, but the frames that we want."""
+    nic = cables.plug("a")
+    receiver.join([nic])
+    cables.say(nic, OTHERS[0], times=FLOOD)
+    cables.say(nic, LEAF)
+    assert heard(receiver, 1) == [(nic, LEAF)]
+    assert statistics(receiver) == (1, 0)
+
+
+def statistics(receiver: LldpSockets) -> tuple[int, int]:
+    """PACKET_STATISTICS: frames received and dropped since it was last read."""
+    (fileno,) = receiver.filenos()
+    with socket.socket(fileno=os.dup(fileno)) as same:
+        octets = same.getsockopt(263, 6, 8)
+    return int.from_bytes(octets[:4], "little"), int.from_bytes(octets[4:], "little")
+
+
+def test_an_interface_that_was_replaced_is_heard_again(cables: Cables, receiver: LldpSockets) -> None:
+    nic = cables.plug("a")
+    receiver.join([nic])
+    cables.unplug(nic)
+    receiver.join([nic])
+    assert receiver.filenos() == []
+    assert list(receiver.frames()) == []
+    assert cables.plug("a") == nic
+    receiver.join([nic])
+    cables.say(nic, LEAF)
+    assert heard(receiver, 1) == [(nic, LEAF)]
+
+
+def test_an_interface_that_was_down_is_heard_again(cables: Cables, receiver: LldpSockets) -> None:
+    nic = cables.plug("a")
+    receiver.join([nic])
+    ip(f"link set {nic} down")
+    assert list(receiver.frames()) == []
+    ip(f"link set {nic} up")
+
+    def is_heard() -> bool:
+        cables.say(nic, LEAF)
+        return (nic, LEAF) in receiver.frames()
+
+    wait_until(is_heard, "the interface is heard")
+
+
+def test_an_interface_that_is_no_longer_a_nic_is_not_heard(cables: Cables, receiver: LldpSockets) -> None:
+    first, second = cables.plug("a"), cables.plug("b")
+    receiver.join([first, second])
+    receiver.join([second])
+    for nic in (first, second):
+        cables.say(nic, LEAF)
+    assert heard(receiver, 1) == [(second, LEAF)]
+
+
+def test_a_missing_interface_is_said_once(
+    receiver: LldpSockets, cables: Cables, caplog: pytest.LogCaptureFixture
+) -> None:
+    nic = cables.plug("a")
+    for _ in range(3):
+        receiver.join(["missing0", nic])
+    assert caplog.messages == ["missing0: cannot listen: there is no such interface"]
+    cables.say(nic, LEAF)
+    assert heard(receiver, 1) == [(nic, LEAF)]

@@ -1,0 +1,189 @@
+"""No page of another site, and no number of questions, keeps the page's server from answering."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from tests.support.api import wait_until
+from tests.ui.serving import Served, facts_of, rack_nodes, served
+from tests.ui.workers import misbehaving
+from toposcope.kube.errors import UnreachableError
+from toposcope.planning.required import RequiredLevels
+from toposcope.snapshot.model import Snapshot
+from toposcope.ui.computing import Computing, CrashError, DeadlineError, DefectError, MemoryLimitError
+from toposcope.ui.planning import NoPlanError
+from toposcope.ui.questions import Question
+from toposcope.ui.turns import WAITING
+
+COMPUTING = ("/api/planning?view=", "/api/gang?view=&kind=Job&name=x", "/api/drain?view=&node=n1")
+OTHERS = ("/api/snapshot", "/api/node/n1", "/api/search?q=abcd", "/api/events")
+INSTEAD = "check fewer or smaller workloads, or use toposcope check"
+NOTHING = Snapshot("test", None, (), ())
+PLACES = WAITING + 1
+
+
+@dataclass
+class Held:
+    """Answers nothing before it may; what it was asked is counted."""
+
+    may_answer: threading.Event = field(default_factory=threading.Event)
+    asked: list[Question] = field(default_factory=list)
+    failure: Exception | None = None
+
+    def submit(self, question: Question, _seconds: float | None = None) -> Future[bytes]:
+        self.asked.append(question)
+        future: Future[bytes] = Future()
+        threading.Thread(target=self._answer, args=(future,), daemon=True).start()
+        return future
+
+    def _answer(self, future: Future[bytes]) -> None:
+        assert self.may_answer.wait(60)
+        if self.failure:
+            future.set_exception(self.failure)
+        else:
+            future.set_result(b"{}")
+
+
+@pytest.fixture
+def held() -> Held:
+    return Held()
+
+
+@pytest.fixture
+def server(tmp_path: Path, held: Held) -> Iterator[Served]:
+    with served(tmp_path, computing=held) as found:
+        yield found
+        held.may_answer.set()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Dest": "image", "Sec_Fetch_Mode": "no-cors"},
+        {"Sec_Fetch_Site": "same-site"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Referer": "http://evil.example/page"},
+        {"Sec_Fetch_Site": "none", "Origin": "http://evil.example"},
+    ],
+)
+@pytest.mark.parametrize("path", [*COMPUTING, *OTHERS])
+def test_pages_of_other_sites_get_nothing(server: Served, held: Held, path: str, headers: dict[str, str]) -> None:
+    for method in ("GET", "HEAD"):
+        status, _, body = server.ask(path, method, None, **headers)
+        assert status == 403
+        assert method == "HEAD" or body["error"] == "the request comes from another site's page"
+    assert held.asked == []
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Sec_Fetch_Site": "same-origin"},
+        {"Sec_Fetch_Site": "none"},
+        {"Sec_Fetch_Site": "same-origin", "Origin": "http://127.0.0.1:{port}"},
+        {"Referer": "http://127.0.0.1:{port}/#view"},
+    ],
+)
+def test_the_page_and_programs_are_answered(server: Served, held: Held, headers: dict[str, str]) -> None:
+    held.may_answer.set()
+    sent = {name: text.format(port=server.port) for name, text in headers.items()}
+    for path in COMPUTING:
+        assert server.ask(path, "GET", None, **sent)[0] == 200
+
+
+def test_another_site_may_link_to_the_page(server: Served) -> None:
+    assert server.ask("/", Sec_Fetch_Site="cross-site", Referer="http://wiki.example/")[0] == 200
+
+
+def test_a_hundred_images_of_another_site_take_no_place(server: Served, held: Held) -> None:
+    with ThreadPoolExecutor(100) as browsers:
+        asked = [browsers.submit(server.ask, COMPUTING[0], Sec_Fetch_Site="cross-site") for _ in range(100)]
+        assert {future.result()[0] for future in asked} == {403}
+    assert held.asked == []
+
+
+def test_one_question_runs_some_wait_and_the_rest_is_refused_at_once(server: Served, held: Held) -> None:
+    count = 101
+    with ThreadPoolExecutor(count) as browsers:
+        asked = [browsers.submit(server.ask, COMPUTING[0], Sec_Fetch_Site="same-origin") for _ in range(count)]
+        refused = [future.result() for future in islice(as_completed(asked, timeout=60), count - PLACES)]
+        assert {answer[0] for answer in refused} == {429}
+        assert {answer[1]["retry-after"] for answer in refused} == {"5"}
+        assert "try again" in refused[0][2]["error"]
+
+        assert len(held.asked) == 1
+        for path in ("/healthz", "/readyz", "/api/snapshot", "/api/search?q=abcd"):
+            assert server.ask(path)[0] == 200
+
+        held.may_answer.set()
+        statuses = [future.result()[0] for future in asked]
+    assert (statuses.count(200), statuses.count(429)) == (PLACES, count - PLACES)
+    assert len(held.asked) == PLACES
+    assert server.ask(COMPUTING[0])[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("failure", "status", "error"),
+    [
+        (NoPlanError("no gang is called x"), 404, "no gang is called x"),
+        (DeadlineError("it took more than 20 s"), 504, "it took more than 20 s; use toposcope whatif, score or slots"),
+        (MemoryLimitError("too much memory"), 503, "too much memory; use toposcope whatif, score or slots"),
+        (CrashError("it was killed"), 503, "it was killed; use toposcope whatif, score or slots"),
+        (DefectError("it failed"), 500, "it failed"),
+        (UnreachableError("no answer"), 503, "the cluster cannot be read right now: no answer"),
+        (ZeroDivisionError("a defect"), 500, "internal error; see the server's log"),
+    ],
+)
+@pytest.mark.parametrize("path", COMPUTING)
+def test_a_question_that_fails_says_why_and_gives_its_place_back(
+    server: Served, held: Held, path: str, failure: Exception, status: int, error: str
+) -> None:
+    held.may_answer.set()
+    held.failure = failure
+    for _ in range(PLACES + 1):
+        found, _, body = server.ask(path)
+        assert (found, body) == (status, {"error": error})
+
+
+def test_a_question_is_dropped_whose_page_is_gone_before_its_turn(server: Served, held: Held) -> None:
+    with ThreadPoolExecutor(1) as browser:
+        first = browser.submit(server.ask, COMPUTING[0])
+        wait_until(lambda: len(held.asked) == 1, "the first question runs")
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as gone:
+            gone.sendall(b"GET /api/planning?view= HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert server.ask("/healthz")[0] == 200  # the server has read the other request too
+        assert server.ask("/healthz")[0] == 200
+        held.may_answer.set()
+        assert first.result()[0] == 200
+    assert server.ask(COMPUTING[1])[0] == 200
+    assert len(held.asked) == 2
+
+
+def test_the_page_goes_on_while_a_question_never_ends(tmp_path: Path) -> None:
+    """The question holds the interpreter's lock of its process, as a regular expression does that has no end."""
+    facts = facts_of(rack_nodes())
+    computing = Computing(facts.snapshot, lambda: NOTHING, RequiredLevels, seconds=2.0, start=misbehaving)
+    try:
+        with served(tmp_path, facts, computing=computing) as server, ThreadPoolExecutor(1) as browser:
+            assert server.check("first")[0] == 200
+            endless = browser.submit(server.check, "hang")
+            for path in ("/healthz", "/readyz", "/api/snapshot", "/api/node/n1", "/"):
+                assert server.ask(path)[0] in (200, 404)
+            assert not endless.done()
+            assert endless.result() == (504, {"error": f"it took more than 2 s and was stopped; {INSTEAD}"})
+            assert server.check("next")[0] == 200
+            assert server.check("die") == (
+                503,
+                {"error": f"the process that computed it was killed by SIGKILL; {INSTEAD}"},
+            )
+            assert server.check("next")[0] == 200
+    finally:
+        computing.close()

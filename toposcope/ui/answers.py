@@ -1,0 +1,65 @@
+"""Answers to questions about the cluster, from what the worker knows of it. Nothing here reads or writes anything."""
+
+import traceback
+from typing import Final, assert_never
+
+import msgspec
+
+from toposcope.planning.plan import Plan
+from toposcope.ui.checking import checked
+from toposcope.ui.known import Known
+from toposcope.ui.planning import NoPlanError, drained, overview, place, plan_of
+from toposcope.ui.planning_metrics import counted
+from toposcope.ui.questions import Answer, Check, Drain, GangAt, Metrics, Outcome, Overview, Question
+
+_PLANS: Final = 3
+"""Plans that are kept, each of another view: they are larger than the snapshot."""
+_TRACE: Final = 8000
+"""Characters of a traceback that are kept, from its end."""
+
+
+class Answers:
+    """Answers one question after the other."""
+
+    def __init__(self, known: Known) -> None:
+        self._known = known
+        self._plans: dict[str, Plan] = {}
+        self._version = known.version
+        """Of what is known, when the plans were made."""
+
+    def answer(self, question: Question) -> Answer:
+        """The answer; whatever goes wrong is an answer too."""
+        try:
+            return Answer(Outcome.ANSWERED, msgspec.Raw(msgspec.json.encode(self._found(question))))
+        except NoPlanError as error:
+            return Answer(Outcome.NO_PLAN, error=str(error))
+        except MemoryError:
+            return Answer(Outcome.OUT_OF_MEMORY)
+        except Exception:  # noqa: BLE001 - a defect of ours, which must not end the worker
+            return Answer(Outcome.FAILED, error=traceback.format_exc()[-_TRACE:])
+
+    def _found(self, question: Question) -> msgspec.Struct:
+        """Raises NoPlanError."""
+        match question:
+            case Check(text, views):
+                return checked(text, self._known.with_published, views, self._known.served.warnings)
+            case Overview(view):
+                return overview(self._plan(view))
+            case GangAt(view, kind, name):
+                return place(self._plan(view), kind, name)
+            case Drain(view, path, node):
+                return drained(self._plan(view), path, node)
+            case Metrics(worst, now, since):
+                return counted(self._known.snapshot, worst, now, since)
+        assert_never(question)
+
+    def _plan(self, view: str) -> Plan:
+        """The plan of a view, the same one until the cluster has changed: a large one takes a second."""
+        if self._version != self._known.version:
+            self._plans.clear()
+            self._version = self._known.version
+        if view not in self._plans:
+            while len(self._plans) >= _PLANS:
+                del self._plans[next(iter(self._plans))]
+            self._plans[view] = plan_of(self._known.snapshot, view or None, self._known.required)
+        return self._plans[view]

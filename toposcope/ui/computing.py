@@ -1,0 +1,310 @@
+"""Has questions about the cluster answered in a process that can be ended: see `ui.worker`.
+
+Text that somebody pasted, and objects that anybody in the cluster has written, must not be able to stop the page. In
+a thread they could: the interpreter runs one thread at a time, and a call that does not return to it stops all others.
+"""
+
+import logging
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from math import inf
+from typing import Final, Protocol
+
+import msgspec
+
+from toposcope.errors import ToposcopeError
+from toposcope.planning.required import RequiredLevels
+from toposcope.snapshot.model import Snapshot
+from toposcope.ui.frames import READY, EndedError, Frames
+from toposcope.ui.known import Cluster, Sent, encoded
+from toposcope.ui.planning import NoPlanError
+from toposcope.ui.questions import Answer, Ask, Check, Metrics, Outcome, Question
+
+log = logging.getLogger(__name__)
+
+SECONDS: Final = 20.0
+"""How long the answer to a question may take."""
+READY_SECONDS: Final = 30.0
+"""How long it may take until the worker runs and knows the cluster."""
+PLAN_SECONDS: Final = 10.0
+"""The cluster of plans is renewed so often: pods come and go all the time, and to plan a large one takes a second."""
+IDLE_SECONDS: Final = 600.0
+"""A worker that nobody has asked for so long ends: it holds a copy of the cluster."""
+_LARGEST: Final = 32 << 20
+"""Bytes of an answer."""
+_LOOK_SECONDS: Final = 1.0
+"""Between two looks at whether an idle worker still runs."""
+_CLOSE_SECONDS: Final = 1.0
+
+
+class ComputingError(ToposcopeError):
+    """There is no answer; the message says why."""
+
+
+class DeadlineError(ComputingError):
+    """It took too long."""
+
+
+class CrashError(ComputingError):
+    """The worker ended, or could not be started."""
+
+
+_CLOSING: Final = CrashError("the server is shutting down")
+
+
+class NotReadyError(CrashError):
+    """The worker does not start, or does not take what it is sent of the cluster."""
+
+
+class MemoryLimitError(ComputingError):
+    """It took too much memory."""
+
+
+class DefectError(ComputingError):
+    """The code that answers has a defect; the log says where."""
+
+
+class Answerer(Protocol):
+    """What answers questions."""
+
+    def submit(self, question: Question, seconds: float | None = None) -> Future[bytes]:
+        """The answer as JSON. Fails with NoPlanError, KubeError or ComputingError."""
+
+
+class Worker:
+    """A worker process and what it has been sent."""
+
+    def __init__(self, main: str = "toposcope.ui.worker.main") -> None:
+        """Start a process that runs this function. Raises OSError."""
+        module, _, function = main.rpartition(".")
+        ours, theirs = socket.socketpair()
+        try:
+            program = (
+                f"import sys; sys.path[:] = {sys.path!r}; "
+                f"from {module} import {function}; {function}({os.getpid()}, {theirs.fileno()})"
+            )
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                # Without site, which looks for packages in folders that sys.path already names.
+                [sys.executable, "-S", "-c", program],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for the server
+            )
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        self._frames = Frames(ours)
+        self._sent = Sent()
+        self._ready = False
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it still runs; if not, its process id is free."""
+        return self._process.poll() is None
+
+    def answer(self, ask: Ask, cluster: Cluster) -> Answer:
+        """Send what it does not know of the cluster, then the question.
+
+        Raises NotReadyError, TimeoutError where the answer takes longer than it may, EndedError, and ValueError for
+        what is no answer.
+        """
+        try:
+            self._prepare(cluster, time.monotonic() + READY_SECONDS)
+        except TimeoutError:
+            raise NotReadyError(f"the process that computes it was not ready within {READY_SECONDS:g} s") from None
+        deadline = time.monotonic() + ask.seconds
+        self._frames.send(encoded(ask), deadline)
+        return _ANSWER.decode(self._frames.receive(_LARGEST, deadline))
+
+    def _prepare(self, cluster: Cluster, deadline: float) -> None:
+        if not self._ready:
+            self._frames.receive(len(READY), deadline)
+            self._ready = True
+        for message in self._sent.news(cluster):
+            self._frames.send(encoded(message), deadline)
+
+    def kill(self) -> None:
+        """Have it end; from any thread."""
+        self._process.kill()
+
+    def end(self) -> str:
+        """End it, and say how it ended."""
+        self._process.kill()
+        code = self._process.wait()
+        self._frames.close()
+        return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+
+
+_ANSWER: Final = msgspec.json.Decoder(Answer)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    question: Question
+    seconds: float
+    future: Future[bytes]
+
+
+class Computing:
+    """Answers questions one after the other, in a worker that is started with the first one.
+
+    The functions return the cluster, what schedulers read, and what PodGangs and PodGroups require; the last two may
+    raise KubeError.
+    """
+
+    def __init__(
+        self,
+        snapshot: Callable[[], Snapshot],
+        published: Callable[[], Snapshot],
+        required: Callable[[], RequiredLevels],
+        *,
+        seconds: float = SECONDS,
+        monotonic: Callable[[], float] = time.monotonic,
+        start: Callable[[], Worker] = Worker,
+    ) -> None:
+        self._snapshot = snapshot
+        self._published = published
+        self._required = required
+        self._seconds = seconds
+        self._monotonic = monotonic
+        self._start = start
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._worker: Worker | None = None
+        self._planned = -inf
+        """When the worker was last sent a cluster for plans."""
+        self._used = 0.0
+        self._closed = False
+        self._lock = threading.Lock()
+        # It starts the workers, and the kernel ends them when it ends: it lives until all is closed.
+        self._thread = threading.Thread(target=self._run, name="computing", daemon=True)
+
+    @property
+    def worker(self) -> int | None:
+        """Process id of the worker; None where there is none."""
+        worker = self._worker
+        return worker.pid if worker else None
+
+    def submit(self, question: Question, seconds: float | None = None) -> Future[bytes]:
+        """The answer as JSON, within so many seconds. Fails with NoPlanError, KubeError or ComputingError."""
+        future: Future[bytes] = Future()
+        with self._lock:
+            if self._closed:
+                future.set_exception(_CLOSING)
+            else:
+                if not self._thread.is_alive():
+                    self._thread.start()
+                self._jobs.put(_Job(question, seconds or self._seconds, future))
+        return future
+
+    def close(self) -> None:
+        """End the worker in the middle of what it does. Questions that are asked afterwards fail."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._jobs.put(None)
+        if worker := self._worker:
+            worker.kill()
+        if self._thread.is_alive():
+            self._thread.join(_CLOSE_SECONDS)  # it may be waiting for an API server, which nobody has to await
+
+    def _run(self) -> None:
+        while (job := self._next()) is not None:
+            if not job.future.set_running_or_notify_cancel():
+                continue
+            try:
+                job.future.set_result(self._answer(job))
+            except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
+                job.future.set_exception(error)
+        self._end()
+
+    def _next(self) -> _Job | None:
+        """The next job; None at the end. Meanwhile a worker that has ended is removed, and one that is idle ends."""
+        while True:
+            try:
+                return self._jobs.get(timeout=_LOOK_SECONDS if self._worker else None)
+            except queue.Empty:
+                idle = self._monotonic() - self._used > IDLE_SECONDS
+                if self._worker and (idle or not self._worker.running):
+                    self._end()
+
+    def _answer(self, job: _Job) -> bytes:
+        if self._closed:
+            raise _CLOSING
+        if self._worker and not self._worker.running:
+            self._end()
+        cluster = self._cluster(job.question)
+        worker = self._worker or self._started()
+        try:
+            answer = worker.answer(Ask(job.question, job.seconds), cluster)
+        except TimeoutError:
+            self._end()
+            raise DeadlineError(f"it took more than {job.seconds:g} s and was stopped") from None
+        except EndedError:
+            raise CrashError(f"the process that computed it {self._end()}") from None
+        except ValueError as error:
+            self._end()
+            raise CrashError(f"the process that computed it sent no answer: {error}") from error
+        except BaseException:
+            self._end()  # it knows a part of the news
+            raise
+        self._used = self._monotonic()
+        return self._body(answer)
+
+    def _body(self, answer: Answer) -> bytes:
+        match answer.outcome:
+            case Outcome.ANSWERED:
+                return bytes(answer.body)
+            case Outcome.NO_PLAN:
+                raise NoPlanError(answer.error)
+            case Outcome.OUT_OF_MEMORY:
+                self._end()
+                raise MemoryLimitError("it took too much memory and was stopped")
+            case Outcome.FAILED:
+                log.error("a question of the page failed: %s", answer.error)
+                raise DefectError("it failed; the server's log says where")
+
+    def _cluster(self, question: Question) -> Cluster:
+        """What the worker has to know for this question. Raises KubeError."""
+        if isinstance(question, Check):
+            return Cluster(self._snapshot(), published=self._published())
+        if isinstance(question, Metrics):
+            return Cluster(self._snapshot())
+        now = self._monotonic()
+        if self._worker and now - self._planned < PLAN_SECONDS:
+            return Cluster()
+        required = self._required()
+        self._planned = now
+        return Cluster(self._snapshot(), required=required)
+
+    def _started(self) -> Worker:
+        try:
+            self._worker = self._start()
+        except OSError as error:
+            raise CrashError(f"the process that computes it cannot be started: {error}") from error
+        if self._closed:  # meanwhile, by another thread that saw no worker
+            self._worker.kill()
+        return self._worker
+
+    def _end(self) -> str:
+        """End the worker, and say how it ended. The next one has to be sent everything."""
+        worker, self._worker = self._worker, None
+        self._planned = -inf
+        return worker.end() if worker else "ended"

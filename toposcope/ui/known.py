@@ -1,0 +1,240 @@
+"""What the worker knows of the cluster: the server sends it once, and afterwards only what has changed.
+
+A snapshot of 100,000 nodes is too much to send with each question. Objects are never changed in place (see
+`toposcope.snapshot.model`), so one that is still the same object needs not be sent again. Nodes, pods and the others go
+in small parts: while one is being encoded the interpreter does nothing else, and the page's server has pages to serve.
+"""
+
+import io
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from toposcope.planning.required import RequiredLevels
+from toposcope.snapshot.model import NodeView, Snapshot
+
+_AT_A_TIME: Final = 200
+"""Objects of one message."""
+_MOST_SHARED: Final = 10_000
+"""Different mappings that nodes share in the worker; beyond it, it starts to collect them again."""
+
+
+class Collection(StrEnum):
+    """What is sent object by object: fields of `Snapshot`."""
+
+    NODES = "nodes"
+    PODS = "pods"
+    TOPOLOGIES = "topologies"
+    PUBLISHED = "published"
+    OBJECTS = "objects"
+
+
+OF_THE_CLUSTER: Final = (Collection.NODES, Collection.PODS, Collection.TOPOLOGIES)
+OF_SCHEDULERS: Final = (Collection.PUBLISHED, Collection.OBJECTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """Objects that no longer exist, by their places in the list as it was sent so far."""
+
+    collection: Collection
+    places: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """Objects that are new or have changed; they follow those that stay."""
+
+    collection: Collection
+    objects: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A snapshot without its collections, but for whether its pods are known."""
+
+    snapshot: Snapshot
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> "Base":
+        """What is left of a snapshot without what is sent object by object."""
+        pods = None if snapshot.pods is None else ()
+        return cls(replace(snapshot, nodes=(), pods=pods, topologies=(), published=(), objects=()))
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What is known of schedulers' resources besides the resources."""
+
+    served: Mapping[str, bool]
+    warnings: tuple[str, ...]
+    """What of them could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Required:
+    """What PodGangs and PodGroups require."""
+
+    required: RequiredLevels
+
+
+Message = Removed | Added | Base | Served | Required
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What a question is about; what is None stays as the worker knows it."""
+
+    snapshot: Snapshot | None = None
+    """Nodes, pods and ClusterTopologies."""
+    published: Snapshot | None = None
+    """What schedulers read."""
+    required: RequiredLevels | None = None
+
+
+class Sent:
+    """The server's memory of what one worker has been sent."""
+
+    def __init__(self) -> None:
+        self._objects: dict[Collection, list[Any]] = {collection: [] for collection in Collection}
+        self._last: dict[type[Message], Any] = {}
+
+    def news(self, cluster: Cluster) -> Iterator[Message]:
+        """What the worker has to be sent to know this cluster. It counts as sent."""
+        if cluster.snapshot:
+            for collection in OF_THE_CLUSTER:
+                yield from self._difference(collection, getattr(cluster.snapshot, collection) or ())
+            yield from self._unless_sent(Base.of(cluster.snapshot))
+        if cluster.published:
+            for collection in OF_SCHEDULERS:
+                yield from self._difference(collection, getattr(cluster.published, collection))
+            yield from self._unless_sent(Served(cluster.published.served, cluster.published.warnings))
+        if cluster.required:
+            yield from self._unless_sent(Required(cluster.required))
+
+    def _difference(self, collection: Collection, now: Sequence[Any]) -> Iterator[Message]:
+        before = self._objects[collection]
+        # The lists keep the objects alive, so no two of them have the same number.
+        known, existing = set(map(id, before)), set(map(id, now))
+        gone = [place for place, item in enumerate(before) if id(item) not in existing]
+        added = [item for item in now if id(item) not in known]
+        self._objects[collection] = [item for item in before if id(item) in existing] + added
+        if gone:
+            yield Removed(collection, gone)
+        for start in range(0, len(added), _AT_A_TIME):
+            yield Added(collection, added[start : start + _AT_A_TIME])
+
+    def _unless_sent(self, message: Base | Served | Required) -> Iterator[Message]:
+        if self._last.get(type(message)) != message:
+            self._last[type(message)] = message
+            yield message
+
+
+@dataclass
+class Known:
+    """The worker's copy of the cluster."""
+
+    required: RequiredLevels = field(default_factory=RequiredLevels)
+    served: Served = field(default_factory=lambda: Served({}, ()))
+    version: int = 0
+    """Grows with each message."""
+
+    def __post_init__(self) -> None:
+        self._objects: dict[Collection, list[Any]] = {collection: [] for collection in Collection}
+        self._base = Snapshot("", None, (), None)
+        self._snapshot: Snapshot | None = None
+        self._shared: dict[Any, Any] = {}
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The cluster: nodes and ClusterTopologies by name, as `ui.facts` has them."""
+        if self._snapshot is None:
+            by_name = attrgetter("name")
+            self._snapshot = replace(
+                self._base,
+                nodes=tuple(sorted(self._objects[Collection.NODES], key=by_name)),
+                pods=None if self._base.pods is None else tuple(self._objects[Collection.PODS]),
+                topologies=tuple(sorted(self._objects[Collection.TOPOLOGIES], key=by_name)),
+            )
+        return self._snapshot
+
+    @property
+    def with_published(self) -> Snapshot:
+        """The cluster with what schedulers read."""
+        return replace(
+            self.snapshot,
+            published=tuple(self._objects[Collection.PUBLISHED]),
+            served=self.served.served,
+            objects=tuple(self._objects[Collection.OBJECTS]),
+        )
+
+    def take(self, message: Message) -> None:
+        """Learn something."""
+        self.version += 1
+        self._snapshot = None
+        match message:
+            case Removed(collection, places):
+                gone = frozenset(places)
+                objects = self._objects[collection]
+                self._objects[collection] = [item for place, item in enumerate(objects) if place not in gone]
+            case Added(Collection.NODES, nodes):
+                self._objects[Collection.NODES] += self._sharing(nodes)
+            case Added(collection, objects):
+                self._objects[collection] += objects
+            case Base(snapshot):
+                self._base = snapshot
+            case Served():
+                self.served = message
+            case Required(required):
+                self.required = required
+
+    def _sharing(self, nodes: Iterable[NodeView]) -> Iterator[NodeView]:
+        """The nodes with equal mappings shared, across messages too: code that groups nodes goes by it."""
+        if len(self._shared) > _MOST_SHARED:
+            self._shared.clear()
+        seen: dict[int, Any] = {}
+        for node in nodes:
+            yield msgspec.structs.replace(
+                node,
+                places=self._one(node.places, seen),
+                allocatable=self._one(node.allocatable, seen),
+                conditions=self._one(node.conditions, seen),
+            )
+
+    def _one(self, mapping: Mapping[str, Any], seen: dict[int, Any]) -> Mapping[str, Any]:
+        """The mapping that stands for all equal ones; `seen` has those of one message by identity."""
+        found = seen.get(id(mapping))
+        if found is None:
+            found = seen[id(mapping)] = self._shared.setdefault(tuple(mapping.items()), mapping)
+        shared: Mapping[str, Any] = found
+        return shared
+
+
+def _read_only(mapping: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+    return MappingProxyType(mapping)
+
+
+def _reduced(proxy: MappingProxyType[Any, Any]) -> tuple[Any, ...]:
+    return _read_only, (dict(proxy),)
+
+
+class _Pickler(pickle.Pickler):
+    dispatch_table = {MappingProxyType: _reduced}  # noqa: RUF012 - as pickle has it
+
+
+def encoded(message: Any) -> bytes:
+    """The message as bytes: a pickle, of which mappings that nobody can change are a part."""
+    stream = io.BytesIO()
+    _Pickler(stream, pickle.HIGHEST_PROTOCOL).dump(message)
+    return stream.getvalue()
+
+
+def decoded(data: bytes) -> Any:
+    """What was encoded. Only ever for bytes that our own parent process wrote: a pickle can run code."""
+    return pickle.loads(data)  # noqa: S301 - see above

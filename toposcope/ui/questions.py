@@ -1,0 +1,76 @@
+"""What the page's server asks its worker, and the form of the answers: plain data that can be sent."""
+
+from enum import StrEnum
+from typing import TypeAlias
+
+import msgspec
+
+
+class Check(msgspec.Struct, frozen=True):
+    """Whether the workloads in a text fit; `views` are the ids of those that the page can show."""
+
+    text: str
+    views: tuple[str, ...] = ()
+
+
+class Overview(msgspec.Struct, frozen=True):
+    """Slots, and the gangs that are not as close together as they could be. `view`: see `planning.Plans`."""
+
+    view: str
+
+
+class GangAt(msgspec.Struct, frozen=True):
+    """Where a gang is and could be."""
+
+    view: str
+    kind: str
+    name: str
+
+
+class Drain(msgspec.Struct, frozen=True):
+    """What the drain of a domain, or of a node, would do. `path` names the domain from the broadest level down."""
+
+    view: str
+    path: tuple[str, ...]
+    node: str
+
+
+class Metrics(msgspec.Struct, frozen=True):
+    """The metrics of planning: see `metrics.Counter`."""
+
+    worst: int
+    now: float
+    """Unix time."""
+    since: dict[tuple[str, str, str], float]
+    """Since when each misplaced gang is known to be, by topology, kind and handle."""
+
+
+PlanQuestion: TypeAlias = Overview | GangAt | Drain
+Question: TypeAlias = Check | PlanQuestion | Metrics
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """A question, and how many seconds its answer may take."""
+
+    question: Question
+    seconds: float
+
+
+class Outcome(StrEnum):
+    """What became of a question."""
+
+    ANSWERED = "answered"
+    NO_PLAN = "no plan"
+    """It has no answer; `Answer.error` says why, to whoever asked."""
+    OUT_OF_MEMORY = "out of memory"
+    FAILED = "failed"
+    """A defect of ours; `Answer.error` is for the log."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What the worker sends back."""
+
+    outcome: Outcome
+    body: msgspec.Raw = msgspec.Raw(b"null")
+    """The answer as JSON, where there is one."""
+    error: str = ""

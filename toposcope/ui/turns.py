@@ -1,0 +1,38 @@
+"""Who may ask the worker: one question at a time, some in a queue, and nobody else."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Final
+
+from toposcope.errors import ToposcopeError
+
+WAITING: Final = 8
+"""Questions that may wait while one is answered."""
+RETRY_SECONDS: Final = 5
+"""When to ask again where all places are taken."""
+
+
+class BusyError(ToposcopeError):
+    """The queue is full."""
+
+
+class Turns:
+    """A queue with `waiting` places, for the coroutines of one event loop."""
+
+    def __init__(self, waiting: int = WAITING) -> None:
+        self._places = waiting + 1
+        self._taken = 0
+        self._running = asyncio.Lock()
+
+    @contextlib.asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait in the queue until it is our turn, which ends with the block. Raises BusyError at once if it is full."""
+        if self._taken == self._places:
+            raise BusyError("too many questions wait for an answer already; try again in some seconds")
+        self._taken += 1
+        try:
+            async with self._running:
+                yield
+        finally:
+            self._taken -= 1

@@ -1,0 +1,95 @@
+"""The process that computes for the page's server, with limits that the kernel enforces.
+
+It holds a copy of the cluster and answers one question after the other. Whatever a question makes of it (a regular
+expression without end, memory without bound, a crash), the server ends it and starts another one. So nothing here
+reads files or talks to anybody but the server.
+"""
+
+import ctypes
+import os
+import resource
+import signal
+import socket
+from typing import Final, NoReturn
+
+import msgspec
+
+from toposcope.ui.answers import Answers
+from toposcope.ui.frames import READY, EndedError, Frames
+from toposcope.ui.known import Known, decoded
+from toposcope.ui.questions import Answer, Ask, Outcome
+
+MEMORY: Final = 512 << 20
+"""Bytes of address space that a question may take, and once more what the copy of the cluster takes."""
+_UNBOUNDED: Final = 1 << 62
+"""Bytes: of a message from our own server, and of memory between two questions."""
+_GRACE: Final = 5.0
+"""Seconds after its deadline in which the server ends this process; then the kernel does."""
+_NICE: Final = 10
+_PR_SET_PDEATHSIG: Final = 1
+_ENDS_FIRST: Final = "1000"
+"""For the kernel's choice of what to end where a container's memory is used up: rather this than the server."""
+
+
+def main(parent: int, descriptor: int) -> NoReturn:
+    """Answer the server whose process id is `parent`, over the socket that it has passed on, until it is gone."""
+    _confine()
+    if os.getppid() == parent:  # else it ended before the kernel knew that this process is to end with it
+        _serve(Frames(socket.socket(fileno=descriptor)))
+    os._exit(0)
+
+
+def _confine() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it would hold the cluster
+    os.nice(_NICE)
+    try:
+        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:  # noqa: PTH123 - a file of the kernel
+            file.write(_ENDS_FIRST)
+    except OSError:
+        pass  # a system without it: the server may then be ended first
+
+
+def _serve(server: Frames) -> None:
+    known = Known()
+    answers = Answers(known)
+    at_start = _address_space()
+    try:
+        server.send(READY)
+        while True:
+            message = decoded(server.receive(_UNBOUNDED))
+            if not isinstance(message, Ask):
+                known.take(message)
+                continue
+            answer = _answer(answers, message, _address_space() - at_start)
+            server.send(msgspec.json.encode(answer))
+            if answer.outcome is Outcome.OUT_OF_MEMORY:
+                return  # what is left of it may be in pieces
+    except EndedError:
+        return
+
+
+def _answer(answers: Answers, ask: Ask, of_cluster: int) -> Answer:
+    """The answer, within bounds of time and memory. `of_cluster` are the bytes that the copy of the cluster takes."""
+    signal.setitimer(signal.ITIMER_REAL, ask.seconds + _GRACE)  # SIGALRM ends a process that does not handle it
+    _limit_memory(_address_space() + MEMORY + max(of_cluster, 0))
+    try:
+        return answers.answer(ask.question)
+    finally:
+        _limit_memory(_UNBOUNDED)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _limit_memory(most: int) -> None:
+    """Limit the address space, as far as the limit that this process was started with allows."""
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if hard != resource.RLIM_INFINITY:
+        most = min(most, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+
+
+def _address_space() -> int:
+    """Bytes that this process has reserved; not all of them are in use."""
+    with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - a file of the kernel
+        pages = int(file.read().split()[0])
+    return pages * resource.getpagesize()
