@@ -8,6 +8,7 @@ from toposcope.api.matrix_annotation import LEGEND, Device, MatrixError, NodeMat
 from toposcope.kube.pod_resources import is_gpu, is_gpu_part
 from toposcope.snapshot.filters import lacking, marks, wrong_cables
 from toposcope.snapshot.model import NodeView, Snapshot
+from toposcope.snapshot.shares import shares_of
 from toposcope.topology.hardware import State
 from toposcope.topology.label_values import count_of
 from toposcope.topology.matrix import SELF, LinkMatrix, nv_links, nvlink_domains
@@ -41,6 +42,7 @@ def detail(full: FullNode, views: Sequence[View], cluster: Snapshot, since: str 
         gpus=node.gpus,
         free=cluster.free_gpus(node),
         resources=_resources(node, cluster),
+        shares={shares.resource: shares.described for shares in shares_of(node.label, node.allocatable)},
         hardware={
             key.removeprefix(label_keys.PREFIX): value
             for key, value in node.labels.items()

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Final, TypeVar
 
 from toposcope.errors import ToposcopeError
@@ -90,7 +91,7 @@ def _overview(plan: Plan) -> protocol.Planning:
             **{view.value: count for view, count in row.fitting.items()},
             unusable=round(row.fragmented, 3),
         )
-        for row, narrower in zip(plan.slots, [*plan.slots[1:], None], strict=True)
+        for row, narrower in zip_longest(plan.slots, plan.slots[1:])
         if narrower is None or (row.gpus, row.fitting) != (narrower.gpus, narrower.fitting)
     ]
     gangs = [_row(score) for score in plan.scores if score.value < 1][:_GANGS]
