@@ -49,6 +49,9 @@ def describe(raw: RawNode, node_name: str, baseline_text: str | None = None) -> 
     past = baseline.decode(baseline_text)
     if raw.gpus:
         topology = discover(raw)
+        if not raw.nvlinks_read:  # nothing that a baseline could hold, or be compared with
+            matrix = {MATRIX: annotation_for(topology)}
+            return Description(labels_for(topology, node_name), topology, matrix, expected)
         best = baseline.best(past, baseline.observed(topology), present)
         topology = _compared(topology, best)
         annotations = {MATRIX: annotation_for(topology), REFERENCE: baseline.encode(best)}

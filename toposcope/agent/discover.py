@@ -56,7 +56,8 @@ def discover(raw: RawNode) -> hw.NodeTopology:
     )
     domains = nvlink_domains(matrix)
     fabric, clique = node_fabric(raw.gpus)
-    faults = tuple(dict.fromkeys((*_missing(raw), *weak_links(gpus), *fabric_reasons(raw.gpus))))
+    weak = weak_links(gpus) if raw.nvlinks_read else []
+    faults = tuple(dict.fromkeys((*_missing(raw), *weak, *fabric_reasons(raw.gpus))))
     return hw.NodeTopology(
         gpus=gpus,
         nics=nics,
@@ -74,6 +75,7 @@ def discover(raw: RawNode) -> hw.NodeTopology:
         rail_aligned=bool(gpus) and rail_aligned(near_cards(matrix, cards)),
         state=hw.State.UNKNOWN if fabric is hw.Fabric.IN_PROGRESS else hw.State.DEGRADED if faults else hw.State.OK,
         reasons=(*faults, *_unlisted(raw)),
+        nvlinks_read=raw.nvlinks_read,
     )
 
 

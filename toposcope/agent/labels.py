@@ -50,6 +50,21 @@ NO_GPUS = Labels({})
 """NVML and the PCI bus agree that there are no GPUs: the Node carries no label of ours."""
 
 
+_BY_NVLINKS = frozenset(
+    {
+        label_keys.NVLINK_DOMAIN_SIZE,
+        label_keys.NVLINK_DOMAINS,
+        label_keys.INTERCONNECT,
+        label_keys.NVLINK_VERSION,
+        label_keys.NVLINK_LINKS,
+        label_keys.NVLINK_BANDWIDTH,
+        label_keys.NVSWITCHES,
+        label_keys.SHAPE,
+    }
+)
+"""What follows from NVLinks, and is unknown where those could not be read."""
+
+
 def labels_for(topology: NodeTopology, node_name: str) -> Labels:
     """The labels of a node with at least one GPU. Values that no label can hold are left out."""
     largest = topology.nvlink_domains[0]
@@ -78,6 +93,11 @@ def labels_for(topology: NodeTopology, node_name: str) -> Labels:
         # Where NVLink ends at the node, the node is its own domain: so every GPU node carries the level.
         known[label_keys.NVLINK_DOMAIN] = topology.clique or short_name(node_name)
     unknown = frozenset({label_keys.NVLINK_DOMAIN} if registering else ())
+    if not topology.nvlinks_read:
+        unknown |= _BY_NVLINKS
+        if len(topology.gpus) == 1:  # whatever its links: one GPU reaches no other
+            unknown -= {label_keys.INTERCONNECT, label_keys.NVLINK_DOMAIN_SIZE, label_keys.NVLINK_DOMAINS}
+        known = {key: value for key, value in known.items() if key not in unknown}
     return Labels({key: value for key, value in known.items() if is_label_value(value)}, unknown)
 
 

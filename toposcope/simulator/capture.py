@@ -5,10 +5,11 @@ pair; what stays open is filled in the plainest way and listed in `Machine.notes
 a capture that contradicts itself is refused.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import combinations, count
+from itertools import combinations, count, pairwise
 from typing import Final
 
 from toposcope.simulator import machine as hardware
@@ -26,8 +27,10 @@ from toposcope.simulator.machine import (
     identity,
 )
 from toposcope.simulator.nvlink import ARCHITECTURES, NVLINK_VERSIONS, PRODUCTS, Wiring, WiringError, wire
+from toposcope.simulator.paste import Shows
 from toposcope.simulator.pci import Card, LayoutError, Port, RootComplex, Switch, place
 from toposcope.topology.pci import normal_address
+from toposcope.topology.ranges import format_list
 
 __all__ = ["CaptureError", "machine_from_capture"]
 
@@ -35,25 +38,30 @@ _MELLANOX: Final = 0x15B3
 _MOST_PORTS: Final = 18
 """No GPU has had more NVLink ports so far: more links in a row than this can only be shared ones, through switches."""
 _MOST_FUNCTIONS: Final = 8
+_WIRED: Final = re.compile(r"[AH][128]00[- ]SXM|A800-SXM|H100 80GB HBM3|H200(?! NVL)|H20\b|H800$|GH200|\bG?B[23]00\b")
+"""Products whose boards wire every NVLink: a matrix of theirs without any shows a fault, or cannot show NVLink."""
 _NAMED: Final = 10
 """How many cells or rows an error message names."""
 
 
-def machine_from_capture(text: str, name: str = "capture") -> Machine:
-    """The machine that a pasted `nvidia-smi topo -m` describes.
+def machine_from_capture(text: str, name: str = "capture", host: str | None = None) -> Machine:
+    """The machine that a pasted `nvidia-smi topo -m` describes; `host` chooses one of several in the text.
 
     Raises CaptureError when rows are missing that symmetry does not fill, or when cells contradict each other.
     """
-    capture = read_capture(text)
+    capture = read_capture(text, host)
     _check_names(capture)
     cells = _symmetric_cells(capture)
     claims = _claims(capture)
     roots, numa_notes = _root_complexes(capture, cells, claims)
     functions = _functions(capture, roots)
-    links, link_note = _links(capture, cells, functions)
-    machine = _assemble(capture, name, functions, links, tuple(_numa_nodes(capture, roots, claims)))
+    unread = _links_unread(capture, cells)
+    links, link_note = (_no_links(capture), (unread,)) if unread else _links(capture, cells, functions)
+    implied = _implied_nodes(capture, claims)
+    machine = _assemble(capture, name, functions, links, tuple(_numa_nodes(capture, roots, claims, implied)))
     _compare(capture, cells, machine)
-    return replace(machine, notes=(*numa_notes, *link_note, *_unknowns(capture)))
+    notes = (*capture.notes, *numa_notes, *_implied_note(implied), *link_note, *_unknowns(capture))
+    return replace(machine, notes=notes, nvlinks_known=not unread)
 
 
 def _check_names(capture: Capture) -> None:
@@ -228,6 +236,34 @@ def _functions(capture: Capture, roots: tuple[RootComplex, ...]) -> dict[str, Pc
 # NVLink
 
 
+def _links_unread(capture: Capture, cells: dict[tuple[str, str], str]) -> str:
+    """Why the text does not say which NVLinks there are; empty where it does.
+
+    `nvidia-smi topo -mp` leaves them out. A matrix without NVLink, legend and command may be of either kind: that of
+    a product whose board wires all links is not believed.
+    """
+    if len(capture.gpus) > 1 and any(cell.startswith("NV") for cell in cells.values()):
+        return ""
+    up = any(speed is not None for links in capture.links.values() for speed in links)
+    if (capture.links and not up) or capture.no_links:
+        return ""
+    wired = any(map(_WIRED.search, capture.products.values()))
+    if capture.shows is Shows.PCI_ONLY:
+        why = "the matrix is that of `nvidia-smi topo -mp`, which leaves NVLink out"
+    elif len(capture.gpus) == 1 and wired and not up:
+        return "NVLinks unknown: a matrix of one GPU shows none; append the output of `nvidia-smi nvlink -s`"
+    elif capture.shows is Shows.UNSAID and (up or wired):
+        why = "the matrix shows no NVLink, and its legend, which would say whether it can, is missing"
+    else:
+        return ""
+    more = "; `nvlink -s` shows links, but not where they end" if up else ""
+    return f"NVLinks unknown: {why}{more}; paste `nvidia-smi topo -m` with its legend"
+
+
+def _no_links(capture: Capture) -> list[tuple[NvLink, ...]]:
+    return [() for _ in capture.gpus]
+
+
 def _links(
     capture: Capture, cells: dict[tuple[str, str], str], functions: dict[str, PciFunction]
 ) -> tuple[list[tuple[NvLink, ...]], tuple[str, ...]]:
@@ -314,10 +350,55 @@ def _product(name: str | None) -> tuple[int | None, int | None]:
     return None, None
 
 
-def _numa_nodes(capture: Capture, roots: tuple[RootComplex, ...], claims: dict[str, int]) -> Iterator[NumaNode]:
-    """Every NUMA node that the text names, with the CPUs that it names for it."""
+def _implied_nodes(capture: Capture, claims: dict[str, int]) -> dict[int, frozenset[int]]:
+    """NUMA nodes that the text does not name, but implies, with the CPUs that it leaves to them.
+
+    Node 3 implies the nodes 0 to 2, as CPU 48 implies the CPUs 0 to 47. Where every CPU belongs to a node that is
+    named, there are no others: POWER9 numbers its nodes 0 and 8.
+    """
+    if capture.node_cpus:
+        return {}
+    missing = sorted(set(range(max(claims.values(), default=0))) - set(claims.values()))
+    named = frozenset().union(*(tail.cpus or () for tail in capture.tails.values()))
+    if not missing or not named:
+        return dict.fromkeys(missing, frozenset())
+    runs = _runs(set(range(max(named))) - named)
+    if not runs:
+        return {}
+    if len(runs) % len(missing):
+        # Nodes beside each other: their CPUs are one run, for each thread of a core.
+        runs = [part for run in runs for part in _parts(run, len(missing))]
+    return {node: frozenset().union(*runs[number :: len(missing)]) for number, node in enumerate(missing)}
+
+
+def _runs(numbers: set[int]) -> list[list[int]]:
+    """The numbers in runs without a gap."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return runs
+
+
+def _parts(run: list[int], count: int) -> list[list[int]]:
+    """A run in so many parts of equal length, as far as that goes."""
+    edges = [len(run) * number // count for number in range(count + 1)]
+    return [run[start:end] for start, end in pairwise(edges)]
+
+
+def _implied_note(implied: dict[int, frozenset[int]]) -> Iterator[str]:
+    if implied:
+        yield f"NUMA nodes {format_list(implied)} assumed: the text names higher ones"
+
+
+def _numa_nodes(
+    capture: Capture, roots: tuple[RootComplex, ...], claims: dict[str, int], implied: dict[int, frozenset[int]]
+) -> Iterator[NumaNode]:
+    """Every NUMA node that the text names, with the CPUs that it names for it, and those that it implies."""
     named = {root.numa_node for root in roots if root.numa_node >= 0}
-    named |= set(capture.node_cpus) | set(claims.values())
+    named |= set(capture.node_cpus) | set(claims.values()) | set(implied)
     for tail in capture.tails.values():
         named |= set(tail.numa or ()) | ({tail.memory_node} if tail.memory_node is not None else set())
     # A kernel has at least node 0.
@@ -329,6 +410,7 @@ def _numa_nodes(capture: Capture, roots: tuple[RootComplex, ...], claims: dict[s
             node = claims.get(gpu, min(cpus))
             taken = frozenset().union(*(cpus[other] for other in cpus if other != node))
             cpus[node] |= (tail.cpus or frozenset()) - taken
+    cpus |= {node: cpus[node] | others for node, others in implied.items()}
     computing = [node for node in sorted(cpus) if cpus[node]]
     sockets = capture.sockets or len(computing)
     packages = dict.fromkeys(sorted(cpus), 0)
@@ -361,6 +443,9 @@ def _links_between(a: Gpu, b: Gpu) -> int:
 
 
 def _unknowns(capture: Capture) -> Iterator[str]:
+    seen = any(cell.startswith("NV") for cell in capture.cells.values())
+    if capture.shows is Shows.UNSAID and len(capture.gpus) > 1 and not (seen or capture.products or capture.links):
+        yield "no NVLinks assumed: the matrix shows none, and there is no legend that says whether it could"
     if len(capture.products) < len(capture.gpus):
         yield "GPU names unknown: a matrix does not say them; append the output of `nvidia-smi -L`"
     if capture.nics:

@@ -246,3 +246,5 @@ class NodeTopology(NamedTuple):
     state: State
     reasons: tuple[str, ...]
     """Why `state` is not ok, and which GPUs sysfs does not show, in plain words, one sentence each."""
+    nvlinks_read: bool = True
+    """False: what follows from NVLinks (domains, interconnect, switches, matrix, shape) is not known."""
