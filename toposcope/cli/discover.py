@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     instead.add_argument(
         "--capture",
         metavar="FILE",
-        help="a machine built from the output of `nvidia-smi topo -m` (-: standard input), also as it was pasted into a "
+        help="a machine built from the output of `nvidia-smi topo -m` (-: standard input), also as pasted into a "
         "mail, an issue or a log",
     )
     instead.add_argument(

@@ -84,7 +84,7 @@ def source(arguments: argparse.Namespace, node_name: str) -> Iterator[Source]:
         return
     try:
         if capture:
-            described = machine_from_capture(_read(capture), host=arguments.capture_host)
+            described = machine_from_capture(_read(capture), host=getattr(arguments, "capture_host", None))
         else:
             described = load_profile(arguments.profile)
         if arguments.faults and arguments.faults.exists():

@@ -67,6 +67,11 @@ def machine_from_capture(text: str, name: str = "capture", host: str | None = No
 def _check_names(capture: Capture) -> None:
     if capture.gpus != tuple(f"GPU{i}" for i in range(len(capture.gpus))):
         raise CaptureError(f"the GPUs are {', '.join(capture.gpus)}; paste a header with GPU0 and all that follow it")
+    if beyond := [nic for nic in capture.legend if nic not in capture.devices]:
+        raise CaptureError(
+            f"the NIC legend names {_some(beyond)}, and the header does not: its lines are cut off; paste whole lines "
+            "(nvidia-smi topo -m | cat)"
+        )
     names = [capture.legend.get(nic, nic) for nic in capture.nics]
     for name in names:
         if not hardware.DEVICE_NAME.fullmatch(name):
@@ -359,19 +364,53 @@ def _implied_nodes(capture: Capture, claims: dict[str, int]) -> dict[int, frozen
     if capture.node_cpus:
         return {}
     missing = sorted(set(range(max(claims.values(), default=0))) - set(claims.values()))
-    named = frozenset().union(*(tail.cpus or () for tail in capture.tails.values()))
-    if not missing or not named:
+    named: dict[int, frozenset[int]] = {}
+    for gpu, node in claims.items():
+        named[node] = named.get(node, frozenset()) | (capture.tails[gpu].cpus or frozenset())
+    there = frozenset().union(*named.values())
+    if not missing or not there:
         return dict.fromkeys(missing, frozenset())
-    runs = _runs(set(range(max(named))) - named)
-    if not runs:
+    left = set(range(max(there))) - there
+    if not left:
         return {}
-    if len(runs) % len(missing):
-        # Nodes beside each other: their CPUs are one run, for each thread of a core.
-        runs = [part for run in runs for part in _parts(run, len(missing))]
-    return {node: frozenset().union(*runs[number :: len(missing)]) for number, node in enumerate(missing)}
+    return _shifted(named, missing) or _divided(left, missing)
 
 
-def _runs(numbers: set[int]) -> list[list[int]]:
+def _shifted(named: dict[int, frozenset[int]], missing: list[int]) -> dict[int, frozenset[int]]:
+    """The CPUs of missing nodes where all nodes have as many, in the order of their numbers; else nothing.
+
+    A node has a run of CPUs for each thread of a core, or every n-th CPU, which are runs of one.
+    """
+    shapes = set()
+    for node, cpus in named.items():
+        runs = _runs(cpus)
+        width = len(runs[0]) if runs else 0
+        shapes.add((width, tuple(run[0] - node * width for run in runs)))
+        if any(len(run) != width for run in runs):
+            return {}
+    if len(shapes) != 1:
+        return {}
+    ((width, starts),) = shapes
+    if starts[:1] != (0,):
+        return {}
+    found = {}
+    for node in missing:
+        firsts = [start + node * width for start in starts]
+        found[node] = frozenset(cpu for first in firsts for cpu in range(first, first + width))
+    return found
+
+
+def _divided(left: set[int], missing: list[int]) -> dict[int, frozenset[int]]:
+    """CPUs that no named node has, divided among the missing ones; of each run in the order of their numbers."""
+    found: dict[int, frozenset[int]] = dict.fromkeys(missing, frozenset())
+    for run in _runs(left):
+        edges = [len(run) * number // len(missing) for number in range(len(missing) + 1)]
+        for node, (start, end) in zip(missing, pairwise(edges), strict=True):
+            found[node] |= frozenset(run[start:end])
+    return found
+
+
+def _runs(numbers: Iterable[int]) -> list[list[int]]:
     """The numbers in runs without a gap."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
@@ -380,12 +419,6 @@ def _runs(numbers: set[int]) -> list[list[int]]:
         else:
             runs.append([number])
     return runs
-
-
-def _parts(run: list[int], count: int) -> list[list[int]]:
-    """A run in so many parts of equal length, as far as that goes."""
-    edges = [len(run) * number // count for number in range(count + 1)]
-    return [run[start:end] for start, end in pairwise(edges)]
 
 
 def _implied_note(implied: dict[int, frozenset[int]]) -> Iterator[str]:

@@ -15,10 +15,12 @@ from toposcope.errors import ToposcopeError
 from toposcope.simulator.paste import Matrix, Shows, cleaned, matrices
 from toposcope.simulator.wrapped import CELL, NUMBERED, TAIL_COLUMNS, leading_cells, unwrapped
 from toposcope.topology.ranges import parse_list
-from toposcope.topology.text import printable
+from toposcope.topology.text import listing, printable
 
 _LONGEST_MESSAGE: Final = 2000
 _TAB: Final = 8
+_MOST_HOSTS: Final = 10
+"""How many hosts an error message names."""
 _TAIL: Final = re.compile("|".join(TAIL_COLUMNS))
 _CELL: Final = re.compile(rf"\s*({CELL})(?=\s|$|{CELL})")
 _NV: Final = re.compile(r"NV\d+")
@@ -119,8 +121,8 @@ def _chosen(lines: Sequence[str], host: str | None) -> _Choice:
     """The matrix to read. Raises CaptureError where there is none, or several to choose from."""
     found = matrices(lines)
     readable = [matrix for matrix in found if matrix.shows is not Shows.PEER_ACCESS]
-    if not readable:
-        raise CaptureError(_no_matrix(lines, peer_access=bool(found)))
+    if not readable or (_AMD.search("\n".join(lines)) and not any(map(_cells_of, readable))):
+        raise CaptureError(_no_matrix(lines, peer_access=bool(found) and not readable))
     hosts = {matrix.host for matrix in found}
     if host is not None:
         readable = [matrix for matrix in readable if matrix.host == host]
@@ -140,7 +142,7 @@ def _chosen(lines: Sequence[str], host: str | None) -> _Choice:
 
 
 def _named(found: Sequence[Matrix]) -> str:
-    return ", ".join(f"{matrix.host} (line {matrix.line})" for matrix in found)
+    return listing([f"{matrix.host} (line {matrix.line})" for matrix in found], _MOST_HOSTS)
 
 
 def _one_of(found: Sequence[Matrix]) -> Matrix | None:
@@ -179,8 +181,9 @@ def _no_matrix(lines: Sequence[str], *, peer_access: bool) -> str:
     return wanted
 
 
+_AMD: Final = re.compile(r"\bXGMI\b|ROCm|(?i:rocm-smi|amd-smi)")
 _OTHERS: Final = (
-    ("AMD's rocm-smi or amd-smi, and only NVIDIA's is read", re.compile(r"\bXGMI\b|ROCm|(?i:rocm-smi|amd-smi)")),
+    ("AMD's rocm-smi or amd-smi, and only NVIDIA's is read", _AMD),
     ("`nvidia-smi nvlink -s`", re.compile(r"^\s*Link \d+: ", re.MULTILINE)),
     ("`nvidia-smi -L`", re.compile(r"^\s*GPU \d+: .*\(UUID: ", re.MULTILINE)),
     ("`nvidia-smi` without `topo -m`", re.compile(r"NVIDIA-SMI \d|Driver Version\s*:")),

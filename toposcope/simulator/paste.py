@@ -41,13 +41,31 @@ _TAG: Final = re.compile(
 )
 _QUOTE: Final = re.compile(r"\s*(?:>\s?)+")
 _FENCE: Final = re.compile(r"\s*(?:`{3,}|~{3,})[\w+-]*\s*")
-_TABLE_RULE: Final = re.compile(r"\s*\|?[\s:|-]*-{2,}[\s:|-]*\|?\s*")
+_CODE: Final = re.compile(r"\s*`([^`]*)`\s*")
+_TABLE_RULE: Final = frozenset(" \t:|+=-")
 _TABLE_ROW: Final = re.compile(r"\s*\|(.*)\|\s*")
 _TIME: Final = re.compile(
     r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|\s?[+-]\d\d:?\d\d)?\]?\s"
     r"|[A-Z][a-z]{2}\s+\d{1,2} \d\d:\d\d:\d\d "
     r"|\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s"
 )
+
+_SPELT_TAB: Final = re.compile(r"(?:\\[tn]|\^I|#011)GPU0|GPU0(?:\\t|\^I|#011)")
+_SPELT: Final = (
+    ("\\r\\n", "\n"),
+    ("\\n", "\n"),
+    ("\\t", "\t"),
+    ("\\u001b", "\x1b"),
+    ("\\x1b", "\x1b"),
+    ("^I", "\t"),
+    ("$\n", "\n"),
+    ("#011", "\t"),
+    ("#033", "\x1b"),
+)
+"""How JSON, `cat -A` and rsyslog write what a terminal does not show."""
+_NUMBER: Final = re.compile(r"\s{0,10}(\d{1,9})(?:[:|] ?|\t| {2})")
+_FEWEST: Final = 3
+"""So many lines with numbers that follow each other are numbered."""
 
 _FIRST_ROW: Final = re.compile(r"(?P<prefix>.*?)(?<![\w./-])GPU0\s+X(?=\s|$|NV|PIX|PXB|PHB|NODE|SYS|SOC)")
 _FIRST_COLUMN: Final = re.compile(r"(?<![\w./-])GPU0(?!\d)(?!\s+X(?:\s|$))")
@@ -58,7 +76,6 @@ _COMMAND: Final = re.compile(r"nvidia-smi\s+topo\s+(?:-m\b|--matrix\b|-mp\b|--ma
 _NVLINK: Final = re.compile(r"NV\d+")
 _P2P_CELL: Final = re.compile(r"OK|CNS|GNS|TNS|NS|DR|U")
 _LEGEND: Final = re.compile(r"\s*(?P<key>X|SYS|SOC|NODE|PHB|PXB|PIX|NV#|OK|CNS|GNS|TNS|NS)\s+=\s.*")
-_SEPARATOR: Final = re.compile(r"\s*[-=*#_~]{3,}\s*")
 
 
 class Shows(StrEnum):
@@ -107,7 +124,20 @@ def text_of(content: bytes) -> str:
 
 def cleaned(text: str) -> list[str]:
     """The lines of a paste as a terminal would show them; Markdown's own lines are empty."""
-    return [_cleaned(line) for line in re.sub(r"\r+\n", "\n", text).splitlines()]
+    if _SPELT_TAB.search(text):
+        for spelt, meant in _SPELT:
+            text = text.replace(spelt, meant)
+    lines = re.sub(r"\r+\n", "\n", text).splitlines()
+    return [_cleaned(line) for line in _without_numbers(lines)]
+
+
+def _without_numbers(lines: list[str]) -> list[str]:
+    """The lines without the numbers of `cat -n` or `grep -n`."""
+    found = [_NUMBER.match(line) for line in lines if line.strip()]
+    numbers = [int(match[1]) for match in found if match]
+    if len(numbers) < len(found) or len(found) < _FEWEST or any(b != a + 1 for a, b in pairwise(numbers)):
+        return lines
+    return [line[match.end() :] if (match := _NUMBER.match(line)) else line for line in lines]
 
 
 def _cleaned(line: str) -> str:
@@ -118,22 +148,25 @@ def _cleaned(line: str) -> str:
         line = html.unescape(line).translate(_TYPOGRAPHY)
     if quote := _QUOTE.match(line):
         line = line[quote.end() :]
-    if _FENCE.fullmatch(line) or ("|" in line and _TABLE_RULE.fullmatch(line)):
+    if _FENCE.fullmatch(line) or _is_rule(line):
         return ""
+    if code := _CODE.fullmatch(line):
+        line = code[1]
     if row := _TABLE_ROW.fullmatch(line):
         line = "\t".join(cell.strip() for cell in row[1].split("|"))
     return _untimed(line)
 
 
+def _is_rule(line: str) -> bool:
+    """Whether it is a line between the rows of a table."""
+    return line.lstrip()[:1] in ("|", "+") and ("--" in line or "==" in line) and _TABLE_RULE.issuperset(line)
+
+
 def matrices(lines: Sequence[str]) -> list[Matrix]:
     """The matrices in cleaned lines, in their order; those of `-p2p` too."""
     found: list[Matrix] = []
-    rest = [_Line(number, text) for number, text in enumerate(lines, 1)]
-    for prefix in _prefixes(lines):
-        own = [_Line(line.number, _untimed(line.text[len(prefix) :])) for line in rest if _has(line.text, prefix)]
-        rest = [line for line in rest if not _has(line.text, prefix)]
+    for prefix, own in _by_prefix(lines).items():
         found += _in_lines(own, _host_of(prefix))
-    found += _in_lines(rest, "")
     found.sort(key=lambda matrix: matrix.line)
     found = [_by_any_command(matrix, lines) for matrix in found]
     if len(found) > 1:
@@ -149,11 +182,6 @@ def _by_any_command(matrix: Matrix, lines: Sequence[str]) -> Matrix:
     return replace(matrix, shows=_by_command(lines[: matrix.line]))
 
 
-def _has(line: str, prefix: str) -> bool:
-    """Whether a line has the prefix; an empty one may have lost the blanks at its end."""
-    return line.startswith(prefix) or line == prefix.rstrip()
-
-
 def _host_of(prefix: str) -> str:
     return prefix.replace("<stdout>", "").strip(" \t:|>[](){}-*")
 
@@ -162,18 +190,32 @@ def _untimed(text: str) -> str:
     return _TIME.sub("", text, count=1) if _TIME.match(text) else text
 
 
-def _prefixes(lines: Sequence[str]) -> list[str]:
-    """What stands before each line of some host: before a first row, and before a header above it. Longest first."""
-    found: dict[str, None] = {}
-    for number, line in enumerate(lines):
+def _prefixes(lines: Sequence[str]) -> set[str]:
+    """What stands before each line of some host: before a first row, and before a header above it."""
+    headed: set[str] = set()
+    found: set[str] = set()
+    for line in lines:
         row = _FIRST_ROW.match(line)
-        prefix = row["prefix"] if row else ""
-        if not prefix.strip() or prefix in found:
-            continue
-        above = (line[len(prefix) :] for line in lines[:number] if line.startswith(prefix))
-        if any(_FIRST_COLUMN.match(line.lstrip()) for line in above):
-            found[prefix] = None
-    return sorted(found, key=len, reverse=True)
+        if row is None:
+            header = _FIRST_COLUMN.search(line)
+            headed |= {line[: header.start()].rstrip()} if header else set()
+        elif row["prefix"].strip() and row["prefix"].rstrip() in headed:
+            found.add(row["prefix"])
+    return found
+
+
+def _by_prefix(lines: Sequence[str]) -> dict[str, list[_Line]]:
+    """The lines by their prefix, without it; those that have none by an empty one."""
+    prefixes = _prefixes(lines)
+    # An empty line may have lost the blanks at its end.
+    bare = {prefix.rstrip(): prefix for prefix in prefixes}
+    lengths = sorted({len(prefix) for prefix in prefixes}, reverse=True)
+    found: dict[str, list[_Line]] = {}
+    for number, line in enumerate(lines, 1):
+        prefix = bare.get(line) or next((line[:length] for length in lengths if line[:length] in prefixes), "")
+        rest = line[len(prefix) :]
+        found.setdefault(prefix, []).append(_Line(number, _untimed(rest) if prefix else rest))
+    return found
 
 
 def _in_lines(lines: Sequence[_Line], host: str) -> Iterator[Matrix]:

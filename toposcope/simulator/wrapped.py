@@ -11,6 +11,8 @@ NUMBERED: Final = r"GPU\d+|NIC\d+"
 _CELLS: Final = re.compile(rf"\s*({CELL})(?=\s|$|{CELL})")
 _CELL_WORD: Final = re.compile(rf"(?:{CELL}|OK|CNS|GNS|TNS|NS|DR|U)+")
 _HEAD: Final = re.compile(rf"\s*(?P<name>\S+)\s+(?=(?:{CELL}|OK|CNS|GNS|TNS|NS|DR|U)(?:\s|$|{CELL}))")
+_WIDE_COLUMN: Final = re.compile(r"(?:CPU|NUMA)\s+Affinity|GPU\s+NUMA\s+ID")
+"""A column's name of several words, which some programs set apart."""
 _HEADER_WORD: Final = re.compile(rf"(?:{NUMBERED})+|CPU|Affinity|NUMA|GPU|ID")
 
 
@@ -25,6 +27,7 @@ def unwrapped(lines: Sequence[str]) -> tuple[str, list[tuple[str, str]]]:
     for line in lines[1:first]:
         if line.strip() and first < len(lines):
             header = _header_joined(header, line, heads)
+    header = _WIDE_COLUMN.sub(lambda column: " ".join(column[0].split()), header)
     rows = _Rows(header, wrapped=any(line.strip() for line in lines[1:first]))
     for line in lines[first:]:
         if line.startswith("##"):
