@@ -8,9 +8,9 @@ import pytest
 from tests.snapshot.clusters import node_of, pod_of, snapshot
 from tests.support.saved import cluster_topology
 from tests.support.sharing import mixed_cluster, running, sharing_node
+from toposcope.kube.gpu_shares import Unit
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import select_scope
-from toposcope.snapshot.shares import Unit
 from toposcope.snapshot.tree import shared_gpus, tree
 
 REPLICAS = {"nvidia.com/gpu.replicas": "10"}

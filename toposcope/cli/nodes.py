@@ -11,11 +11,11 @@ from toposcope.cli import command, errors
 from toposcope.cli.output import IS_IT_RUNNING, show_document
 from toposcope.cli.planning import pair
 from toposcope.cli.terminal import Screen, columns
+from toposcope.kube.gpu_shares import described
 from toposcope.kube.pod_resources import is_gpu, is_gpu_part
 from toposcope.snapshot import filters
 from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.snapshot.scope import Scope, select_scope
-from toposcope.snapshot.shares import described
 
 _HARDWARE: Final = (("PRODUCT", label_keys.GPU_PRODUCT), ("INTERCONNECT", label_keys.INTERCONNECT))
 _MORE: Final = (

@@ -7,9 +7,9 @@ from typing import Final
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.integrations.framework.constraints import Pods, Workload
 from toposcope.integrations.framework.document import Finding
+from toposcope.kube.gpu_shares import Shares
 from toposcope.placement.room import Node, path_of
 from toposcope.placement.verdict import Verdict
-from toposcope.snapshot.shares import Shares
 from toposcope.topology.levels import Level
 from toposcope.topology.text import listing, plural
 

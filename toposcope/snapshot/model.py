@@ -18,9 +18,9 @@ from toposcope.integrations.dra.compute_domains import ComputeDomain, compute_do
 from toposcope.integrations.dra.devices import Inventory, inventory
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.integrations.framework.system import SchedulerProfiles
+from toposcope.kube.gpu_shares import LABELS as SHARE_LABELS
+from toposcope.kube.gpu_shares import Label, Shares, gpus_of, on_shares, shares_of, whole_gpus
 from toposcope.kube.pod_resources import Requests, is_gpu
-from toposcope.snapshot.shares import LABELS as SHARE_LABELS
-from toposcope.snapshot.shares import Label, Shares, gpus_of, on_shares, shares_of, whole_gpus
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.hardware import State
 from toposcope.topology.levels import Level
@@ -63,7 +63,7 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def gpus(self) -> int:
-        """GPUs, not shares of them: as its agent counted them, else by what others say (see `shares.gpus_of`)."""
+        """GPUs, not shares of them: as its agent counted them, else by what others say (see `gpu_shares.gpus_of`)."""
         return gpus_of(self.label, self.allocatable)
 
     @property

@@ -11,8 +11,8 @@ from toposcope.api.cluster_topology import Topology
 from toposcope.api.effective_levels import Absences, effective_levels, inferred_levels
 from toposcope.api.label_keys import GPUS, PREFIX
 from toposcope.errors import ToposcopeError
+from toposcope.kube.gpu_shares import LABELS as SHARE_LABELS
 from toposcope.snapshot.model import NodeView, Snapshot
-from toposcope.snapshot.shares import LABELS as SHARE_LABELS
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.hierarchy import USUAL_COVERAGE, cover, nodes_needed, partly_carried, some_names
 from toposcope.topology.levels import Level

@@ -14,11 +14,11 @@ from operator import itemgetter
 from typing import Any, Final
 
 from toposcope.api.label_keys import GPU_PRESENT
+from toposcope.kube.gpu_shares import LABELS as SHARE_LABELS
+from toposcope.kube.gpu_shares import Shares, Unit
 from toposcope.snapshot.filters import Mark, marks
 from toposcope.snapshot.model import NOTHING, NodeView, Snapshot
 from toposcope.snapshot.scope import Scope
-from toposcope.snapshot.shares import LABELS as SHARE_LABELS
-from toposcope.snapshot.shares import Shares, Unit
 from toposcope.topology.levels import Level
 from toposcope.topology.platforms import KEYS
 

@@ -5,10 +5,10 @@ from typing import Final, Literal, cast
 
 from toposcope.api import label_keys
 from toposcope.api.matrix_annotation import LEGEND, Device, MatrixError, NodeMatrix, parse
+from toposcope.kube.gpu_shares import shares_of
 from toposcope.kube.pod_resources import is_gpu, is_gpu_part
 from toposcope.snapshot.filters import lacking, marks, wrong_cables
 from toposcope.snapshot.model import NodeView, Snapshot
-from toposcope.snapshot.shares import shares_of
 from toposcope.topology.hardware import State
 from toposcope.topology.label_values import count_of
 from toposcope.topology.matrix import SELF, LinkMatrix, nv_links, nvlink_domains
