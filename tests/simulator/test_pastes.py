@@ -341,6 +341,22 @@ READ = {
 }
 
 
+P2P_FIRST = f"$ nvidia-smi topo -p2p r\n{P2P}\n{ROWS.format('NODE')}"
+
+
+def test_a_command_above_another_matrix_says_nothing_of_this_one() -> None:
+    assert len(machine_from_capture(P2P_FIRST).gpus) == 4
+    assert machine_from_capture(P2P_FIRST).nvlinks_known
+    assert not machine_from_capture(P2P_FIRST + WIRED).nvlinks_known
+
+
+def test_one_gpu_by_p2p_is_no_matrix() -> None:
+    with pytest.raises(CaptureError, match="this is `-p2p`"):
+        machine_from_capture(
+            "$ nvidia-smi topo -p2p r\n \tGPU0\n GPU0\tX\n\nLegend:\n\n  X    = Self\n  OK   = Status Ok\n"
+        )
+
+
 @pytest.mark.parametrize("text", READ.values(), ids=READ)
 def test_nvlinks_that_the_text_would_show_are_none(text: str) -> None:
     assert machine_from_capture(text).nvlinks_known

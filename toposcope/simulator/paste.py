@@ -63,7 +63,7 @@ _SPELT: Final = (
     ("#033", "\x1b"),
 )
 """How JSON, `cat -A` and rsyslog write what a terminal does not show."""
-_NUMBER: Final = re.compile(r"\s{0,10}(\d{1,9})(?:[:|] ?|\t| {2})")
+_NUMBER: Final = re.compile(r"^\s{0,10}(\d{1,9})(?:[:|] ?|\t| {2})")
 _FEWEST: Final = 3
 """So many lines with numbers that follow each other are numbered."""
 
@@ -133,11 +133,16 @@ def cleaned(text: str) -> list[str]:
 
 def _without_numbers(lines: list[str]) -> list[str]:
     """The lines without the numbers of `cat -n` or `grep -n`."""
-    found = [_NUMBER.match(line) for line in lines if line.strip()]
-    numbers = [int(match[1]) for match in found if match]
-    if len(numbers) < len(found) or len(found) < _FEWEST or any(b != a + 1 for a, b in pairwise(numbers)):
+    numbers = []
+    for line in lines:
+        match = _NUMBER.match(line)
+        if match:
+            numbers.append(int(match[1]))
+        elif line.strip():
+            return lines
+    if len(numbers) < _FEWEST or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
         return lines
-    return [line[match.end() :] if (match := _NUMBER.match(line)) else line for line in lines]
+    return [_NUMBER.sub("", line, count=1) for line in lines]
 
 
 def _cleaned(line: str) -> str:
@@ -168,18 +173,24 @@ def matrices(lines: Sequence[str]) -> list[Matrix]:
     for prefix, own in _by_prefix(lines).items():
         found += _in_lines(own, _host_of(prefix))
     found.sort(key=lambda matrix: matrix.line)
-    found = [_by_any_command(matrix, lines) for matrix in found]
-    if len(found) > 1:
-        numbered = enumerate(found, 1)
-        found = [matrix if matrix.host else replace(matrix, host=f"matrix {number}") for number, matrix in numbered]
-    return found
+    found = [_with_command(matrix, lines) for matrix in found]
+    return _numbered(found) if len(found) > 1 else found
 
 
-def _by_any_command(matrix: Matrix, lines: Sequence[str]) -> Matrix:
-    """The matrix, made by the last command in the whole text above it where nothing of its own host says how."""
+def _with_command(matrix: Matrix, lines: Sequence[str]) -> Matrix:
+    """The matrix with the last command above it, which may stand above the prefixes of all hosts."""
     if matrix.shows is not Shows.UNSAID:
         return matrix
     return replace(matrix, shows=_by_command(lines[: matrix.line]))
+
+
+def _numbered(found: Sequence[Matrix]) -> list[Matrix]:
+    """The matrices; those without a host go by their number."""
+    named = []
+    for number, matrix in enumerate(found, 1):
+        host = matrix.host or f"matrix {number}"
+        named.append(replace(matrix, host=host))
+    return named
 
 
 def _host_of(prefix: str) -> str:
@@ -272,6 +283,7 @@ _HOST_LINES: Final = tuple(
         rf"\[\d+\] \d\d:\d\d:\d\d \[SUCCESS\] {_NAME}\s*",  # parallel-ssh
     )
 )
+_FARTHEST_NAME: Final = 12
 _NO_HOSTS: Final = frozenset({"Legend", "NIC", "X", "Legend:", "bash", "text", "shell", "console", "output"})
 
 
@@ -285,35 +297,46 @@ def _host_in(line: str) -> str:
 
 
 def _host_above(lines: Sequence[str]) -> str:
-    """The host that the last line of these names."""
-    return next((host for line in reversed(lines) if (host := _host_in(line))), "")
+    """The host that the last of these lines names, not far above the matrix."""
+    for line in reversed(lines[-_FARTHEST_NAME:]):
+        if host := _host_in(line):
+            return host
+    return ""
 
 
 def _shows(lines: Sequence[str], header: int) -> Shows:
     """What the matrix shows, by its cells, else by its legend, else by the command above it."""
-    below = lines[header + 1 :]
-    cells = {word for line in below if _ROW.match(line) for word in line.split()[1:]}
-    if any(_P2P_CELL.fullmatch(cell) for cell in cells):
+    above, below = lines[:header], lines[header + 1 :]
+    cells: set[str] = set()
+    for line in below:
+        if _ROW.match(line):
+            cells |= set(line.split()[1:])
+    if any(map(_P2P_CELL.fullmatch, cells)):
         return Shows.PEER_ACCESS
-    if any(_NVLINK.fullmatch(cell) for cell in cells):
+    if any(map(_NVLINK.fullmatch, cells)):
         return Shows.NVLINKS
     legend = {match["key"] for line in below if (match := _LEGEND.fullmatch(line))}
-    if "OK" in legend:
+    # One GPU alone has the same row in every matrix.
+    if cells <= {"X"} and ("OK" in legend or any("-p2p" in line for line in above)):
         return Shows.PEER_ACCESS
+    shows = _by_legend(legend)
+    return _by_command(above) if shows is Shows.UNSAID else shows
+
+
+def _by_legend(legend: set[str]) -> Shows:
+    """What a matrix shows by the keys of its legend. One with SOC is so old that it may not have known NVLink."""
     if "NV#" in legend:
         return Shows.NVLINKS
-    if legend and "SOC" not in legend:  # so old that it may have known no NVLink
-        return Shows.PCI_ONLY
-    return _by_command(lines[:header])
+    return Shows.PCI_ONLY if legend and "SOC" not in legend else Shows.UNSAID
 
 
 def _by_command(above: Sequence[str]) -> Shows:
-    """What the last command above a matrix shows."""
+    """What a matrix shows by the last command above it; one of `-p2p` made another matrix."""
     for line in reversed(above):
         commands = _COMMAND.findall(line)
         if commands:
             flag = commands[-1].split()[-1].lstrip("-")
-            return Shows.PEER_ACCESS if flag.startswith("p2p") else _FLAGS[flag]
+            return _FLAGS.get(flag, Shows.UNSAID)
     return Shows.UNSAID
 
 
