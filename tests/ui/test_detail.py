@@ -112,6 +112,7 @@ def test_free_gpus_and_missing_levels() -> None:
     cluster = snapshot((node,), (pod_of(pod("a", node.name, 3)),), cluster_topology(levels=levels))
     found = detail(FullNode(node, ""), views_of(cluster), cluster, None)
     assert (found.free, found.resources) == (1, {"nvidia.com/gpu": [4, 1]})
+    assert found.shares == {}
     assert found.domains == {"cluster": []}
     assert [(level.level, level.why) for level in found.lacking] == [
         ("zone", "its label topology.kubernetes.io/zone says 'no-topology'"),

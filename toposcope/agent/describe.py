@@ -72,11 +72,11 @@ def _described(raw: RawNode, node_name: str, past: baseline.Baseline | None, *, 
         lasting = acceptable(faults) | _undecided(new.accepted, seen, raw)
         new = new._replace(accepted=new.accepted & lasting)
     topology = conclude(topology, faults, seen.notes, new.accepted)
+    annotations = {MATRIX: annotation_for(topology)}
+    if raw.nvlinks_read:
+        annotations[REFERENCE] = baseline.encode(new)
     return Description(
-        labels=labels_for(topology, node_name),
-        topology=topology,
-        annotations={MATRIX: annotation_for(topology), REFERENCE: baseline.encode(new)},
-        expected=_on_bus(raw),
+        labels=labels_for(topology, node_name), topology=topology, annotations=annotations, expected=_on_bus(raw)
     )
 
 

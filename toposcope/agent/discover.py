@@ -110,6 +110,7 @@ def examine(raw: RawNode) -> Examination:
         reasons=(),
         unknown=_unknown(asked, gpus, matrix, levels),
         hidden_nics=raw.hidden_nics,
+        nvlinks_read=raw.nvlinks_read,
     )
     return Examination(
         topology=topology,
@@ -132,7 +133,7 @@ def conclude(
     state = hw.State.DEGRADED if left else hw.State.OK
     if registering:
         state = hw.State.UNKNOWN
-    reasons = dict.fromkeys([*(fault.sentence for fault in left), *notes, *_unsaid(topology.gpus)])
+    reasons = dict.fromkeys([*(fault.sentence for fault in left), *notes, *_unsaid(topology)])
     return topology._replace(state=state, reasons=tuple(reasons))
 
 
@@ -261,7 +262,7 @@ def _links_known(gpu: RawGpu, raw: RawNode, nvlinks: NvLinks) -> bool:
     mates = [other for other in raw.gpus if gpu.name is None or (board and board_of(other.name) is board)]
     others_have_some = any(mate.links for mate in mates)
     read = bool(gpu.links) or not others_have_some or trained_off(gpu)
-    return nvlinks.known(gpu.pci) and read
+    return raw.nvlinks_read and nvlinks.known(gpu.pci) and read
 
 
 def _nic(raw: RawNic, numa: _Numa) -> hw.Nic:
@@ -413,10 +414,10 @@ def _fabric_faults(gpus: Sequence[RawGpu]) -> Iterator[Fault]:
         yield Fault(FaultKind.FABRIC, subject=f"{crc32(lasting.encode(errors='replace')):08x}", detail=sentence)
 
 
-def _unsaid(gpus: Sequence[hw.Gpu]) -> Iterator[str]:
-    """The GPUs whose NVLinks are not known. No fault: nothing was read that is wrong."""
-    indices = [str(gpu.index) for gpu in gpus if not gpu.links_known]
-    if indices:
+def _unsaid(topology: hw.NodeTopology) -> Iterator[str]:
+    """The GPUs whose NVLinks NVML refuses to tell. No fault: nothing was read that is wrong."""
+    indices = [str(gpu.index) for gpu in topology.gpus if not gpu.links_known]
+    if indices and topology.nvlinks_read:
         which = f"GPU {', '.join(indices)}"
         yield f"{which}: NVML does not say which NVLinks are up, so the NVLink labels keep their values"
 

@@ -71,6 +71,8 @@ _BY_FACT = {
     Fact.FABRIC: frozenset({label_keys.NVLINK_DOMAIN}),
 }
 """The labels that depend on a fact: they keep their values while NVML refuses to say it."""
+_KNOWN_OF_ONE_GPU = frozenset({label_keys.INTERCONNECT, label_keys.NVLINK_DOMAIN_SIZE, label_keys.NVLINK_DOMAINS})
+"""Whatever its links: one GPU reaches no other."""
 
 
 def labels_for(topology: NodeTopology, node_name: str) -> Labels:
@@ -110,6 +112,8 @@ def labels_for(topology: NodeTopology, node_name: str) -> Labels:
         known[label_keys.RAIL_ALIGNED] = "true" if topology.rail_aligned else "false"
     for fact in topology.unknown:
         unknown |= _BY_FACT[fact]
+    if len(topology.gpus) == 1:
+        unknown -= _KNOWN_OF_ONE_GPU
     written = {key: value for key, value in known.items() if key not in unknown and is_label_value(value)}
     return Labels(written, frozenset(unknown))
 

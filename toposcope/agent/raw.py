@@ -177,6 +177,8 @@ class RawNode(NamedTuple):
     """Whether the kernel has the driver of a Jetson's GPU, which is on no PCI bus."""
     container: tuple[tuple[str, str], ...] = ()
     """What this process was given: `/dev/nvidiactl`, and the variables that the NVIDIA runtime reads."""
+    nvlinks_read: bool = True
+    """False: the NVLinks could not be asked about, so that GPUs without `links` may have some."""
 
     @property
     def down(self) -> RawFault | None:

@@ -239,7 +239,7 @@ def _title(document: Document, checked: Checked) -> str:
 def _finding(screen: Screen, document: Document, finding: Finding) -> Iterator[str]:
     word, style = _MARKS[finding.severity]
     line = line_of(document, finding.field)
-    where = f"{finding.field} (line {line})" if line else finding.field
+    where = f"{finding.field} (line {line})".lstrip() if line else finding.field
     yield "  " + ": ".join(filter(None, (screen.paint(word, style), where, finding.message)))
     if finding.fix:
         yield f"    {finding.fix}"

@@ -11,6 +11,7 @@ from toposcope.agent.describe import Description, describe
 from toposcope.agent.nvml.supervisor import ProbeError
 from toposcope.agent.options import add_vf_rails_argument
 from toposcope.agent.raw import RawNode
+from toposcope.api import label_keys
 from toposcope.cli.hardware import HardwareError, Source, add_profile_argument, source
 from toposcope.cli.matrix import matrix_lines
 from toposcope.cli.output import show_document
@@ -38,7 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     instead = parser.add_argument_group("instead of this machine")
     add_profile_argument(instead)
     instead.add_argument(
-        "--capture", metavar="FILE", help="a machine built from the output of `nvidia-smi topo -m` (-: standard input)"
+        "--capture",
+        metavar="FILE",
+        help="a machine built from the output of `nvidia-smi topo -m` (-: standard input), also as pasted into a "
+        "mail, an issue or a log",
+    )
+    instead.add_argument(
+        "--capture-host", metavar="HOST", help="with --capture: whose matrix to take, where the text has several"
     )
 
 
@@ -46,9 +53,12 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     """Probe once and print; 1 when the hardware does not answer."""
     if arguments.profile and arguments.capture:
         parser.error("--profile and --capture are two machines; give one")
+    if arguments.capture_host and not arguments.capture:
+        parser.error("--capture-host chooses a matrix of --capture FILE; give both")
     try:
         with source(arguments, arguments.node_name) as machine:
             raw = _recorded(machine, arguments.record) if arguments.record else _probed(machine)
+            raw = raw._replace(nvlinks_read=machine.nvlinks_known)
         found = describe(raw, arguments.node_name)
     except (HardwareError, ProbeError) as error:
         return _fail(str(error))
@@ -103,14 +113,14 @@ def document(found: Description, topology: NodeTopology) -> dict[str, Any]:
         "data_direct": facts["data_direct"],
         "hidden_nics": facts["hidden_nics"],
         "numa": facts["numa"],
-        "nvlink_domains": [list(domain) for domain in topology.nvlink_domains],
-        "interconnect": topology.interconnect,
-        "nvswitches": topology.nvswitches,
+        "nvlink_domains": [list(domain) for domain in topology.nvlink_domains] if topology.nvlinks_read else None,
+        "interconnect": found.labels.known.get(label_keys.INTERCONNECT),
+        "nvswitches": topology.nvswitches if topology.nvlinks_read else None,
         "fabric": topology.fabric,
         "clique": topology.clique,
         "platform": facts["platform"],
         "rail_aligned": topology.rail_aligned,
-        "shape": topology.shape,
+        "shape": found.labels.known.get(label_keys.SHAPE),
     }
 
 
@@ -142,8 +152,9 @@ def _lines(screen: Screen, output: str, found: Description, topology: NodeTopolo
             yield from (screen.paint(line, "dim") for line in legend)
         yield ""
         yield from (f"{screen.paint(key, 'cyan')}={value}" for key, value in labels)
+        why = " not known yet: stays as it is on the Node" if topology.nvlinks_read else " not in this text"
         for key in sorted(found.labels.unknown):
-            yield screen.paint(key, "cyan") + screen.paint(" not known yet: stays as it is on the Node", "dim")
+            yield screen.paint(key, "cyan") + screen.paint(why, "dim")
         yield from (screen.paint(f"! {reason}", "yellow") for reason in topology.reasons)
 
 

@@ -29,6 +29,8 @@ class Source(NamedTuple):
     sysfs: Path
     simulated: bool
     vf_rails: bool = False
+    nvlinks_known: bool = True
+    """False: a capture that does not say which NVLinks there are; what NVML then answers about them is nothing."""
 
     def probe_process(self) -> ProbeProcess:
         """The process that probes it."""
@@ -89,7 +91,10 @@ def _source(arguments: argparse.Namespace, node_name: str) -> Iterator[Source]:
             yield machine
         return
     try:
-        described = machine_from_capture(_read(capture)) if capture else load_profile(arguments.profile)
+        if capture:
+            described = machine_from_capture(_read(capture), host=getattr(arguments, "capture_host", None))
+        else:
+            described = load_profile(arguments.profile)
         if arguments.faults and arguments.faults.exists():
             load_faults(arguments.faults)  # whoever reads it later is a process that has nobody to tell
     except (CaptureError, DocumentError) as error:
@@ -113,7 +118,8 @@ def _simulated(machine: "Machine", faults: Path | None) -> Iterator[Source]:
 
     with _temporary_sysfs() as root:
         write_sysfs(machine, root)
-        yield Source(functools.partial(_open_simulated, machine, faults), root, simulated=True)
+        opened = functools.partial(_open_simulated, machine, faults)
+        yield Source(opened, root, simulated=True, nvlinks_known=machine.nvlinks_known)
 
 
 @contextlib.contextmanager
@@ -176,7 +182,9 @@ def _recording(profile: str) -> "Recording | None":
 
 
 def _read(capture: str) -> str:
+    from toposcope.simulator.paste import text_of  # noqa: PLC0415 - production agents never load the simulator
+
     try:
-        return read_small(capture).decode(errors="replace")
+        return text_of(read_small(capture))
     except OSError as error:
         raise HardwareError(f"--capture {capture}: {error.strerror}") from error

@@ -11,6 +11,7 @@ from toposcope.cli import command, errors
 from toposcope.cli.output import IS_IT_RUNNING, show_document
 from toposcope.cli.planning import pair
 from toposcope.cli.terminal import Screen, columns
+from toposcope.kube.gpu_shares import described
 from toposcope.kube.pod_resources import is_gpu, is_gpu_part
 from toposcope.snapshot import filters
 from toposcope.snapshot.model import NodeView, Snapshot
@@ -96,6 +97,7 @@ def document(snapshot: Snapshot, scope: Scope, node: NodeView) -> dict[str, Any]
         "states": list(filters.states(scope, node)),
         "gpus": node.gpus,
         "freeGpus": snapshot.free_gpus(node),
+        **({"shares": shares} if (shares := _shares(snapshot, node)) else {}),
         "resources": {
             name: {"allocatable": count, "free": None if free is None else free[name]}
             for name, count in counted.items()
@@ -111,6 +113,20 @@ def document(snapshot: Snapshot, scope: Scope, node: NodeView) -> dict[str, Any]
         "computeDomains": [domain.name for domain in snapshot.compute_domains if node.name in domain.cliques],
         "miscabled": filters.wrong_cables(scope, node),
     }
+
+
+def _shares(snapshot: Snapshot, node: NodeView) -> list[dict[str, Any]]:
+    """What the node offers in shares of its GPUs."""
+    return [
+        {
+            "resource": shares.resource,
+            "unit": shares.unit.value,
+            **({"profile": shares.profile} if shares.profile else {}),
+            "total": shares.total,
+            "free": snapshot.free_shares(node, shares),
+        }
+        for shares in snapshot.shares.get(node.name, ())
+    ]
 
 
 def _table(
@@ -143,6 +159,9 @@ def _table(
     yield from columns(screen, header, rows, right=(1, 2), spare=spare)
     for node in nodes:
         remarks = [*reasons(node.matrix), *filters.wrong_cables(scope, node)]
+        for shares in snapshot.shares.get(node.name, ()):
+            about = described(node.gpus, shares, snapshot.free_shares(node, shares))
+            yield screen.paint(f"{node.name}: {about}", "dim")
         if node.without_agent:
             remarks.append(f"no label {label_keys.GPUS}; {IS_IT_RUNNING}")
         elif scope.topology and not scope.topology.selects(node):

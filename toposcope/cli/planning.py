@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from toposcope.cli.command import api_client, load_snapshot, no_nodes, whole
 from toposcope.cli.errors import CommandError
-from toposcope.cli.output import counted
+from toposcope.cli.output import counted, first_few
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import complain
 from toposcope.integrations.framework.document import kind_of
@@ -32,9 +32,12 @@ class Plan(plan.Plan):
     """A cluster as the flags of a command name its parts."""
 
     def uncounted(self) -> Iterator[str]:
-        """What no figure is about, in one line."""
+        """What no figure is about, a line each."""
         if self.parts:
             yield f"! not counted: {counted(self.parts, 'pod')} with parts of GPUs (MIG devices, shared GPUs)"
+        if self.shared:
+            nodes = counted(len(self.shared), "node")
+            yield f"! not counted: shares of GPUs, of which no gang is made, on {nodes}: {first_few(self.shared)}"
 
     def level(self, name: str) -> Level:
         """The level of this name. Raises LevelNotFoundError."""

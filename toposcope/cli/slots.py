@@ -2,7 +2,8 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
-from typing import Any
+from itertools import zip_longest
+from typing import Any, Final
 
 from toposcope.cli.command import add_source_arguments, on_screen
 from toposcope.cli.errors import EXIT_OK, CommandError
@@ -12,6 +13,10 @@ from toposcope.cli.terminal import Screen, columns
 from toposcope.planning.capacity import View
 from toposcope.planning.slots import Slots, gpus_per_pod, sizes_of, slots
 from toposcope.topology.text import plural
+
+_COLUMNS: Final = (
+    "ENDED: when Jobs and pods without an owner have ended. UNUSABLE: of the free GPUs, by no gang of that size."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +85,7 @@ def _page(
     capacity = plan.capacity
     yield f"Gangs that fit into one domain, of pods with {per_pod} {plural(per_pod, 'GPU')} each (--gpus-per-pod)"
     if not wide:  # what fits into a domain fits into the one around it, too
-        table = [row for row, narrower in zip(table, [*table[1:], None], strict=True) if not _same(row, narrower)]
+        table = [row for row, narrower in zip_longest(table, table[1:]) if not _same(row, narrower)]
     header = ["GPUS", "LEVEL", "NOW", "ENDED", "EMPTY", "UNUSABLE"]
     rows, before = [], 0
     for row in table:
@@ -88,10 +93,13 @@ def _page(
         size = f"{row.gpus:,}" if row.gpus != before else ""
         rows.append([size, row.level.domain, *counts, f"{row.fragmented:.0%}"])
         before = row.gpus
-    yield from columns(screen, header, rows, right=(0, 2, 3, 4, 5))
-    yield "ENDED: when Jobs and pods without an owner have ended. UNUSABLE: of the free GPUs, by no gang of that size."
+    if rows:
+        yield from columns(screen, header, rows, right=(0, 2, 3, 4, 5))
+        yield _COLUMNS
     if too_large := [f"{size:,}" for size in sizes if all(row.gpus != size for row in table)]:
         yield f"No domain holds {', '.join(too_large)} GPUs, even on an empty cluster."
+    if not sizes:
+        yield "No node offers whole GPUs."
     if capacity.left_out:
         nodes = counted(len(capacity.left_out), "node")
         lack = plural(len(capacity.left_out), "lacks", "lack")

@@ -9,13 +9,13 @@ from typing import Any, Final
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.matrix_annotation import reasons
 from toposcope.cli import command, errors, summary
-from toposcope.cli.output import counted, show_document, without_agent
+from toposcope.cli.output import counted, first_few, show_document, without_agent
 from toposcope.cli.terminal import Screen, complain, screen, shortened
 from toposcope.snapshot.filters import FAULTS
 from toposcope.snapshot.live import ForbiddenError
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import Origin, Scope, TopologyNotFoundError, choose_topology, select_scope
-from toposcope.snapshot.tree import HOST, Domain, Line, left_out, outline, tree
+from toposcope.snapshot.tree import HOST, Domain, Line, SharedGpus, left_out, outline, shared_gpus, tree
 from toposcope.topology.levels import Level
 from toposcope.topology.text import plural
 
@@ -69,7 +69,8 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     depth = scope.level(arguments.level) + 1 if arguments.level else arguments.depth
     root = tree(snapshot, scope)
     if arguments.output in ("json", "yaml"):
-        show_document(screen, arguments.output, document(scope, root, depth))
+        shared = shared_gpus(snapshot, scope)
+        show_document(screen, arguments.output, document(scope, root, depth, shared=shared))
     elif arguments.output == "name":
         screen.show(_names(root, "", len(scope.levels) if depth is None else depth))
     else:
@@ -80,6 +81,7 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
         if shown is not None:
             top = outline(root, scope.levels, shown)
         lines = [*_page(screen, scope, root, top, _reasons(snapshot), wide=wide)]
+        lines += [screen.paint(line, "dim") for line in _shared_lines(snapshot, scope)]
         if shown is not None:
             below = " > ".join(level.domain for level in scope.levels[shown:])
             text = f"below, and not shown: {below}; toposcope tree --depth {shown + 1} and more, or --all"
@@ -135,7 +137,7 @@ def _preview(topologies: Sequence[Topology], arguments: argparse.Namespace) -> N
         waiting.show(summary.page(waiting, topology))
 
 
-def document(scope: Scope, root: Domain, depth: int | None = None) -> dict[str, Any]:
+def document(scope: Scope, root: Domain, depth: int | None = None, shared: Sequence[SharedGpus] = ()) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
     nodes, gpus = left_out(root)
     silent = scope.without_agent
@@ -147,8 +149,26 @@ def document(scope: Scope, root: Domain, depth: int | None = None) -> dict[str, 
         **(
             {"withoutAgent": {"nodes": [n.name for n in silent], "gpus": sum(n.gpus for n in silent)}} if silent else {}
         ),
+        **({"shares": [_shared(one) for one in shared]} if shared else {}),
         **_domain(scope, root, len(scope.levels) if depth is None else depth),
     }
+
+
+def _shared(shared: SharedGpus) -> dict[str, Any]:
+    entry: dict[str, Any] = {"resource": shared.resource, "unit": shared.unit.value}
+    if shared.profile:
+        entry["profile"] = shared.profile
+    return entry | {"nodes": [*shared.nodes], "gpus": shared.gpus, "total": shared.total, "free": shared.free}
+
+
+def _shared_lines(snapshot: Snapshot, scope: Scope) -> Iterator[str]:
+    """A line for each kind of shares: what FREE leaves out."""
+    for shared in shared_gpus(snapshot, scope):
+        free = "" if shared.free is None else f"{shared.free:,} of "
+        left = "" if shared.free is None else " free"
+        total = f"{free}{shared.total:,} {shared.described}{left}"
+        nodes = f"{counted(len(shared.nodes), 'node')} with {counted(shared.gpus, 'GPU')}"
+        yield f"not in FREE, as shares are no GPUs: {total} ({shared.resource}) on {nodes}: {first_few(shared.nodes)}"
 
 
 def _domain(scope: Scope, domain: Domain, depth: int) -> dict[str, Any]:
@@ -189,7 +209,8 @@ def tree_lines(screen: Screen, snapshot: Snapshot) -> Iterator[str]:
     """The whole tree of a snapshot's topology, as `toposcope tree` prints it."""
     scope = select_scope(snapshot)
     root = tree(snapshot, scope)
-    return _page(screen, scope, root, outline(root, scope.levels), _reasons(snapshot), wide=False)
+    yield from _page(screen, scope, root, outline(root, scope.levels), _reasons(snapshot), wide=False)
+    yield from (screen.paint(line, "dim") for line in _shared_lines(snapshot, scope))
 
 
 def _page(

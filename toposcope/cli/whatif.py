@@ -206,7 +206,7 @@ def _free(screen: Screen, arguments: argparse.Namespace, plan: Plan, per_pod: in
     depth = capacity.levels.index(level) + 1
     best: tuple[Freeing, tuple[Rehomed, ...]] | None = None
     with working("domains to free"):
-        found = freeings(capacity, plan.snapshot.pods or (), arguments.free, per_pod, depth, movable)
+        found = freeings(capacity, plan.counted.pods or (), arguments.free, per_pod, depth, movable)
         for _, candidate in zip(range(_MOST_TRIED), found, strict=False):
             rehomed = vacated(
                 plan.snapshot, arguments.topology, plan.capacity, plan.gangs, candidate, arguments.free, per_pod

@@ -8,7 +8,6 @@ import msgspec
 from toposcope.api.label_keys import (
     ALLOCATABLE_GPUS,
     CHASSIS,
-    GPUS,
     HOSTNAME,
     NVLINK_DOMAIN,
     RAILS,
@@ -16,7 +15,7 @@ from toposcope.api.label_keys import (
     SLINKY_KEPT,
     STATE,
 )
-from toposcope.topology.label_values import count_of
+from toposcope.kube.gpu_shares import gpus_of
 from toposcope.topology.node import OWN_NAME, Hardware, NodeFacts, Traits, host_of, shared_value, spans_nodes
 from toposcope.topology.rails import Switch, parse_rails
 
@@ -171,9 +170,9 @@ class NodeDecoder:
 
 def _hardware(labels: dict[str, str], offered: int) -> Hardware:
     domain = labels.get(NVLINK_DOMAIN)
-    counted = count_of(labels.get(GPUS))
+    gpus = gpus_of(labels.get, {ALLOCATABLE_GPUS: offered})
     spanning = domain if domain is not None and spans_nodes(domain) else None
-    return Hardware(spanning, labels.get(CHASSIS, ""), labels.get(STATE, ""), offered if counted is None else counted)
+    return Hardware(spanning, labels.get(CHASSIS, ""), labels.get(STATE, ""), gpus)
 
 
 def _count(quantity: str | None) -> int:

@@ -22,6 +22,8 @@ from toposcope.placement.devices import by_devices, with_extended
 from toposcope.placement.gangs import by_kai, in_queue
 from toposcope.placement.in_order import in_order
 from toposcope.placement.room import PODS, Node, Obstacle, Room
+from toposcope.placement.shares import shared_room, with_shares
+from toposcope.placement.shares import told as told_of_shares
 from toposcope.placement.shortage import Offer, Shortage, offers
 from toposcope.placement.tolerating import tolerate
 from toposcope.placement.verdict import Fittings, Kind, Remedy, Verdict, fittings, judge
@@ -110,12 +112,32 @@ class Checker:
         workload = reading.workload
         if workload is None:
             return Checked(reading, None)
-        found = (self._kai_differs(workload), self._mixes(workload), missing(self.known, workload.queue))
+        verdict, shared = self._on_shares(workload, verdict)
+        found = [self._kai_differs(workload), self._mixes(workload), missing(self.known, workload.queue)]
         decided = self._decided.get(workload.admission)
         told = decided.notes if decided else ()
-        notes = filter(None, (*workload.notes, *told, self._stand_in(workload), self._unlabelled(workload)))
-        workload = replace(workload, notes=tuple(notes))
+        notes = [*workload.notes, *told, self._stand_in(workload), self._unlabelled(workload)]
+        if isinstance(shared, Finding):
+            found.append(shared)
+        else:
+            notes.append(shared)
+        workload = replace(workload, notes=tuple(filter(None, notes)))
         return Checked(replace(reading, workload=workload, findings=(*reading.findings, *filter(None, found))), verdict)
+
+    def _on_shares(self, workload: Workload, verdict: Verdict | None) -> tuple[Verdict | None, Finding | str]:
+        """The verdict, and what to know where it counts shares as GPUs, as schedulers do; empty where it does not."""
+        if verdict is None or not self.snapshot.shares:
+            return verdict, ""
+        levels, nodes, partial = self._place(workload)
+        room = shared_room(workload, nodes, self.snapshot.shares)
+        if room is None:
+            return verdict, ""
+        whole = None
+        if verdict.kind == "fits":
+            others = [node for node in nodes if node.name not in set(room.nodes)]
+            whole = judge(workload.groups, levels, others, partial=partial)
+        told = told_of_shares(room, verdict, whole)
+        return with_shares(verdict, room, nodes, levels) if isinstance(told, Finding) else verdict, told
 
     def _kai_differs(self, workload: Workload) -> Finding | None:
         """Of what Grove passes on to KAI: that KAI has no Topology for it, or one without a level that is asked for."""

@@ -61,7 +61,7 @@ def answer(verdict: Verdict) -> str:
     """The answer in one line."""
     match verdict.kind:
         case "fits":
-            return f"fits: {_fits(verdict)}"
+            return f"fits: {_fits(verdict)}" + (", on shares of GPUs and not on GPUs" if verdict.on_shares else "")
         case "full":
             return f"does not fit now: {_short(verdict, verdict.shortage)}"
         case "never":
@@ -96,7 +96,8 @@ def _fits(verdict: Verdict) -> str:
     if verdict.best:
         best, count = verdict.best, f"{'' if verdict.roomy_exact else 'at least '}{verdict.roomy}"
         nodes = plural(best.nodes, "node")
-        text = f"{verdict.name(best.domain)} ({best.nodes} {nodes}, {best.free} free {unit(best.resource, best.free)})"
+        free = unit(best.resource, best.free) if best.whole else best.resource
+        text = f"{verdict.name(best.domain)} ({best.nodes} {nodes}, {best.free} free {free})"
         return (
             f"{best.level.domain} {text}"
             if count == "1"

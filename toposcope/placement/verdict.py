@@ -28,6 +28,8 @@ class Best:
     nodes: int
     resource: str
     free: int
+    whole: bool = True
+    """False: some of what is free are shares of GPUs that a device plugin offers as GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,8 @@ class Verdict:
     """Nodes that do not count, by the reason."""
     limitation: str = ""
     """Why the scheduler does not find a placement though there is one; empty where that is not so."""
+    on_shares: bool = False
+    """Whether it fits only where the GPUs that it asks for are shares of GPUs."""
     names: Mapping[Path, str] = field(default_factory=dict)
     """The names of the domains in this verdict."""
 

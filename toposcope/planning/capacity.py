@@ -1,6 +1,7 @@
 """How many pods of a kind every domain of a topology could take: now, when running work has ended, or emptied.
 
-Counted are the nodes that carry every level, as KAI and Kueue leave the others out.
+Counted are the nodes that carry every level, as KAI and Kueue leave the others out, and whole GPUs: a time slice or a
+MIG device that a node offers as `nvidia.com/gpu` is none.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -57,7 +58,7 @@ class Capacity:
         self.paths: list[Path] = []
         self.left_out: list[str] = []
         """Nodes that lack a level."""
-        for node in nodes_of(snapshot, None, {}):
+        for node in nodes_of(snapshot.in_whole_gpus, None, {}):
             if node.name not in selected:
                 continue
             path, lacks = path_of(node, self.levels)

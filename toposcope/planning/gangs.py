@@ -56,12 +56,12 @@ class Gang:
 def gangs_of(
     snapshot: Snapshot, required: Mapping[tuple[str, str, str], str] = MappingProxyType({})
 ) -> tuple[Gang, ...]:
-    """All gangs with GPUs, by namespace and name; a pod that belongs to none is one of its own.
+    """All gangs with GPUs, by namespace and name; a pod that belongs to none is one of its own. Shares are no GPUs.
 
     `required`: as of `RequiredLevels.keys`.
     """
     members: dict[tuple[str, str, str], list[PodView]] = {}
-    for pod in snapshot.pods or ():
+    for pod in snapshot.in_whole_gpus.pods or ():
         if gpu_count(pod.requests):
             kind, name = _mark(pod)
             members.setdefault((pod.namespace, name, kind), []).append(pod)

@@ -25,12 +25,23 @@ class Plan:
     @cached_property
     def gangs(self) -> tuple[Gang, ...]:
         """All gangs with GPUs."""
-        return gangs_of(self.snapshot, self.required.keys)
+        return gangs_of(self.counted, self.required.keys)
+
+    @cached_property
+    def counted(self) -> Snapshot:
+        """The cluster in whole GPUs, by which everything here is counted."""
+        return self.snapshot.in_whole_gpus
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """Nodes of which the figures do not count some GPUs, because they are offered in shares."""
+        shares = self.snapshot.shares
+        return tuple(node.name for node in self.scope.nodes if node.name in shares) if shares else ()
 
     @cached_property
     def parts(self) -> int:
         """Pods that hold parts of GPUs (MIG devices, shared GPUs): none of the figures is about them."""
-        return sum(any(map(is_gpu_part, pod.requests)) for pod in self.snapshot.pods or ())
+        return sum(any(map(is_gpu_part, pod.requests)) for pod in self.counted.pods or ())
 
     @cached_property
     def capacity(self) -> Capacity:

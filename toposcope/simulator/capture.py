@@ -5,10 +5,11 @@ pair; what stays open is filled in the plainest way and listed in `Machine.notes
 a capture that contradicts itself is refused.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import combinations, count
+from itertools import combinations, count, pairwise
 from typing import Final
 
 from toposcope.simulator import machine as hardware
@@ -27,8 +28,10 @@ from toposcope.simulator.machine import (
     identity,
 )
 from toposcope.simulator.nvlink import ARCHITECTURES, NVLINK_VERSIONS, PRODUCTS, Wiring, WiringError, wire
+from toposcope.simulator.paste import Shows
 from toposcope.simulator.pci import Card, LayoutError, Port, RootComplex, Switch, place
 from toposcope.topology.pci import normal_address
+from toposcope.topology.ranges import format_list
 
 __all__ = ["CaptureError", "machine_from_capture"]
 
@@ -37,30 +40,40 @@ _DMA: Final = "_dma"
 _MOST_PORTS: Final = 18
 """No GPU has had more NVLink ports so far: more links in a row than this can only be shared ones, through switches."""
 _MOST_FUNCTIONS: Final = 8
+_WIRED: Final = re.compile(r"[AH][128]00[- ]SXM|A800-SXM|H100 80GB HBM3|H200(?! NVL)|H20\b|H800$|GH200|\bG?B[23]00\b")
+"""Products whose boards wire every NVLink: a matrix of theirs without any shows a fault, or cannot show NVLink."""
 _NAMED: Final = 10
 """How many cells or rows an error message names."""
 
 
-def machine_from_capture(text: str, name: str = "capture") -> Machine:
-    """The machine that a pasted `nvidia-smi topo -m` describes.
+def machine_from_capture(text: str, name: str = "capture", host: str | None = None) -> Machine:
+    """The machine that a pasted `nvidia-smi topo -m` describes; `host` chooses one of several in the text.
 
     Raises CaptureError when rows are missing that symmetry does not fill, or when cells contradict each other.
     """
-    capture = read_capture(text)
+    capture = read_capture(text, host)
     _check_names(capture)
     cells = _symmetric_cells(capture)
     claims = _claims(capture)
     roots, numa_notes = _root_complexes(capture, cells, claims)
     functions = _functions(capture, roots)
-    links, link_note = _links(capture, cells, functions)
-    machine = _assemble(capture, name, functions, links, tuple(_numa_nodes(capture, roots, claims)))
+    unread = _links_unread(capture, cells)
+    links, link_note = (_no_links(capture), (unread,)) if unread else _links(capture, cells, functions)
+    implied = _implied_nodes(capture, claims)
+    machine = _assemble(capture, name, functions, links, tuple(_numa_nodes(capture, roots, claims, implied)))
     _compare(capture, cells, machine)
-    return replace(machine, notes=(*numa_notes, *link_note, *_unknowns(capture)))
+    notes = (*capture.notes, *numa_notes, *_implied_note(implied), *link_note, *_unknowns(capture))
+    return replace(machine, notes=notes, nvlinks_known=not unread)
 
 
 def _check_names(capture: Capture) -> None:
     if capture.gpus != tuple(f"GPU{i}" for i in range(len(capture.gpus))):
         raise CaptureError(f"the GPUs are {', '.join(capture.gpus)}; paste a header with GPU0 and all that follow it")
+    if beyond := [nic for nic in capture.legend if nic not in capture.devices]:
+        raise CaptureError(
+            f"the NIC legend names {_some(beyond)}, and the header does not: its lines are cut off; paste whole lines "
+            "(nvidia-smi topo -m | cat)"
+        )
     names = [capture.legend.get(nic, nic) for nic in capture.nics]
     for name in names:
         if not hardware.DEVICE_NAME.fullmatch(name):
@@ -232,6 +245,34 @@ def _functions(capture: Capture, roots: tuple[RootComplex, ...]) -> dict[str, Pc
 # NVLink
 
 
+def _links_unread(capture: Capture, cells: dict[tuple[str, str], str]) -> str:
+    """Why the text does not say which NVLinks there are; empty where it does.
+
+    `nvidia-smi topo -mp` leaves them out. A matrix without NVLink, legend and command may be of either kind: that of
+    a product whose board wires all links is not believed.
+    """
+    if len(capture.gpus) > 1 and any(cell.startswith("NV") for cell in cells.values()):
+        return ""
+    up = any(speed is not None for links in capture.links.values() for speed in links)
+    if (capture.links and not up) or capture.no_links:
+        return ""
+    wired = any(map(_WIRED.search, capture.products.values()))
+    if capture.shows is Shows.PCI_ONLY:
+        why = "the matrix is that of `nvidia-smi topo -mp`, which leaves NVLink out"
+    elif len(capture.gpus) == 1 and wired and not up:
+        return "NVLinks unknown: a matrix of one GPU shows none; append the output of `nvidia-smi nvlink -s`"
+    elif capture.shows is Shows.UNSAID and (up or wired):
+        why = "the matrix shows no NVLink, and its legend, which would say whether it can, is missing"
+    else:
+        return ""
+    more = "; `nvlink -s` shows links, but not where they end" if up else ""
+    return f"NVLinks unknown: {why}{more}; paste `nvidia-smi topo -m` with its legend"
+
+
+def _no_links(capture: Capture) -> list[tuple[NvLink, ...]]:
+    return [() for _ in capture.gpus]
+
+
 def _links(
     capture: Capture, cells: dict[tuple[str, str], str], functions: dict[str, PciFunction]
 ) -> tuple[list[tuple[NvLink, ...]], tuple[str, ...]]:
@@ -326,10 +367,83 @@ def _product(name: str | None) -> tuple[int | None, int | None]:
     return None, None
 
 
-def _numa_nodes(capture: Capture, roots: tuple[RootComplex, ...], claims: dict[str, int]) -> Iterator[NumaNode]:
-    """Every NUMA node that the text names, with the CPUs that it names for it."""
+def _implied_nodes(capture: Capture, claims: dict[str, int]) -> dict[int, frozenset[int]]:
+    """NUMA nodes that the text does not name, but implies, with the CPUs that it leaves to them.
+
+    Node 3 implies the nodes 0 to 2, as CPU 48 implies the CPUs 0 to 47. Where every CPU belongs to a node that is
+    named, there are no others: POWER9 numbers its nodes 0 and 8.
+    """
+    if capture.node_cpus:
+        return {}
+    missing = sorted(set(range(max(claims.values(), default=0))) - set(claims.values()))
+    named: dict[int, frozenset[int]] = {}
+    for gpu, node in claims.items():
+        named[node] = named.get(node, frozenset()) | (capture.tails[gpu].cpus or frozenset())
+    there = frozenset().union(*named.values())
+    if not missing or not there:
+        return dict.fromkeys(missing, frozenset())
+    left = set(range(max(there))) - there
+    if not left:
+        return {}
+    return _shifted(named, missing) or _divided(left, missing)
+
+
+def _shifted(named: dict[int, frozenset[int]], missing: list[int]) -> dict[int, frozenset[int]]:
+    """The CPUs of missing nodes where all nodes have as many, in the order of their numbers; else nothing.
+
+    A node has a run of CPUs for each thread of a core, or every n-th CPU, which are runs of one.
+    """
+    shapes = set()
+    for node, cpus in named.items():
+        runs = _runs(cpus)
+        width = len(runs[0]) if runs else 0
+        shapes.add((width, tuple(run[0] - node * width for run in runs)))
+        if any(len(run) != width for run in runs):
+            return {}
+    if len(shapes) != 1:
+        return {}
+    ((width, starts),) = shapes
+    if starts[:1] != (0,):
+        return {}
+    found = {}
+    for node in missing:
+        firsts = [start + node * width for start in starts]
+        found[node] = frozenset(cpu for first in firsts for cpu in range(first, first + width))
+    return found
+
+
+def _divided(left: set[int], missing: list[int]) -> dict[int, frozenset[int]]:
+    """CPUs that no named node has, divided among the missing ones; of each run in the order of their numbers."""
+    found: dict[int, frozenset[int]] = dict.fromkeys(missing, frozenset())
+    for run in _runs(left):
+        edges = [len(run) * number // len(missing) for number in range(len(missing) + 1)]
+        for node, (start, end) in zip(missing, pairwise(edges), strict=True):
+            found[node] |= frozenset(run[start:end])
+    return found
+
+
+def _runs(numbers: Iterable[int]) -> list[list[int]]:
+    """The numbers in runs without a gap."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return runs
+
+
+def _implied_note(implied: dict[int, frozenset[int]]) -> Iterator[str]:
+    if implied:
+        yield f"NUMA nodes {format_list(implied)} assumed: the text names higher ones"
+
+
+def _numa_nodes(
+    capture: Capture, roots: tuple[RootComplex, ...], claims: dict[str, int], implied: dict[int, frozenset[int]]
+) -> Iterator[NumaNode]:
+    """Every NUMA node that the text names, with the CPUs that it names for it, and those that it implies."""
     named = {root.numa_node for root in roots if root.numa_node >= 0}
-    named |= set(capture.node_cpus) | set(claims.values())
+    named |= set(capture.node_cpus) | set(claims.values()) | set(implied)
     for tail in capture.tails.values():
         named |= set(tail.numa or ()) | ({tail.memory_node} if tail.memory_node is not None else set())
     # A kernel has at least node 0.
@@ -341,6 +455,7 @@ def _numa_nodes(capture: Capture, roots: tuple[RootComplex, ...], claims: dict[s
             node = claims.get(gpu, min(cpus))
             taken = frozenset().union(*(cpus[other] for other in cpus if other != node))
             cpus[node] |= (tail.cpus or frozenset()) - taken
+    cpus |= {node: cpus[node] | others for node, others in implied.items()}
     computing = [node for node in sorted(cpus) if cpus[node]]
     sockets = capture.sockets or len(computing)
     packages = dict.fromkeys(sorted(cpus), 0)
@@ -374,6 +489,9 @@ def _links_between(a: Gpu, b: Gpu) -> int:
 
 
 def _unknowns(capture: Capture) -> Iterator[str]:
+    seen = any(cell.startswith("NV") for cell in capture.cells.values())
+    if capture.shows is Shows.UNSAID and len(capture.gpus) > 1 and not (seen or capture.products or capture.links):
+        yield "no NVLinks assumed: the matrix shows none, and there is no legend that says whether it could"
     if len(capture.products) < len(capture.gpus):
         yield "GPU names unknown: a matrix does not say them; append the output of `nvidia-smi -L`"
     ownerless = [device for device in capture.data_direct if _owner(capture, device) is None]

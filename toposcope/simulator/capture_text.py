@@ -7,25 +7,28 @@ the NUMA lines of `lscpu`.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from toposcope.errors import ToposcopeError
+from toposcope.simulator.paste import Matrix, Shows, cleaned, matrices
+from toposcope.simulator.wrapped import CELL, NUMBERED, TAIL_COLUMNS, leading_cells, unwrapped
 from toposcope.topology.ranges import parse_list
-from toposcope.topology.text import printable
+from toposcope.topology.text import listing, printable
 
-_ESCAPE: Final = re.compile(r"(?:\x1b|\^\[)?\[[0-9;]*m")
 _LONGEST_MESSAGE: Final = 2000
 _TAB: Final = 8
-_TAIL_COLUMNS: Final = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
-_TAIL: Final = re.compile("|".join(_TAIL_COLUMNS))
-_WORD: Final = r"X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC"
-_CELL: Final = re.compile(rf"\s*({_WORD})(?=\s|$|{_WORD})")
-_NUMBERED: Final = r"GPU\d+|NIC\d+|DD\d+"
-_LEGEND_NIC: Final = re.compile(r"\s*(NIC\d+):\s*(\S+)\s*")
+_MOST_HOSTS: Final = 10
+"""How many hosts an error message names."""
+_TAIL: Final = re.compile("|".join(TAIL_COLUMNS))
+_CELL: Final = re.compile(rf"\s*({CELL})(?=\s|$|{CELL})")
+_NV: Final = re.compile(r"NV\d+")
+_LEGEND_NIC: Final = re.compile(r"\s*(NIC\d+)\s*[:=]\s*([^\s(,;]+)([\s(,;].*)?")
 _LEGEND_DIRECT: Final = re.compile(r"\s*(DD\d+):\s*(\S+)(?:\s.*)?")
 """A Data Direct function, by the name of its NIC: `DD0: mlx5_0 data-direct function`."""
+_RDMA_NAME: Final = re.compile(r"(?:mlx\d+|bnxt_re|irdma|qedr|hfi1|efa|rdmap|roce|ibp|ibs)[\w-]*")
+_NO_LINKS: Final = re.compile(r".*(?:all links are in[Aa]ctive|not have or support N[Vv][Ll]ink).*")
 _GPU_LINE: Final = re.compile(r"GPU (\d+): ([^(]*[^(\s])(?:\s*\(UUID: ([^)]*)\))?\s*")
 _LINK_LINE: Final = re.compile(r"\s*Link (\d+): (?:(\d+(?:\.\d+)?) GB/s|<inactive>)\s*")
 _BUS_LINE: Final = re.compile(r"(\d+),\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*")
@@ -66,6 +69,11 @@ class Capture:
     addresses: dict[int, str] = field(default_factory=dict)
     node_cpus: dict[int, frozenset[int]] = field(default_factory=dict)
     sockets: int | None = None
+    shows: Shows = Shows.UNSAID
+    no_links: bool = False
+    """Whether `nvlink -s` says that no GPU has a link that is up."""
+    notes: tuple[str, ...] = ()
+    """What to say about the text."""
 
     @property
     def gpus(self) -> tuple[str, ...]:
@@ -83,27 +91,111 @@ class Capture:
         return tuple(device for device in self.devices if _is_direct(device))
 
 
-def read_capture(text: str) -> Capture:
-    """Parse a capture. Raises CaptureError when there is no matrix in it or a row cannot be read."""
-    lines = [_ESCAPE.sub("", line.replace("\r", "")) for line in text.splitlines()]
-    lines = [line for line in lines if not re.match(r"#(?!#)", line.lstrip())]
-    start = next((i for i, line in enumerate(lines) if re.match(r"\s*GPU0\s*(?:GPU|NIC|\w+_|CPU)", line)), None)
-    if start is None:
-        raise CaptureError("no matrix: paste the text of `nvidia-smi topo -m` with its header line (GPU0 GPU1 ...)")
-    end = next((i for i in range(start, len(lines)) if not lines[i].strip() or lines[i].startswith("##")), len(lines))
-    capture = Capture()
-    header = lines[start]
-    first_words = [line.split(maxsplit=1)[0] for line in lines[start + 1 : end]]
+def read_capture(text: str, host: str | None = None) -> Capture:
+    """Parse a capture; `host` chooses one of several. Raises CaptureError when there is no matrix that can be read.
+
+    Where one host has several matrices, that of `nvidia-smi topo -m` is read, and those of `-p2p` and `-mp` are not.
+    """
+    lines = cleaned(text)
+    choice = _chosen(lines, host)
+    matrix = choice.matrix
+    capture = Capture(shows=matrix.shows, notes=choice.notes)
+    header, rows = unwrapped(matrix.lines[matrix.header :])
     tail = _TAIL.search(header)
-    capture.devices = tuple(_split_names(header[: tail.start() if tail else None].split(), set(first_words)))
+    names = header[: tail.start() if tail else None].split()
+    capture.devices = tuple(_split_names(names, {name for name, _ in rows}))
     if len(set(capture.devices)) < len(capture.devices):
         raise CaptureError("the header names a device twice")
-    columns = tuple(name for name in _TAIL_COLUMNS if name in header)
-    for line in lines[start + 1 : end]:
-        _read_row(capture, line, columns)
-    for line in lines:
+    columns = tuple(name for name in TAIL_COLUMNS if name in header)
+    for name, row in rows:
+        if name in capture.devices:
+            _read_row(capture, name, row, columns)
+    for line in choice.lines:
         _read_extra(capture, line)
     return capture
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """The matrix to read, and what belongs to the same machine."""
+
+    matrix: Matrix
+    lines: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+def _chosen(lines: Sequence[str], host: str | None) -> _Choice:
+    """The matrix to read. Raises CaptureError where there is none, or several to choose from."""
+    found = matrices(lines)
+    readable = [matrix for matrix in found if matrix.shows is not Shows.PEER_ACCESS]
+    if not readable or (_AMD.search("\n".join(lines)) and not any(map(_cells_of, readable))):
+        raise CaptureError(_no_matrix(lines, peer_access=bool(found) and not readable))
+    hosts = {matrix.host for matrix in found}
+    if host is not None:
+        readable = [matrix for matrix in readable if matrix.host == host]
+        if not readable:
+            raise CaptureError(f"no matrix of {host!r} in the text, which has: {_named(found)}")
+        hosts = {host}
+    best = _one_of(readable)
+    if best is None:
+        raise CaptureError(
+            f"{len(readable)} different matrices in the text: {_named(readable)}; choose one with --capture-host HOST, "
+            "or paste one"
+        )
+    own = tuple(line for matrix in found if matrix.host in hosts for line in matrix.lines)
+    if len(readable) == 1:
+        return _Choice(best, own)
+    return _Choice(best, own, (f"{len(readable)} matrices in the text, which agree: {_named(readable)}",))
+
+
+def _named(found: Sequence[Matrix]) -> str:
+    return listing([f"{matrix.host} (line {matrix.line})" for matrix in found], _MOST_HOSTS)
+
+
+def _one_of(found: Sequence[Matrix]) -> Matrix | None:
+    """The one that says most where all are of one machine, by their cells; None where they differ."""
+    best = next((matrix for matrix in found if matrix.shows is Shows.NVLINKS), found[0])
+    cells = _cells_of(best)
+    for matrix in found:
+        others = _cells_of(matrix)
+        if others.keys() != cells.keys():
+            return None
+        for pair, cell in others.items():
+            hidden = _NV.fullmatch(cells[pair]) and matrix.shows is Shows.PCI_ONLY
+            if cell != cells[pair] and not hidden:
+                return None
+    return best
+
+
+def _cells_of(matrix: Matrix) -> dict[tuple[str, int], str]:
+    """The cells by row and column, as far as they can be read."""
+    cells: dict[tuple[str, int], str] = {}
+    for name, row in unwrapped(matrix.lines[matrix.header :])[1]:
+        for column, cell in enumerate(leading_cells(row, len(name))[0]):
+            cells[name, column] = cell
+    return cells
+
+
+def _no_matrix(lines: Sequence[str], *, peer_access: bool) -> str:
+    """What to paste, and what the text seems to be instead."""
+    wanted = "no matrix: paste the text of `nvidia-smi topo -m` with its header line (GPU0 GPU1 ...)"
+    if peer_access:
+        return f"{wanted}; this is `-p2p`, which says who may access whom, and not how GPUs are connected"
+    text = "\n".join(lines)
+    for what, pattern in _OTHERS:
+        if pattern.search(text):
+            return f"{wanted}; this is the text of {what}"
+    return wanted
+
+
+_AMD: Final = re.compile(r"\bXGMI\b|ROCm|(?i:rocm-smi|amd-smi)")
+_OTHERS: Final = (
+    ("AMD's rocm-smi or amd-smi, and only NVIDIA's is read", _AMD),
+    ("`nvidia-smi nvlink -s`", re.compile(r"^\s*Link \d+: ", re.MULTILINE)),
+    ("`nvidia-smi -L`", re.compile(r"^\s*GPU \d+: .*\(UUID: ", re.MULTILINE)),
+    ("`nvidia-smi` without `topo -m`", re.compile(r"NVIDIA-SMI \d|Driver Version\s*:")),
+    ("lspci", re.compile(r"^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] ", re.MULTILINE)),
+)
 
 
 def _is_gpu(device: str) -> bool:
@@ -117,33 +209,41 @@ def _is_direct(device: str) -> bool:
 def _split_names(words: list[str], rows: set[str]) -> Iterator[str]:
     """The device names of a header, glued ones taken apart by the names that head rows."""
     known = "|".join(sorted(map(re.escape, rows), key=len, reverse=True))
-    glued = re.compile(f"({_NUMBERED}" + (f"|{known}" if known else "") + ")")
+    glued = re.compile(f"({NUMBERED}" + (f"|{known}" if known else "") + ")")
     for word in words:
         parts = [part for part in glued.split(word) if part]
         whole = word in rows or not all(glued.fullmatch(part) for part in parts)
         yield from [word] if whole else parts
 
 
-def _read_row(capture: Capture, line: str, columns: tuple[str, ...]) -> None:
-    row = line.lstrip()
-    name = row.split(maxsplit=1)[0]
-    if name not in capture.devices:
-        return
+def _read_row(capture: Capture, name: str, row: str, columns: tuple[str, ...]) -> None:
     if (name, name) in capture.cells:
         raise CaptureError(f"{name} has two rows; paste one matrix")
     position = len(name)
     for column in capture.devices:
         match = _CELL.match(row, position)
         if match is None:
-            words = row[position:].split()[:1] or ["the end of the line"]
-            raise CaptureError(
-                f"row {name}, column {column}: {words[0]!r} is not a cell (X, NV#, PIX, PXB, PHB, NODE, SYS)"
-            )
+            raise CaptureError(f"row {name}, column {column}: {_no_cell(row[position:].split())}")
         # Old drivers wrote SOC for what has been SYS since.
         capture.cells[name, column] = match[1].replace("SOC", "SYS")
         position = match.end()
     if _is_gpu(name):
         capture.tails[name] = _read_tail(name, dict(zip(columns, _tail_cells(row, position, columns), strict=False)))
+
+
+def _rdma_name(first: str, rest: str) -> str:
+    """The RDMA device of a line of the legend; some scripts write its network interface beside or before it."""
+    if _RDMA_NAME.fullmatch(first):
+        return first
+    return next((word for word in re.findall(r"[\w.-]+", rest) if _RDMA_NAME.fullmatch(word)), first)
+
+
+def _no_cell(words: Sequence[str]) -> str:
+    """Why the rest of a row does not begin with a cell."""
+    what = "is not a cell (X, NV#, PIX, PXB, PHB, NODE, SYS)"
+    if words:
+        return f"{words[0]!r} {what}"
+    return f"'the end of the line' {what}: it is cut off; paste whole lines (nvidia-smi topo -m | cat)"
 
 
 def _tail_cells(row: str, position: int, columns: tuple[str, ...]) -> list[str]:
@@ -181,7 +281,7 @@ def _expanded_tail(row: str, position: int) -> list[str] | None:
 
 
 def _read_tail(name: str, cells: dict[str, str]) -> Tail:
-    cpus, numa, memory = (cells.get(column, "") for column in _TAIL_COLUMNS)
+    cpus, numa, memory = (cells.get(column, "") for column in TAIL_COLUMNS)
     tail = Tail()
     try:
         if cpus and cpus != "N/A":
@@ -196,10 +296,22 @@ def _read_tail(name: str, cells: dict[str, str]) -> Tail:
     return tail
 
 
+def _legend_name(line: str) -> tuple[str, str] | None:
+    """A device of the matrix and its name, in a line of the legend."""
+    if nic := _LEGEND_NIC.fullmatch(line):
+        return nic[1], _rdma_name(nic[2], nic[3] or "")
+    if direct := _LEGEND_DIRECT.fullmatch(line):
+        return direct[1], direct[2]
+    return None
+
+
 def _read_extra(capture: Capture, line: str) -> None:
     """A line of the legend or of another command's output."""
-    if match := _LEGEND_NIC.fullmatch(line) or _LEGEND_DIRECT.fullmatch(line):
-        capture.legend[match[1]] = match[2]
+    if name := _legend_name(line):
+        device, known_as = name
+        capture.legend[device] = known_as
+    elif _NO_LINKS.fullmatch(line):
+        capture.no_links = True
     elif match := _GPU_LINE.fullmatch(line):
         gpu = int(match[1])
         capture.products[gpu] = match[2]

@@ -219,6 +219,8 @@ class Machine:
     faults: Faults = field(default_factory=Faults)
     notes: tuple[str, ...] = ()
     """What was assumed where the description of the machine left something open."""
+    nvlinks_known: bool = True
+    """Whether the description says which NVLinks there are. Without it, that there are none in `gpus` says nothing."""
 
     @property
     def functions(self) -> tuple[PciFunction, ...]:

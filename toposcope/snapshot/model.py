@@ -3,25 +3,26 @@
 Repeated strings, label keys, resource lists and conditions are shared between objects: change nothing in place.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar, cast
 
 import msgspec
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.api.label_keys import GPU_PRESENT, GPUS, NVLINK_DOMAIN, STATE
+from toposcope.api.label_keys import ALLOCATABLE_GPUS, GPU_PRESENT, GPUS, NVLINK_DOMAIN, STATE
 from toposcope.integrations.dra.compute_domains import ComputeDomain, compute_domains
 from toposcope.integrations.dra.devices import Inventory, inventory
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.integrations.framework.system import SchedulerProfiles
-from toposcope.kube.pod_resources import Requests, gpu_count, is_gpu
+from toposcope.kube.gpu_shares import LABELS as SHARE_LABELS
+from toposcope.kube.gpu_shares import Label, Shares, gpus_of, on_shares, shares_of, whole_gpus
+from toposcope.kube.pod_resources import Requests, is_gpu
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.hardware import State
-from toposcope.topology.label_values import count_of
 from toposcope.topology.levels import Level
 
 NOTHING: Final[Requests] = MappingProxyType({})
@@ -62,9 +63,8 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def gpus(self) -> int:
-        """GPUs as its agent counted them, else, also where that number is implausible, as device plugins offer them."""
-        counted = count_of(self.label(GPUS))
-        return gpu_count(self.allocatable) if counted is None else counted
+        """GPUs, not shares of them: as its agent counted them, else by what others say (see `gpu_shares.gpus_of`)."""
+        return gpus_of(self.label, self.allocatable)
 
     @property
     def has_gpus(self) -> bool:
@@ -218,13 +218,58 @@ class Snapshot:
         return {name: max(0, count - taken.get(name, 0)) for name, count in node.allocatable.items()}
 
     def free_gpus(self, node: NodeView) -> int | None:
-        """Whole GPUs that a pod can get on a node: 0 if it takes no pods; None: not known."""
+        """Whole GPUs that a pod can get on a node: 0 if it takes no pods; None: not known.
+
+        Shares of GPUs are not among them (see `shares`), nor a GPU that is offered and that the agent no longer finds.
+        """
         if self.pods is None:
             return None
         if not node.usable:
             return 0
         taken = self.requested.get(node.name, NOTHING)  # not by `free`: the page asks for GPUs of every node
-        return sum(max(0, count - taken.get(name, 0)) for name, count in node.allocatable.items() if is_gpu(name))
+        shared = {share.resource for share in self.shares.get(node.name, ())}
+        offered = free = 0
+        for name, count in node.allocatable.items():
+            if count and is_gpu(name) and name not in shared:
+                offered += count
+                free += max(0, count - taken.get(name, 0))
+        lost = max(0, offered - node.gpus)
+        return max(0, free - lost)
+
+    @cached_property
+    def shares(self) -> Mapping[str, tuple[Shares, ...]]:
+        """By node: the resources that are shares of its GPUs. Nodes without any are missing."""
+        found: dict[str, tuple[Shares, ...]] = {}
+        for node, shares in zip(self.nodes, _of_each(self.nodes, shares_of), strict=True):
+            if shares:
+                found[node.name] = shares
+        return found
+
+    def free_shares(self, node: NodeView, shares: Shares) -> int | None:
+        """How many of a node's shares a pod can get: 0 if it takes no pods; None: not known."""
+        if self.pods is None:
+            return None
+        taken = self.requested.get(node.name, NOTHING).get(shares.resource, 0)
+        return max(0, shares.total - taken) if node.usable else 0
+
+    @cached_property
+    def in_whole_gpus(self) -> "Snapshot":
+        """The same for those who count in GPUs: no share goes by the name of a GPU, of nodes as of their pods."""
+        renamed: set[str] = set()
+        nodes: list[NodeView] = []
+        changed = False
+        for node, whole in zip(self.nodes, _of_each(self.nodes, whole_gpus), strict=True):
+            if whole is node.allocatable:
+                nodes.append(node)
+                continue
+            changed = True
+            if ALLOCATABLE_GPUS not in whole:
+                renamed.add(node.name)
+            nodes.append(msgspec.structs.replace(node, allocatable=whole))
+        if not changed:
+            return self
+        pods = _on_shares(self.pods, renamed) if self.pods is not None and renamed else self.pods
+        return replace(self, nodes=tuple(nodes), pods=pods)
 
 
 def with_devices(snapshot: Snapshot) -> Snapshot:
@@ -242,6 +287,43 @@ def with_devices(snapshot: Snapshot) -> Snapshot:
         return msgspec.structs.replace(node, allocatable=both)
 
     return replace(snapshot, nodes=tuple(counted(node) if node.name in gpus else node for node in snapshot.nodes))
+
+
+_Fact = TypeVar("_Fact")
+
+
+def _of_each(nodes: Iterable[NodeView], rule: Callable[[Label, Requests], _Fact]) -> Iterator[_Fact]:
+    """What a rule makes of each node's labels and resources: equal nodes are asked about once."""
+    places: dict[int, tuple[int, ...]] = {}
+    known: dict[tuple[object, ...], _Fact] = {}
+    for node in nodes:
+        # Nodes with equal label keys share one mapping, which they keep alive; the same goes for `allocatable`.
+        picked = places.get(id(node.places))
+        if picked is None:
+            picked = places[id(node.places)] = tuple(node.places[key] for key in SHARE_LABELS if key in node.places)
+        key = id(node.places), id(node.allocatable), tuple([node.values[place] for place in picked])
+        fact = known.get(key, _MISSING)
+        if fact is _MISSING:
+            fact = known[key] = rule(node.label, node.allocatable)
+        yield cast(_Fact, fact)
+
+
+_MISSING: Final[Any] = object()
+
+
+def _on_shares(pods: Iterable[PodView], nodes: Collection[str]) -> tuple[PodView, ...]:
+    """Pods, of which those on these nodes hold shares and no GPUs. Pods that stay as they are, are the same objects."""
+    named: dict[int, Requests] = {}
+    found: list[PodView] = []
+    for pod in pods:
+        if pod.node not in nodes or not pod.requests.get(ALLOCATABLE_GPUS):
+            found.append(pod)
+            continue
+        requests = named.get(id(pod.requests))
+        if requests is None:
+            requests = named[id(pod.requests)] = on_shares(pod.requests)
+        found.append(msgspec.structs.replace(pod, requests=requests))
+    return tuple(found)
 
 
 class Collector(Protocol):

@@ -11,6 +11,7 @@ from toposcope.api.cluster_topology import Topology
 from toposcope.api.effective_levels import Absences, effective_levels, inferred_levels
 from toposcope.api.label_keys import GPUS, PREFIX
 from toposcope.errors import ToposcopeError
+from toposcope.kube.gpu_shares import LABELS as SHARE_LABELS
 from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.hierarchy import USUAL_COVERAGE, cover, nodes_needed, partly_carried, some_names
@@ -165,7 +166,8 @@ def facts(nodes: Sequence[NodeView], keys: Collection[str]) -> list[NodeFacts]:
         picked = carried.get(id(node.places))
         if picked is None:
             names = tuple(key for key in node.places if key in keys)
-            counted = (GPUS,) if GPUS in node.places else ()
+            # Where no agent counts, others' labels say how many GPUs there are.
+            counted = (GPUS,) if GPUS in node.places else tuple(key for key in SHARE_LABELS if key in node.places)
             picked = carried[id(node.places)] = names, _picker([node.places[key] for key in (*names, *counted)])
         names, pick = picked
         name, values = node.name, pick(node.values)

@@ -13,14 +13,16 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Final
 
-from toposcope.api.label_keys import GPU_PRESENT, GPUS, STATE
+from toposcope.api.label_keys import GPU_PRESENT
+from toposcope.kube.gpu_shares import LABELS as SHARE_LABELS
+from toposcope.kube.gpu_shares import Shares, Unit
 from toposcope.snapshot.filters import Mark, marks
 from toposcope.snapshot.model import NOTHING, NodeView, Snapshot
 from toposcope.snapshot.scope import Scope
 from toposcope.topology.levels import Level
 from toposcope.topology.platforms import KEYS
 
-_COUNTED_LABELS: Final = (GPUS, GPU_PRESENT, STATE)
+_COUNTED_LABELS: Final = (GPU_PRESENT, *SHARE_LABELS)
 """Labels from which GPUs and marks follow."""
 _UNMARKED: Final[Mapping[Mark, int]] = {}
 
@@ -38,7 +40,7 @@ class Domain:
     nodes: int = 0
     gpus: int = 0
     free: int | None = 0
-    """Whole GPUs that pods can still get; None: not known."""
+    """Whole GPUs that pods can still get, shares of GPUs aside; None: not known."""
     marks: Mapping[Mark, int] = field(default_factory=Counter)
     """Nodes per mark."""
     children: dict[str, "Domain"] = field(default_factory=dict)
@@ -173,6 +175,54 @@ def _sort(domain: Domain) -> None:
     for child in domain.children.values():
         if child.children:
             _sort(child)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedGpus:
+    """GPUs that nodes offer in shares of one kind: none of them is among the free GPUs of a domain."""
+
+    resource: str
+    unit: Unit
+    profile: str
+    """The MIG profile; empty where there is none, or it is unknown."""
+    nodes: tuple[str, ...]
+    gpus: int
+    """Of these nodes; not all of them need be shared."""
+    total: int
+    """Shares, as are `free`; of nodes that take no pods none is free."""
+    free: int | None
+    """None: not known."""
+
+    @property
+    def described(self) -> str:
+        """`time slices`, `1g.5gb MIG devices`."""
+        return Shares(self.resource, self.unit, self.total, self.profile).described
+
+
+def shared_gpus(snapshot: Snapshot, scope: Scope) -> tuple[SharedGpus, ...]:
+    """What the nodes of a scope offer in shares, by resource and kind."""
+    kinds: dict[tuple[str, Unit, str], list[tuple[NodeView, Shares]]] = {}
+    for node in scope.nodes if snapshot.shares else ():
+        for shares in snapshot.shares.get(node.name, ()):
+            kinds.setdefault((shares.resource, shares.unit, shares.profile), []).append((node, shares))
+    return tuple(_together(snapshot, kinds[kind]) for kind in sorted(kinds))
+
+
+def _together(snapshot: Snapshot, offers: Sequence[tuple[NodeView, Shares]]) -> SharedGpus:
+    """What nodes offer in shares of the same kind."""
+    _, first = offers[0]
+    free = None
+    if snapshot.pods is not None:
+        free = sum(snapshot.free_shares(node, shares) or 0 for node, shares in offers)
+    return SharedGpus(
+        resource=first.resource,
+        unit=first.unit,
+        profile=first.profile,
+        nodes=tuple(node.name for node, _ in offers),
+        gpus=sum(node.gpus for node, _ in offers),
+        total=sum(shares.total for _, shares in offers),
+        free=free,
+    )
 
 
 def left_out(domain: Domain) -> tuple[int, int]:

@@ -307,3 +307,5 @@ class NodeTopology(NamedTuple):
     """What NVML refused to say."""
     hidden_nics: tuple[str, ...] = ()
     """Addresses of NICs whose RDMA device cannot be seen."""
+    nvlinks_read: bool = True
+    """False: what follows from NVLinks (domains, interconnect, switches, matrix, shape) is not known."""

@@ -5,6 +5,7 @@ from typing import Final, Literal, cast
 
 from toposcope.api import label_keys
 from toposcope.api.matrix_annotation import LEGEND, Device, MatrixError, NodeMatrix, parse
+from toposcope.kube.gpu_shares import shares_of
 from toposcope.kube.pod_resources import is_gpu, is_gpu_part
 from toposcope.snapshot.filters import lacking, marks, wrong_cables
 from toposcope.snapshot.model import NodeView, Snapshot
@@ -41,6 +42,7 @@ def detail(full: FullNode, views: Sequence[View], cluster: Snapshot, since: str 
         gpus=node.gpus,
         free=cluster.free_gpus(node),
         resources=_resources(node, cluster),
+        shares={shares.resource: shares.described for shares in shares_of(node.label, node.allocatable)},
         hardware={
             key.removeprefix(label_keys.PREFIX): value
             for key, value in node.labels.items()

@@ -1,5 +1,6 @@
 """What planning says of the cluster when somebody asks on the page. Nothing is done to the cluster."""
 
+from itertools import zip_longest
 from typing import Final
 
 from toposcope.errors import ToposcopeError
@@ -43,7 +44,7 @@ def overview(plan: Plan) -> protocol.Planning:
             **{view.value: count for view, count in row.fitting.items()},
             unusable=round(row.fragmented, 3),
         )
-        for row, narrower in zip(plan.slots, [*plan.slots[1:], None], strict=True)
+        for row, narrower in zip_longest(plan.slots, plan.slots[1:])
         if narrower is None or (row.gpus, row.fitting) != (narrower.gpus, narrower.fitting)
     ]
     gangs = [_row(score) for score in plan.scores if score.value < 1][:_GANGS]

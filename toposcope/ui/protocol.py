@@ -256,6 +256,8 @@ class Node(_Struct):
     free: int | None
     resources: dict[str, list[int | None]]
     """GPU resources: [allocatable, free]."""
+    shares: dict[str, str]
+    """What one piece is, in the plural, of the resources that are shares of GPUs: `time slices`."""
     hardware: dict[str, str]
     """The labels of `gpu.topology/`, without that prefix."""
     labels: dict[str, str]

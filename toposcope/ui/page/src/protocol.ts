@@ -140,6 +140,7 @@ export interface NodeDetail {
   gpus: number;
   free: number | null;
   resources: Record<string, (number | null)[]>;
+  shares: Record<string, string>;
   hardware: Record<string, string>;
   labels: Record<string, string>;
   taints: string[];

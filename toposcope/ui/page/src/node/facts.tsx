@@ -22,7 +22,7 @@ export function Facts({ node }: { node: NodeDetail }) {
             ]),
             ...Object.entries(node.resources).map(([name, [all, free]]): [string, string] => [
               name,
-              `${all ?? "?"} allocatable, ${free ?? "?"} free`,
+              `${all ?? "?"} allocatable, ${free ?? "?"} free${node.shares[name] ? ` (${node.shares[name]})` : ""}`,
             ]),
           ]}
         />

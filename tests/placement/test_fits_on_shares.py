@@ -1,0 +1,116 @@
+"""What `check` says where a scheduler takes shares for GPUs: its verdict is the scheduler's, its words are not."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.snapshot.clusters import node_of, pod_of, snapshot
+from tests.support.saved import cluster_topology
+from tests.support.sharing import mixed_cluster, sharing_node
+from toposcope.integrations.framework.constraints import Group, Pods
+from toposcope.integrations.framework.document import Finding
+from toposcope.placement.check import Checked, Checker, nodes_of
+from toposcope.placement.sentences import answer
+from toposcope.placement.shares import SharedRoom, with_shares
+from toposcope.placement.verdict import judge
+from toposcope.topology.levels import Level
+
+Object = dict[str, Any]
+GPU = "nvidia.com/gpu"
+
+
+def job(pods: int, gpus: int, *, resource: str = GPU, **spec: Any) -> Object:
+    """A Job whose pods all run at once."""
+    container = {"name": "main", "image": "x", "resources": {"limits": {resource: gpus}}}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container], **spec}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "train", "namespace": "ml"},
+        "spec": {"parallelism": pods, "completions": pods, "template": template},
+    }
+
+
+def checked(cluster: list[Object], workload: Mapping[str, Any]) -> Checked:
+    nodes = [node_of(one) for one in cluster if one["kind"] == "Node"]
+    pods = [pod_of(one) for one in cluster if one["kind"] == "Pod"]
+    (result,) = Checker(snapshot(nodes, pods, cluster_topology())).check(workload)
+    return result
+
+
+def found(result: Checked) -> list[Finding]:
+    return [finding for finding in result.reading.findings if finding.rule == "gpus/shares"]
+
+
+def notes(result: Checked) -> str:
+    assert result.reading.workload
+    return "\n".join(result.reading.workload.notes)
+
+
+@pytest.mark.parametrize(("pods", "gpus"), [(4, 8), (1, 39), (8, 8), (12, 4)])
+def test_what_fits_on_shares_only_fits_with_a_warning_and_is_not_called_a_fit_of_gpus(pods: int, gpus: int) -> None:
+    result = checked(mixed_cluster(), job(pods, gpus))
+    assert result.verdict
+    assert result.verdict.kind == "fits"
+    assert answer(result.verdict).endswith("on shares of GPUs and not on GPUs")
+    (warning,) = found(result)
+    assert warning.severity == "warning"
+    assert "nvidia.com/gpu is a share of a GPU on 2 nodes" in warning.message
+    assert "mig-single, sliced" in warning.message
+    assert result.well
+
+
+def test_what_fits_on_whole_gpus_fits_with_a_note() -> None:
+    result = checked(mixed_cluster(), job(1, 8))
+    assert result.verdict
+    assert answer(result.verdict) == "fits: 1 pod on 1 node"
+    assert found(result) == []
+    assert "it fits on whole GPUs too" in notes(result)
+
+
+def test_what_does_not_fit_is_told_what_was_counted() -> None:
+    result = checked(mixed_cluster(), job(1, 80))
+    assert result.verdict
+    assert result.verdict.kind == "never"
+    assert "these count here as they do for the scheduler" in notes(result)
+
+
+def test_a_selector_for_whole_gpus_leaves_nothing_to_say() -> None:
+    result = checked(mixed_cluster(), job(1, 8, nodeSelector={"kubernetes.io/hostname": "eight"}))
+    assert found(result) == []
+    assert "share" not in notes(result)
+
+
+def test_a_selector_for_shares_is_warned_of_where_it_asks_for_one_already() -> None:
+    result = checked(mixed_cluster(), job(1, 1, nodeSelector={"kubernetes.io/hostname": "sliced"}))
+    (warning,) = found(result)
+    assert "on 1 node that it may use: sliced (time slices)" in warning.message
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb", "cpu"])
+def test_what_asks_for_shares_by_their_name_or_for_no_gpus_needs_no_warning(resource: str) -> None:
+    result = checked(mixed_cluster(), job(1, 2, resource=resource))
+    assert found(result) == []
+    assert "share of a GPU" not in notes(result)
+
+
+def test_a_taint_that_keeps_it_off_shares_counts() -> None:
+    tainted = sharing_node("hami", offers={GPU: 40})
+    tainted["spec"]["taints"] = [{"key": "shared", "effect": "NoSchedule"}]
+    result = checked([tainted, sharing_node("whole", offers={GPU: 4})], job(1, 4))
+    assert found(result) == []
+    assert "share of a GPU" not in notes(result)
+
+
+def test_the_best_domain_of_shares_has_no_free_gpus() -> None:
+    seen = snapshot([node_of(sharing_node("hami", offers={GPU: 40}))])
+    nodes = list(nodes_of(seen, None, {}))
+    gang = Group("train", (Pods("p", 2, ((GPU, 8),)),), required=HOST)
+    verdict = judge([gang], (HOST,), nodes)
+    room = SharedRoom(("hami",), ("shares",))
+    assert "(1 node, 40 free GPUs)" in answer(verdict)
+    assert "(1 node, 40 free nvidia.com/gpu)" in answer(with_shares(verdict, room, nodes, (HOST,)))
+
+
+HOST = Level("host", "kubernetes.io/hostname")

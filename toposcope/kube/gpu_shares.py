@@ -1,0 +1,228 @@
+"""What one piece of a node's GPU resources is: a whole GPU, or a share of one (a time slice, an MPS client, MIG).
+
+Schedulers see numbers of `nvidia.com/gpu` and cannot tell. What can: the labels of GPU Feature Discovery and GKE, and
+the number of GPUs that the agent counted. Sources: k8s-device-plugin's README (sharing, MIG strategies) and
+internal/lm/resource.go (the suffixes of the product); HAMi's deviceSplitCount; GKE's labels of shared GPUs.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from toposcope.api.label_keys import ALLOCATABLE_GPUS, GPU_COUNT, GPUS, STATE
+from toposcope.kube.pod_resources import Requests, gpu_count, is_gpu_part
+from toposcope.topology.hardware import State
+from toposcope.topology.label_values import count_of
+from toposcope.topology.text import plural
+
+Label = Callable[[str], str | None]
+"""A label of a node by its key; None where there is none."""
+
+_PRODUCT: Final = "nvidia.com/gpu.product"
+_REPLICAS: Final = "nvidia.com/gpu.replicas"
+_STRATEGY: Final = "nvidia.com/gpu.sharing-strategy"
+_MIG_STRATEGY: Final = "nvidia.com/mig.strategy"
+_MIG_CONFIG: Final = "nvidia.com/mig.config"
+_GKE_CLIENTS: Final = "cloud.google.com/gke-max-shared-clients-per-gpu"
+_GKE_STRATEGY: Final = "cloud.google.com/gke-gpu-sharing-strategy"
+_GKE_PARTITION: Final = "cloud.google.com/gke-gpu-partition-size"
+
+LABELS: Final = (
+    GPUS,
+    STATE,
+    GPU_COUNT,
+    _PRODUCT,
+    _REPLICAS,
+    _STRATEGY,
+    _MIG_STRATEGY,
+    _MIG_CONFIG,
+    _GKE_CLIENTS,
+    _GKE_STRATEGY,
+    _GKE_PARTITION,
+)
+"""Labels that the number of GPUs and what they are offered as follow from, beside `allocatable`."""
+
+_PROFILE: Final = r"(?P<profile>\d+c?\.?\d*g\.\d+gb(?:\.me|[+.-][a-z.]+)*)"
+_MIG_PRODUCT: Final = re.compile(rf".*-MIG-{_PROFILE}(?:-SHARED)?")
+_MIG_ALL: Final = re.compile(rf"all-{_PROFILE}")
+_MIG_RESOURCE: Final = re.compile(r"nvidia\.com/mig-(?P<profile>[0-9a-z.+]+?)(?:\.shared)?")
+_PARTITION: Final = re.compile(_PROFILE)
+_SHARED_PRODUCT: Final = "-SHARED"
+_MPS: Final = "mps"
+_SHARING: Final = frozenset({"time-slicing", "time-sharing", _MPS})
+_MOST_GPUS: Final = 16
+"""No node has more (DGX-2): a lost GPU that a device plugin still offers cannot explain a larger number."""
+
+
+class Unit(StrEnum):
+    """What one piece of a resource is, where it is not a whole GPU."""
+
+    TIME_SLICE = "time slice"
+    MPS_CLIENT = "MPS client"
+    MIG_DEVICE = "MIG device"
+    SHARE = "share"
+    """Of a kind that no label names: more is offered than there are GPUs, as HAMi's deviceSplitCount does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """A resource of a node whose pieces are shares of its GPUs."""
+
+    resource: str
+    unit: Unit
+    total: int
+    """Pieces that are allocatable."""
+    profile: str = ""
+    """The MIG profile, `1g.5gb`; empty where there is none, or it is unknown."""
+
+    @property
+    def described(self) -> str:
+        """`time slices`, `1g.5gb MIG devices`."""
+        kind = f"{self.profile} " if self.profile else ""
+        return kind + plural(self.total, self.unit)
+
+
+def gpus_of(label: Label, allocatable: Requests) -> int:
+    """The GPUs of a node: as its agent counted them, else GPU Feature Discovery, else as device plugins offer them.
+
+    A label with an implausible number is none. Without any count, time slices are divided by their number per GPU; MIG
+    devices cannot be, and stay as they are offered.
+    """
+    counted = count_of(label(GPUS))
+    if counted is not None:
+        return counted
+    offered = gpu_count(allocatable)
+    labelled = _labelled_gpus(label, allocatable)
+    if labelled:
+        return labelled
+    shares = _of_gpus(label, allocatable)
+    per_gpu = _clients(label)
+    if shares and shares.unit is not Unit.MIG_DEVICE and per_gpu and shares.total % per_gpu == 0:
+        return offered - shares.total + shares.total // per_gpu
+    return offered
+
+
+def shares_of(label: Label, allocatable: Requests) -> tuple[Shares, ...]:
+    """The resources of a node that are shares of GPUs, that of whole GPUs first if it is one of them."""
+    found = [whole] if (whole := _of_gpus(label, allocatable)) else []
+    for resource, total in allocatable.items():
+        if total and is_gpu_part(resource):
+            found.append(_of_part(label, resource, total))
+    return tuple(found)
+
+
+def whole_gpus(label: Label, allocatable: Requests) -> Requests:
+    """`allocatable` as far as it is whole GPUs: shares go by the name of shared GPUs, and no GPU is offered twice.
+
+    The same mapping where nothing has to change. A device plugin that has not noticed a lost GPU offers more than the
+    agent counts: these are no shares, and are cut.
+    """
+    shares = _of_gpus(label, allocatable)
+    if shares:
+        rest = {name: count for name, count in allocatable.items() if name != ALLOCATABLE_GPUS}
+        return {**rest, SHARED_GPUS: rest.get(SHARED_GPUS, 0) + shares.total}
+    counted = count_of(label(GPUS))
+    if counted is not None and allocatable.get(ALLOCATABLE_GPUS, 0) > counted:
+        return {**allocatable, ALLOCATABLE_GPUS: counted}
+    return allocatable
+
+
+SHARED_GPUS: Final = "nvidia.com/gpu.shared"
+"""What the device plugin calls shares that it offers under a name of their own (`renameByDefault`)."""
+
+
+def on_shares(requests: Requests) -> Requests:
+    """What a pod requests of a node whose `nvidia.com/gpu` are shares, as `whole_gpus` names it."""
+    rest = {name: count for name, count in requests.items() if name != ALLOCATABLE_GPUS}
+    return {**rest, SHARED_GPUS: rest.get(SHARED_GPUS, 0) + requests.get(ALLOCATABLE_GPUS, 0)}
+
+
+def _of_gpus(label: Label, allocatable: Requests) -> Shares | None:
+    """What `nvidia.com/gpu` is on a node, if it is not whole GPUs."""
+    total = allocatable.get(ALLOCATABLE_GPUS, 0)
+    if not total:
+        return None
+    profile = _mig_profile(label)
+    unit = _unit_of_gpus(label, allocatable, total) if profile is None else Unit.MIG_DEVICE
+    return None if unit is None else Shares(ALLOCATABLE_GPUS, unit, total, profile or "")
+
+
+def _unit_of_gpus(label: Label, allocatable: Requests, total: int) -> Unit | None:
+    """What `total` pieces of `nvidia.com/gpu` are where no MIG profile is named; None: whole GPUs."""
+    if (label(_PRODUCT) or "").endswith(_SHARED_PRODUCT) or label(_GKE_STRATEGY) in _SHARING:
+        return _unit(label)
+    counted = count_of(label(GPUS)) or _labelled_gpus(label, allocatable)
+    exceeds = counted is not None and total > counted
+    if _is_shared(label):
+        # Where shares have a name of their own, what is left under this one is whole.
+        unnamed = counted is None and not any(map(is_gpu_part, allocatable))
+        return _unit(label) if exceeds or unnamed else None
+    if not exceeds or _stale(label, total, counted):
+        return None
+    return Unit.MIG_DEVICE if label(_MIG_STRATEGY) == "single" else Unit.SHARE
+
+
+def _of_part(label: Label, resource: str, total: int) -> Shares:
+    mig = _MIG_RESOURCE.fullmatch(resource)
+    if mig:
+        return Shares(resource, Unit.MIG_DEVICE, total, mig["profile"])
+    return Shares(resource, _unit(label), total)
+
+
+def _unit(label: Label) -> Unit:
+    named = label(_STRATEGY), label(_GKE_STRATEGY)
+    if _MPS in named:
+        return Unit.MPS_CLIENT
+    sliced = not _SHARING.isdisjoint(named) or _clients(label) > 1
+    return Unit.TIME_SLICE if sliced else Unit.SHARE
+
+
+def _is_shared(label: Label) -> bool:
+    """Whether labels say that something on the node is shared; with `renameByDefault` not under the usual name."""
+    return _clients(label) > 1 or label(_STRATEGY) in _SHARING or label(_GKE_STRATEGY) in _SHARING
+
+
+def _clients(label: Label) -> int:
+    """Shares per GPU by the labels; 0 where they do not say."""
+    return count_of(label(_REPLICAS)) or count_of(label(_GKE_CLIENTS)) or 0
+
+
+def _mig_profile(label: Label) -> str | None:
+    """The profile of the MIG devices that are offered as GPUs (strategy `single`, GKE's partitions); None: none are."""
+    if match := _MIG_PRODUCT.fullmatch(label(_PRODUCT) or ""):
+        return match["profile"]
+    if match := _PARTITION.fullmatch(label(_GKE_PARTITION) or ""):
+        return match["profile"]
+    if label(_MIG_STRATEGY) == "single" and not label(_PRODUCT) and (config := label(_MIG_CONFIG)):
+        match = _MIG_ALL.fullmatch(config)
+        return match["profile"] if match else None
+    return None
+
+
+def _labelled_gpus(label: Label, allocatable: Requests) -> int | None:
+    """GPUs by GPU Feature Discovery's count; None where it counted MIG devices, or nothing."""
+    counted = count_of(label(GPU_COUNT))
+    if not counted or _mig_profile(label) is not None:
+        return None
+    single = label(_MIG_STRATEGY) == "single" and counted > _MOST_GPUS
+    return None if single and counted == allocatable.get(ALLOCATABLE_GPUS) else counted
+
+
+def _stale(label: Label, total: int, counted: int | None) -> bool:
+    """Whether GPUs that were lost explain why more is offered than the agent counts."""
+    labelled = count_of(label(GPU_COUNT)) or 0
+    if total <= labelled:
+        return True
+    if counted is None or total < 2 * counted:
+        return True
+    lost = label(STATE) in (State.DEGRADED, State.UNKNOWN)
+    return lost and total <= _MOST_GPUS
+
+
+def described(gpus: int, shares: Shares, free: int | None) -> str:
+    """`its 4 GPUs are offered as 40 time slices (nvidia.com/gpu), 39 free`."""
+    left = "" if free is None else f", {free:,} free"
+    are = plural(gpus, "GPU is", "GPUs are")
+    return f"its {gpus:,} {are} offered as {shares.total:,} {shares.described} ({shares.resource}){left}"
