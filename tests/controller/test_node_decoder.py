@@ -86,6 +86,20 @@ def test_quantities(quantity: str, gpus: int) -> None:
     assert facts(smallest(status={"allocatable": {label_keys.ALLOCATABLE_GPUS: quantity, "cpu": "2"}})).gpus == gpus
 
 
+@pytest.mark.parametrize(
+    ("labels", "gpus"),
+    [
+        pytest.param({label_keys.GPUS: "4", label_keys.GPU_COUNT: "8"}, 4, id="the agent counts"),
+        pytest.param({label_keys.GPU_COUNT: "4", "nvidia.com/gpu.replicas": "10"}, 4, id="else GFD"),
+        pytest.param({"nvidia.com/gpu.replicas": "10"}, 4, id="else replicas divide what is offered"),
+        pytest.param({}, 40, id="else it is what is offered"),
+    ],
+)
+def test_time_slices_are_no_gpus(labels: dict[str, str], gpus: int) -> None:
+    node = labelled(**labels) | {"status": {"allocatable": {label_keys.ALLOCATABLE_GPUS: "40"}}}
+    assert facts(node).traits.hardware.gpus == gpus
+
+
 @each_case("tables/controller.yaml")
 def test_what_is_no_node_is_refused(raw: str) -> None:
     with pytest.raises(msgspec.ValidationError):

@@ -160,6 +160,18 @@ def test_shares_with_a_name_of_their_own_leave_the_others_whole() -> None:
     assert offered(node) == (4, 2, [("nvidia.com/gpu.shared", "time slices", 20)])
 
 
+@pytest.mark.parametrize("name", ["nvidia.com/gpu-small", "nvidia.com/shared"])
+def test_shares_may_have_a_name_that_somebody_chose(name: str) -> None:
+    node = sharing_node("n", offers={"nvidia.com/gpu": 0, name: 40}, labels=REPLICAS)
+    assert offered(node) == (4, 0, [(name, "time slices", 40)])
+
+
+def test_memory_and_cores_of_hami_are_no_shares() -> None:
+    offers = {"nvidia.com/gpu": 40, "nvidia.com/gpumem": 163840, "nvidia.com/gpucores": 400}
+    node = sharing_node("n", offers=offers, labels=REPLICAS)
+    assert offered(node) == (4, 0, [("nvidia.com/gpu", "time slices", 40)])
+
+
 @pytest.mark.parametrize(
     ("offers", "labels", "gpus"),
     [

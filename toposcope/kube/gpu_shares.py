@@ -49,6 +49,9 @@ _MIG_PRODUCT: Final = re.compile(rf".*-MIG-{_PROFILE}(?:-SHARED)?")
 _MIG_ALL: Final = re.compile(rf"all-{_PROFILE}")
 _MIG_RESOURCE: Final = re.compile(r"nvidia\.com/mig-(?P<profile>[0-9a-z.+]+?)(?:\.shared)?")
 _PARTITION: Final = re.compile(_PROFILE)
+_NVIDIA: Final = "nvidia.com/"
+_OTHER_AMOUNTS: Final = frozenset({"nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"})
+"""What HAMi counts beside GPUs."""
 _SHARED_PRODUCT: Final = "-SHARED"
 _MPS: Final = "mps"
 _SHARING: Final = frozenset({"time-slicing", "time-sharing", _MPS})
@@ -108,9 +111,17 @@ def shares_of(label: Label, allocatable: Requests) -> tuple[Shares, ...]:
     """The resources of a node that are shares of GPUs, that of whole GPUs first if it is one of them."""
     found = [whole] if (whole := _of_gpus(label, allocatable)) else []
     for resource, total in allocatable.items():
-        if total and is_gpu_part(resource):
+        if total and (is_gpu_part(resource) or _is_renamed(label, resource, total)):
             found.append(_of_part(label, resource, total))
     return tuple(found)
+
+
+def _is_renamed(label: Label, resource: str, total: int) -> bool:
+    """Whether these are shares under a name that somebody chose for them (the device plugin's `rename`)."""
+    if not resource.startswith(_NVIDIA) or resource == ALLOCATABLE_GPUS or resource in _OTHER_AMOUNTS:
+        return False
+    clients = _clients(label)
+    return clients > 1 and total % clients == 0
 
 
 def whole_gpus(label: Label, allocatable: Requests) -> Requests:

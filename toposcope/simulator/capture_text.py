@@ -1,9 +1,9 @@
 """Reading what people paste of `nvidia-smi topo -m`: the text becomes cells, nothing is concluded yet.
 
-Understood: tabs or aligned columns, terminal escapes, cells and device names that a lost tab has glued together, NICs
-under their own name or as `NICn` with a legend, missing NUMA columns (before driver 450), empty and `N/A` cells, lists
-and ranges, comment lines, the legend, and after it `nvidia-smi nvlink -s`, `nvidia-smi -L`, lists of PCI bus ids and
-the NUMA lines of `lscpu`.
+`paste` undoes what happened to the text and finds the matrices in it, `wrapped` joins lines. Understood here: tabs or
+aligned columns, cells and device names that a lost tab has glued together, NICs under their own name or as `NICn` with
+a legend, missing NUMA columns (before driver 450), empty and `N/A` cells, lists and ranges, and beside the matrix
+`nvidia-smi nvlink -s`, `nvidia-smi -L`, lists of PCI bus ids and the NUMA lines of `lscpu`.
 """
 
 import re

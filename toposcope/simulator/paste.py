@@ -223,23 +223,33 @@ def _by_prefix(lines: Sequence[str]) -> dict[str, list[_Line]]:
     lengths = sorted({len(prefix) for prefix in prefixes}, reverse=True)
     found: dict[str, list[_Line]] = {}
     for number, line in enumerate(lines, 1):
-        prefix = bare.get(line) or next((line[:length] for length in lengths if line[:length] in prefixes), "")
+        prefix = bare.get(line, "")
+        for length in lengths:
+            if not prefix and line[:length] in prefixes:
+                prefix = line[:length]
         rest = line[len(prefix) :]
-        found.setdefault(prefix, []).append(_Line(number, _untimed(rest) if prefix else rest))
+        text = _untimed(rest) if prefix else rest
+        found.setdefault(prefix, []).append(_Line(number, text))
     return found
 
 
 def _in_lines(lines: Sequence[_Line], host: str) -> Iterator[Matrix]:
     """The matrices in the lines of one host, or in lines that name none."""
     headers = list(_headers([line.text for line in lines]))
-    starts = [0]
+    edges = [0]
     for before, header in pairwise(headers):
-        starts.append(_heading(lines, before, header))
-    for position, (start, header) in enumerate(zip(starts, headers, strict=False)):
-        end = starts[position + 1] if position + 1 < len(starts) else len(lines)
+        edges.append(_heading(lines, before, header))
+    edges.append(len(lines))
+    for header, (start, end) in zip(headers, pairwise(edges), strict=False):
         own = tuple(line.text for line in lines[start:end])
-        named = host or _host_above(own[: header - start])
-        yield Matrix(named, lines[header].number, header - start, own, _shows(own, header - start))
+        inside = header - start
+        yield Matrix(
+            host=host or _host_above(own[:inside]),
+            line=lines[header].number,
+            header=inside,
+            lines=own,
+            shows=_shows(own, inside),
+        )
 
 
 def _headers(lines: Sequence[str]) -> Iterator[int]:

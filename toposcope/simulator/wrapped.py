@@ -21,14 +21,16 @@ def unwrapped(lines: Sequence[str]) -> tuple[str, list[tuple[str, str]]]:
 
     Blank lines between rows do no harm; after one, prose that begins with the name of a device is no row.
     """
-    heads = {name for line in lines[1:] if (name := _head(line))}
-    first = next((number for number, line in enumerate(lines) if number and _head(line)), len(lines))
-    header = lines[0][max(0, lines[0].find("GPU0")) :].rstrip("\r\n")
+    heads = [_head(line) for line in lines]
+    first = next((number for number, head in enumerate(heads) if number and head), len(lines))
+    header = lines[0][max(0, lines[0].find("GPU0")) :]
+    wrapped = False
     for line in lines[1:first]:
         if line.strip() and first < len(lines):
-            header = _header_joined(header, line, heads)
+            header = _header_joined(header, line, set(heads))
+            wrapped = True
     header = _WIDE_COLUMN.sub(lambda column: " ".join(column[0].split()), header)
-    rows = _Rows(header, wrapped=any(line.strip() for line in lines[1:first]))
+    rows = _Rows(header, wrapped=wrapped)
     for line in lines[first:]:
         if line.startswith("##"):
             break
@@ -66,12 +68,17 @@ class _Rows:
     """Collects rows line by line."""
 
     def __init__(self, header: str, *, wrapped: bool) -> None:
-        words = re.sub("|".join(TAIL_COLUMNS), " ", header)
-        self._devices = {name for word in words.split() for name in (word, *re.findall(NUMBERED, word))}
-        named = [word for word in words.split() if not re.search(NUMBERED, word)]
-        self._width = len(re.findall(NUMBERED, words)) + len(named)
+        self._devices: set[str] = set()
+        self._width = 0
+        """Cells of a row."""
+        for word in re.sub("|".join(TAIL_COLUMNS), " ", header).split():
+            glued = re.findall(NUMBERED, word)
+            self._devices |= {word, *glued}
+            self._width += len(glued) or 1
         self._tail = sum(column in header for column in TAIL_COLUMNS)
+        """Columns behind the cells."""
         self._wrapped = wrapped
+        """Whether some line was wrapped: the columns behind the cells may be, too."""
         self._after_blank = False
         self.found: list[tuple[str, str]] = []
 
@@ -81,43 +88,59 @@ class _Rows:
             self._after_blank = True
             return
         name = line.split(maxsplit=1)[0]
-        known = name in self._devices
-        if not known and not self._after_blank and self._continue(line):
+        if self._continues(name, line):
             return
-        head = _head(line)
-        if (head and not self._seen(head)) or (known and not self._after_blank):
+        if self._begins(name, line):
             self.found.append((name, line.lstrip()))
             self._after_blank = False
 
-    def _seen(self, name: str) -> bool:
-        return self._after_blank and any(name == other for other, _ in self.found)
+    def _begins(self, name: str, line: str) -> bool:
+        """Whether a row begins here. Inside the matrix a device's name will do: its cells may be damaged."""
+        if not self._after_blank and name in self._devices:
+            return True
+        head = _head(line)
+        seen = {other for other, _ in self.found}
+        return bool(head) and not (self._after_blank and head in seen)
 
-    def _continue(self, line: str) -> bool:
+    def _continues(self, name: str, line: str) -> bool:
         """Whether the line is the rest of the last row, which is then joined."""
-        if not self.found:
+        if name in self._devices or self._after_blank or not self.found:
             return False
-        name, row = self.found[-1]
-        cells, end = leading_cells(row, len(name))
-        cut = len(cells) < self._width
-        open_tail = self._wrapped and len(row[end:].split()) < self._tail
-        if not (cut or open_tail) or (cut and not cells):
+        device, row = self.found[-1]
+        if not self._is_open(device, row):
             return False
-        joined = self._joined(name, row, line)
+        joined = self._joined(device, row, line)
         if joined is None:
             return False
-        self.found[-1] = name, joined
+        self.found[-1] = device, joined
         self._wrapped = True
         return True
 
-    def _joined(self, name: str, row: str, line: str) -> str | None:
+    def _is_open(self, device: str, row: str) -> bool:
+        """Whether something is missing at the end of a row."""
+        cells, end = leading_cells(row, len(device))
+        if len(cells) < self._width:
+            return bool(cells)
+        behind = row[end:].split()
+        return self._wrapped and len(behind) < self._tail
+
+    def _joined(self, device: str, row: str, line: str) -> str | None:
         """Both as one row; None where that makes none. A break may be in the middle of a word."""
         gap = "\t" if "\t" in row else " "
-        ways = [f"{row.rstrip()}{gap}{line.strip()}", row + line]
+        between_words = f"{row.rstrip()}{gap}{line.strip()}"
+        within_a_word = row + line
+        ways = [between_words, within_a_word]
         if row[-1:].isspace() or line[:1].isspace():
             ways.reverse()
-        return next((way for way in ways if self._is_row(name, way)), None)
+        for way in ways:
+            if self._is_row(device, way):
+                return way
+        return None
 
-    def _is_row(self, name: str, row: str) -> bool:
-        cells, end = leading_cells(row, len(name))
-        rest = row[end:].split()
-        return not rest if len(cells) < self._width else len(rest) <= self._tail
+    def _is_row(self, device: str, row: str) -> bool:
+        """Whether it is a row, or the beginning of one."""
+        cells, end = leading_cells(row, len(device))
+        behind = row[end:].split()
+        if len(cells) < self._width:
+            return not behind
+        return len(behind) <= self._tail
