@@ -20,7 +20,7 @@ Shape = Any
 """`str`, `dict` or `list`; a list that holds its entries' shape; or a mapping of fields to shapes, `*` for all."""
 
 _TEXTS: Final[Shape] = Optional({_EVERY: str})
-_OWNED: Final[Shape] = Optional({"f:metadata": Optional({"f:labels": Optional(dict)})})
+_OWNED: Final[Shape] = Optional({"f:metadata": Optional({"f:labels": Optional(dict), "f:annotations": Optional(dict)})})
 _METADATA: Final[Shape] = {
     "name": str,
     "uid": str,
