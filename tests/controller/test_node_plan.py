@@ -150,7 +150,7 @@ def test_another_term_writes_nothing_that_is_there(site: Site) -> None:
 
 
 def test_a_deleted_topology_leaves_the_plan_a_minute_later_if_it_is_not_made_anew(site: Site) -> None:
-    asked = {"uniqueValues": ["rack"], "publish": {"slinky": "Auto"}}
+    asked: dict[str, Any] = {"uniqueValues": ["rack"], "publish": {"slinky": "Auto"}}
     make_topology(site.api, **asked)
     site.turn()
     before = site.plan()
@@ -219,12 +219,11 @@ def test_the_status_says_which_nodes_their_agents_have_not_written_yet(site: Sit
     site.turn()
     found = condition(site.api, "UniqueValuesWritten")
     assert (found["status"], found["reason"]) == ("Unknown", "Writing")
-    assert found["message"].startswith(f"4 nodes are still to get {RACKS} from their agents, which need the component")
+    assert found["message"].startswith(f"{RACKS} not up to date yet on 4 nodes, first n1; agents write it with")
     for name, value in {"n1": "z.b1.r1", "n2": "z.b1.r1", "n3": "z.b1.r1", "n4": "z.b2.r1"}.items():
         relabel(site.api, name, {RACKS: value})
     site.turn()
-    assert condition(site.api, "UniqueValuesWritten")["message"].startswith("1 node is still to get")
-    assert condition(site.api, "UniqueValuesWritten")["message"].endswith("first n3, which carries 'z.b1.r1'")
+    assert "on 1 node, first n3, which carries 'z.b1.r1'; " in condition(site.api, "UniqueValuesWritten")["message"]
     relabel(site.api, "n3", {RACKS: "z.b2.r1"})
     site.turn()
     assert condition(site.api, "UniqueValuesWritten")["reason"] == "InSync"
@@ -252,15 +251,14 @@ def test_a_dry_run_says_what_slinky_would_get_and_plans_nothing(site: Site) -> N
 def test_slinkys_annotation_of_another_owner_is_named_and_stays(site: Site) -> None:
     make_topology(site.api, publish={"slinky": "Auto"}, gracePeriod="0s")
     site.turn()
-    for name, block in {"n1": "b1", "n2": "b1", "n3": "b2"}.items():
-        unit = f"cluster-tree:z.{block}.r1,cluster-block:z.{block}.r1"
-        site.api.patch(f"{NODES}/{name}", {"metadata": {"annotations": {SLINKY: unit}}})
-    site.api.patch(f"{NODES}/n4", {"metadata": {"annotations": {SLINKY: "mine"}}})
+    unit = "cluster-tree:z.{0}.r1,cluster-block:z.{0}.r1"
+    units = {"n1": unit.format("b1"), "n2": unit.format("b1"), "n3": unit.format("b2"), "n4": "mine"}
+    for name, found in units.items():
+        site.api.patch(f"{NODES}/{name}", {"metadata": {"annotations": {SLINKY: found}}})
     site.turn()
     message = condition(site.api, "SlinkyAnnotated")["message"]
-    assert message.startswith(f"1 node is still to get {SLINKY} from their agents")
-    assert message.endswith("first n4, which carries 'mine'")
-    site.api.patch(f"{NODES}/n4", {"metadata": {"annotations": {SLINKY: unit}}})
+    assert message.startswith(f"{SLINKY} not up to date yet on 1 node, first n4, which carries 'mine'; agents write it")
+    site.api.patch(f"{NODES}/n4", {"metadata": {"annotations": {SLINKY: unit.format("b2")}}})
     site.turn()
     assert condition(site.api, "SlinkyAnnotated")["reason"] == "InSync"
 

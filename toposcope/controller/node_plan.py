@@ -92,8 +92,9 @@ class Unwritten:
 
     @property
     def example(self) -> str:
-        """The first node and what it carries, in words."""
-        return f"first {self.first}" + (f", which carries {self.found!r}" if self.found else "")
+        """How many nodes, and the first with what it carries, in words."""
+        carries = f", which carries {self.found!r}" if self.found else ""
+        return f"{self.nodes} {plural(self.nodes, 'node')}, first {self.first}{carries}"
 
 
 ALL_WRITTEN: Final = Unwritten()
@@ -280,11 +281,7 @@ def values_condition(
         return Condition(UNIQUE_VALUES_WRITTEN, "False", "LevelMissing", text)
     keys = ", ".join(map(unique_key, topology.unique))
     if unwritten.nodes:
-        count = f"{unwritten.nodes} {plural(unwritten.nodes, 'node is', 'nodes are')}"
-        text = (
-            f"{count} still to get {keys} from their agents, which need the component unique-values: "
-            f"{unwritten.example}"
-        )
+        text = f"{keys} not up to date yet on {unwritten.example}; agents write it with the component unique-values"
         return Condition(UNIQUE_VALUES_WRITTEN, "Unknown", "Writing", text)
     return Condition(UNIQUE_VALUES_WRITTEN, "True", "InSync", f"Every selected node with these levels carries {keys}")
 
@@ -301,10 +298,9 @@ def slinky_condition(topology: Topology, unwritten: Unwritten, refusal: str) -> 
     if refusal:
         return Condition(SLINKY_ANNOTATED, "False", "Rejected", refusal)
     if unwritten.nodes:
-        count = f"{unwritten.nodes} {plural(unwritten.nodes, 'node is', 'nodes are')}"
         text = (
-            f"{count} still to get {SLINKY} from their agents, which need the component slinky and leave another "
-            f"owner's: {unwritten.example}"
+            f"{SLINKY} not up to date yet on {unwritten.example}; agents write it with the component slinky, and leave "
+            "another owner's"
         )
         return Condition(SLINKY_ANNOTATED, "Unknown", "Writing", text)
     return Condition(SLINKY_ANNOTATED, "True", "InSync", f"Every selected node with these levels carries {SLINKY}")

@@ -208,7 +208,9 @@ class Demo:
                     shown = levels
 
     def _agent(self, node: SimulatedNode) -> int:
-        options = AgentOptions(node.name, str(self._kubeconfig), interval=2.0, spread=0.0)
+        options = AgentOptions(
+            node.name, str(self._kubeconfig), interval=2.0, spread=0.0, unique_values=True, slinky=True
+        )
         with simulated(node.machine, None) as probe:
             return run_agent(options, probe)
 
