@@ -248,6 +248,14 @@ def test_a_dry_run_says_what_slinky_would_get_and_plans_nothing(site: Site) -> N
     assert f"{SLINKY} of 4 nodes, first n1: cluster-tree:z.b1.r1,cluster-block:z.b1.r1" in found["message"]
 
 
+def test_annotations_are_not_called_right_while_no_level_is_known(site: Site) -> None:
+    make_topology(site.api, publish={"slinky": "Auto"}, nodeSelector={"matchLabels": {"example.com/none": "x"}})
+    site.turn()
+    found = condition(site.api, "SlinkyAnnotated")
+    assert (found["status"], found["reason"]) == ("Unknown", "NoLevels")
+    assert site.plan().topologies[0].slurm is None
+
+
 def test_slinkys_annotation_of_another_owner_is_named_and_stays(site: Site) -> None:
     make_topology(site.api, publish={"slinky": "Auto"}, gracePeriod="0s")
     site.turn()

@@ -16,8 +16,8 @@ from toposcope.integrations.node_plan import (
     LARGEST,
     LONGEST_VALUE,
     NodePlan,
+    PlannedKeys,
     PlannedTopology,
-    Wanted,
     decode,
     encode,
     fitting,
@@ -43,7 +43,7 @@ def in_block(block: str) -> tuple[Requirement, ...]:
     return (Requirement(BLOCK, "In", frozenset({block})),)
 
 
-def wanted(node: NodeFacts, *topologies: PlannedTopology, complete: bool = True) -> Wanted:
+def wanted(node: NodeFacts, *topologies: PlannedTopology, complete: bool = True) -> PlannedKeys:
     """By a plan that was written and read again."""
     plan = NodePlan(topologies, frozenset({"no-topology"}), complete)
     return decode(encode(plan)).wanted(node.name, node)
@@ -68,11 +68,11 @@ def test_a_selected_node_gets_the_values_down_to_the_level() -> None:
 
 @pytest.mark.parametrize("lost", [None, "no-topology"], ids=["no label", "placeholder"])
 def test_a_node_that_lacks_a_level_on_the_way_gets_no_label(lost: str | None) -> None:
-    assert wanted(gpu_node("n1", {"block": lost}), asking()) == Wanted({})
+    assert wanted(gpu_node("n1", {"block": lost}), asking()) == PlannedKeys({})
 
 
 def test_a_node_outside_the_selector_gets_nothing() -> None:
-    assert wanted(gpu_node("n1", {GPUS: None}), asking()) == Wanted({})
+    assert wanted(gpu_node("n1", {GPUS: None}), asking()) == PlannedKeys({})
 
 
 def test_a_level_that_is_not_in_effect_says_nothing() -> None:
@@ -136,7 +136,7 @@ def test_a_level_keyed_on_unique_values_is_ignored() -> None:
 @pytest.mark.parametrize("operator", ["Exists", "DoesNotExist", "In", "NotIn"])
 def test_nodes_selected_by_unique_values_get_nothing(operator: str) -> None:
     own = asking(selector=(Requirement(RACKS, operator, frozenset({"z.b.r"})),))
-    assert wanted(gpu_node("n1", {RACKS: "z.b.r"}), own) == wanted(gpu_node("n1"), own) == Wanted({})
+    assert wanted(gpu_node("n1", {RACKS: "z.b.r"}), own) == wanted(gpu_node("n1"), own) == PlannedKeys({})
 
 
 def test_slurm_names_made_of_unique_values_are_ignored() -> None:

@@ -17,7 +17,7 @@ def follow_the_plan(api: ApiUnderTest) -> None:
     for there in api.get(NODES)["items"]:
         metadata = there["metadata"]
         planner = Planner(metadata["name"], unique=True, slinky=True)
-        planner.plan = plan
+        planner.follow(plan)
         wanted = planner.wanted(metadata, metadata.get("labels") or {})
         if wanted.keys == planner.present(metadata):
             continue

@@ -14,7 +14,7 @@ from toposcope.agent.owners import OwnedKeys, managers
 from toposcope.api.label_keys import SLINKY, UNIQUE
 
 if TYPE_CHECKING:
-    from toposcope.integrations.node_plan import NodePlan
+    from toposcope.integrations.node_plan import NodePlan, PlannedKeys
 
 log = logging.getLogger("agent")
 
@@ -51,12 +51,18 @@ class Planner:
         self._name = node_name
         self._unique = unique
         self._slinky = slinky
-        self._logged = ""
-        """The annotation of another owner that was logged last."""
+        self._plan: NodePlan | None = None
+        """None: no plan is known."""
+        self._input_keys: tuple[str, ...] = ()
         self._annotation: str | None = None
         """The annotation that this process wanted last."""
-        self.plan: NodePlan | None = None
-        """As adopted last; None: no plan is known."""
+        self._logged = ""
+        """The annotation of another owner that was logged last."""
+
+    def follow(self, plan: "NodePlan") -> None:
+        """Decide by this plan from now on."""
+        self._plan = plan
+        self._input_keys = tuple(sorted(plan.input_keys()))
 
     def present(self, metadata: Mapping[str, Any]) -> OwnedKeys:
         """The keys on the Node that are this agent's business: without its flags, those that it wrote itself."""
@@ -65,52 +71,65 @@ class Planner:
         if not self._unique:
             unique = [key for key in unique if MANAGER in managers(metadata, "labels", key)]
         labels = {key: there[key] for key in unique}
-        annotations = {}
-        annotation = (metadata.get("annotations") or {}).get(SLINKY)
-        if annotation is not None and (self._slinky or MANAGER in managers(metadata, "annotations", SLINKY)):
-            annotations[SLINKY] = annotation
-        return OwnedKeys(labels, annotations)
+        annotation = _annotation_of(metadata)
+        if annotation is None:
+            return OwnedKeys(labels, {})
+        if not self._slinky and MANAGER not in managers(metadata, "annotations", SLINKY):
+            return OwnedKeys(labels, {})
+        return OwnedKeys(labels, {SLINKY: annotation})
 
     def wanted(self, metadata: Mapping[str, Any], labels: Mapping[str, str]) -> Wanted:
         """The keys that belong on the Node, which will have these labels besides."""
         present = self.present(metadata)
-        if self.plan is None:
+        if self._plan is None:
             kept = OwnedKeys(present.labels if self._unique else {}, present.annotations if self._slinky else {})
             return Wanted(kept, self._is_foreign(metadata, None))
-        wanted = self.plan.wanted(self._name, _Labels(labels))
-        unique: Mapping[str, str] = {}
-        if self._unique:
-            stay = [key for key in present.labels if key in wanted.kept or not wanted.complete]
-            unique = {**{key: present.labels[key] for key in stay}, **wanted.labels}
+        planned = self._plan.wanted(self._name, _Labels(labels))
+        unique = self._unique_labels(planned, present)
         if not self._slinky:
             return Wanted(OwnedKeys(unique, {}))
-        foreign = self._is_foreign(metadata, wanted.annotation)
-        if foreign or wanted.keeps_annotation:
-            self._log_foreign(metadata, wanted.annotation if foreign else None)
+        foreign = self._is_foreign(metadata, planned.annotation)
+        if foreign:
+            self._log_foreign(metadata, planned.annotation)
+        if foreign or planned.keeps_annotation:
             return Wanted(OwnedKeys(unique, present.annotations), foreign)
-        self._annotation = wanted.annotation
-        return Wanted(OwnedKeys(unique, {SLINKY: wanted.annotation} if wanted.annotation else {}))
+        self._annotation = planned.annotation
+        annotations = {SLINKY: planned.annotation} if planned.annotation else {}
+        return Wanted(OwnedKeys(unique, annotations))
+
+    def _unique_labels(self, planned: "PlannedKeys", present: OwnedKeys) -> dict[str, str]:
+        """The labels of unique values: those that the plan names, and those that it says nothing about."""
+        if not self._unique:
+            return {}
+        stay = {key: value for key, value in present.labels.items() if planned.keeps(key)}
+        return {**stay, **planned.labels}
 
     def inputs(self, metadata: Mapping[str, Any]) -> Hashable:
         """The Node's labels that the plan depends on."""
-        if self.plan is None:
-            return None
         labels = metadata.get("labels") or {}
-        return tuple(labels.get(key) for key in sorted(self.plan.input_keys()))
+        return tuple(map(labels.get, self._input_keys))
 
     def _is_foreign(self, metadata: Mapping[str, Any], wanted: str | None) -> bool:
         """Whether somebody else wrote the annotation that the Node has; nobody's is ours if we want or wanted it."""
-        found = (metadata.get("annotations") or {}).get(SLINKY)
+        found = _annotation_of(metadata)
         if found is None:
             return False
         known = managers(metadata, "annotations", SLINKY) - {CLEARED}
-        return not known <= {MANAGER, FORMER} if known else found not in {wanted, self._annotation}
+        if known:
+            return not known <= {MANAGER, FORMER}
+        return found not in {wanted, self._annotation}
 
     def _log_foreign(self, metadata: Mapping[str, Any], wanted: str | None) -> None:
         """Say once of each annotation that its owner keeps it."""
-        found = (metadata.get("annotations") or {}).get(SLINKY, "")
-        if wanted and found not in {wanted, self._logged}:
-            self._logged = found
-            owners = ", ".join(sorted(managers(metadata, "annotations", SLINKY))) or "an unknown owner"
-            text = "annotation %s stays %r, because it is of %s; remove it to have %r written"
-            log.warning(text, SLINKY, found, owners, wanted)
+        found = _annotation_of(metadata) or ""
+        if not wanted or found in {wanted, self._logged}:
+            return
+        self._logged = found
+        owners = ", ".join(sorted(managers(metadata, "annotations", SLINKY))) or "an unknown owner"
+        text = "annotation %s stays %r, because it is of %s; remove it to have %r written"
+        log.warning(text, SLINKY, found, owners, wanted)
+
+
+def _annotation_of(metadata: Mapping[str, Any]) -> str | None:
+    annotation: str | None = (metadata.get("annotations") or {}).get(SLINKY)
+    return annotation

@@ -138,7 +138,7 @@ class Publisher:
 
     def follow(self, plan: "NodePlan") -> None:
         """Have the Node carry what ClusterTopologies ask for from the next publish on."""
-        self._planner.plan = plan
+        self._planner.follow(plan)
 
     def differs(self, keys: OwnedKeys) -> bool:
         """Whether the Node should carry something else, as far as is known."""

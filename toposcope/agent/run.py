@@ -74,7 +74,9 @@ def run(options: Options, probe: ProbeProcess) -> int:
                 return 1
             stack.callback(server.close)
         if options.once:
-            return 0 if _read_plan(client, options, agent) and agent.sync() else 1
+            planned = _read_plan(client, options, agent)
+            synced = agent.sync()
+            return 0 if planned and synced else 1
         _run_forever(agent, probe, _Watches(client, options, publisher, metrics))
     # The labels stay: they describe the node, not this process.
     return 0

@@ -20,8 +20,8 @@ from toposcope.integrations.node_plan import (
     FIELD,
     LARGEST,
     NodePlan,
+    PlannedKeys,
     PlannedTopology,
-    Wanted,
     decode,
     encode,
     fitting,
@@ -110,7 +110,7 @@ def unwritten_values(
         for domain in entry.unique:
             key = unique_key(domain)
             value, present = wanted.labels.get(key), node.label(key)
-            if key in wanted.kept or value == present:
+            if wanted.keeps(key) or value == present:
                 continue
             if any(domain in other.unique and other.selects(node) for other in older):
                 continue
@@ -146,11 +146,11 @@ def _older(topology: Topology, topologies: Sequence[Topology]) -> list[Topology]
     return older
 
 
-def _each(entry: PlannedTopology, nodes: Table) -> Iterator[tuple[NodeFacts, Wanted]]:
+def _each(entry: PlannedTopology, nodes: Table) -> Iterator[tuple[NodeFacts, PlannedKeys]]:
     """What this topology alone wants on each of its nodes; worked out once for nodes that are alike."""
     plan = NodePlan((entry,), nodes.placeholders)
     keys = sorted(entry.input_keys())
-    known: dict[tuple[str | None, ...], Wanted] = {}
+    known: dict[tuple[str | None, ...], PlannedKeys] = {}
     for node in nodes:
         alike = tuple(map(node.traits.label, keys))
         wanted = known.get(alike) or plan.wanted(node.name, node)
@@ -286,10 +286,15 @@ def values_condition(
     return Condition(UNIQUE_VALUES_WRITTEN, "True", "InSync", f"Every selected node with these levels carries {keys}")
 
 
-def slinky_condition(topology: Topology, unwritten: Unwritten, refusal: str) -> Condition | None:
+def slinky_condition(
+    topology: Topology, entry: PlannedTopology | None, unwritten: Unwritten, refusal: str
+) -> Condition | None:
     """The `SlinkyAnnotated` condition; None where the spec asks for none."""
-    if not topology.slinky:
+    if entry is None or not topology.slinky:
         return None
+    if entry.slurm is None:
+        text = "There is no level to name domains by yet; annotations stay as they are"
+        return Condition(SLINKY_ANNOTATED, "Unknown", "NoLevels", text)
     if topology.mode("slinky") == DRY_RUN:
         first = f", first {unwritten.first}: {unwritten.wanted or 'none'}" if unwritten.nodes else ""
         count = f"{unwritten.nodes} {plural(unwritten.nodes, 'node')}"

@@ -352,7 +352,7 @@ class Reconciler:
         """What agents have written to their Nodes for a topology, and what not yet."""
         refusal = self._node_plan.refusal(draft.topology.name) if self._node_plan else ""
         values = values_condition(draft.topology, draft.planned, draft.values, refusal)
-        annotations = slinky_condition(draft.topology, draft.annotations, refusal)
+        annotations = slinky_condition(draft.topology, draft.planned, draft.annotations, refusal)
         return [condition for condition in (values, annotations) if condition]
 
     def _write_plan(self, writer: NodePlanWriter, plan: NodePlan, topologies: Sequence[Topology]) -> None:

@@ -70,18 +70,21 @@ class PlannedTopology:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What belongs on one node. A key in `kept` stays as it is, and so do all others of ours unless `complete`."""
+class PlannedKeys:
+    """What belongs on one node."""
 
     labels: Mapping[str, str]
     kept: frozenset[str] = frozenset()
+    """Labels that stay as they are, because their level is not in effect."""
     annotation: str | None = None
     keeps_annotation: bool = False
+    """Whether the annotation stays as it is, because its names are not known."""
     complete: bool = True
+    """False: labels that are not named here may be wanted all the same."""
 
-
-KEEP_ALL: Final = Wanted({}, keeps_annotation=True, complete=False)
-"""Nothing is known: what a node has, it keeps."""
+    def keeps(self, key: str) -> bool:
+        """Whether a label that is there stays, if `labels` does not name it."""
+        return key in self.kept or not self.complete
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,26 +101,28 @@ class NodePlan:
         """The labels that decide what a node gets."""
         return frozenset[str]().union(*(topology.input_keys() for topology in self.topologies))
 
-    def wanted(self, name: str, node: Labelled) -> Wanted:
+    def wanted(self, name: str, node: Labelled) -> PlannedKeys:
         """What belongs on the node of this name with these labels."""
         selecting = [topology for topology in self.topologies if topology.selects(node)]
-        labels: dict[str, str] = {}
-        kept: set[str] = set()
-        decided: set[str] = set()
+        deciding: dict[str, PlannedTopology] = {}
         for topology in selecting:
             for domain in topology.unique:
-                if domain in decided:
-                    continue
-                decided.add(domain)
-                value = self._unique(topology, domain, node)
-                if value is None:
-                    kept.add(unique_key(domain))
-                elif value:
-                    labels[unique_key(domain)] = value
+                deciding.setdefault(domain, topology)
+        labels, kept = {}, set()
+        for domain, topology in deciding.items():
+            value = self._unique(topology, domain, node)
+            if value is None:
+                kept.add(unique_key(domain))
+            elif value:
+                labels[unique_key(domain)] = value
         annotating = next((topology for topology in selecting if topology.annotates), None)
-        annotation = self._annotation(annotating, name, node) if annotating else None
-        keeps = annotating.slurm is None if annotating else not self.complete
-        return Wanted(labels, frozenset(kept), annotation, keeps, self.complete)
+        return PlannedKeys(
+            labels=labels,
+            kept=frozenset(kept),
+            annotation=self._annotation(annotating, name, node) if annotating else None,
+            keeps_annotation=annotating.slurm is None if annotating else not self.complete,
+            complete=self.complete,
+        )
 
     def _unique(self, topology: PlannedTopology, domain: str, node: Labelled) -> str | None:
         """The value at that level; empty if the node lacks a level on the way, None if the level is not in effect."""
