@@ -5,7 +5,9 @@ import logging
 import random
 import subprocess
 import sys
+from collections.abc import Hashable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +16,11 @@ from tests.support.api import MERGE, NODES, ApiUnderTest, node, wait_until
 from tests.support.tables import each_case
 from toposcope.agent.metrics import AgentMetrics
 from toposcope.agent.node_watch import NodeWatch
-from toposcope.agent.publish import OwnedKeys
+from toposcope.agent.owners import OwnedKeys
+from toposcope.agent.publish import owned_keys
 from toposcope.api.label_keys import GPUS, STATE
 from toposcope.kube.client import ApiClient
+from toposcope.kube.object_watch import Clock
 
 WANTED = OwnedKeys({GPUS: "8"}, {})
 
@@ -26,6 +30,19 @@ def line(kind: str, gpus: str, *changed: str) -> bytes:
     metadata = {"name": "n1", "uid": "u", "labels": {GPUS: gpus.strip("?"), "example.com/a": "b"}}
     found = {"metadata": {} if kind == "BOOKMARK" else metadata, **{field: {"a": "b"} for field in changed}}
     return json.dumps({"type": kind, "object": found}).encode() + b"\n"
+
+
+class Keys:
+    """What the agent of this Node wants, where a plan depends on the rack."""
+
+    def owned(self, metadata: Mapping[str, Any]) -> OwnedKeys:
+        return owned_keys(metadata)
+
+    def differs(self, keys: OwnedKeys) -> bool:
+        return keys != WANTED
+
+    def inputs(self, metadata: Mapping[str, Any]) -> Hashable:
+        return (metadata.get("labels") or {}).get("rack")
 
 
 class Watched:
@@ -45,7 +62,8 @@ class Watched:
             now[0] += lasts
             return now[0]
 
-        NodeWatch(client, "n1", WANTED.__ne__, self.metrics, self._changed, wait, monotonic, random.Random(1)).run()
+        clock = Clock(wait, monotonic, random.Random(1))
+        NodeWatch(client, "n1", Keys(), self.metrics, self._changed, clock).run()
 
     def _changed(self) -> None:
         self.changes += 1
@@ -65,7 +83,7 @@ def test_a_change_of_our_keys_wakes_the_loop_once(events: list[str], changes: in
 def test_a_watch_that_fails_is_told_once(
     head: str | None, lines: str, complete: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toposcope.agent.node_watch._IDLE_SECONDS", 0.2)
+    monkeypatch.setattr("toposcope.kube.object_watch._IDLE_SECONDS", 0.2)
     caplog.set_level(logging.INFO, "agent")
     body = lines.encode("latin-1")
     bad = answer(body, head) if head else chunked(*[body] * bool(body), complete=complete)

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,10 @@ class Agent:
         raise AssertionError("the library never answers")
 
 
-class Watch:
-    """A watch of the Node that sees nothing."""
+class Watches:
+    """Watches that see nothing."""
 
-    def start(self) -> None: ...
+    def start(self, node_changed: Callable[[], object], plan_changed: Callable[[object], object]) -> None: ...
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def handlers() -> Iterator[None]:
 
 def test_sigterm_ends_an_agent_whose_nvml_call_hangs(tmp_path: Path) -> None:
     with ProbeProcess(library_that_hangs, tmp_path, step_seconds=30.0) as probe:
-        _run_forever(Agent(probe), probe, lambda _changed: Watch())  # type: ignore[arg-type,return-value]
+        _run_forever(Agent(probe), probe, Watches())  # type: ignore[arg-type]
         worker = probe.worker
         assert worker is not None
     with pytest.raises(ProcessLookupError):

@@ -9,7 +9,7 @@ from tests.cli.conftest import Command
 from tests.support.api import NODES, ApiUnderTest, create_namespace, node
 from tests.support.paths import FIXTURES
 from tests.support.saved import Object
-from toposcope.api.cluster_topology import HOME_NAMESPACE
+from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.cli.catalogue import CONFIG_MAP, KEY, followed
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load

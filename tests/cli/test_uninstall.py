@@ -20,6 +20,7 @@ KUEUE = "/apis/kueue.x-k8s.io/v1beta2/topologies"
 HOME = "/namespaces/toposcope-system"
 FLAVORS = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors"
 AGENTS, CONTROLLERS = f"/apis/apps/v1{HOME}/daemonsets", f"/apis/apps/v1{HOME}/deployments"
+PLANS = f"/api/v1{HOME}/configmaps"
 PODS, OURS = f"/api/v1{HOME}/pods", {"app.kubernetes.io/name": "toposcope"}
 FOREIGN_LABELS = {"topology.kubernetes.io/zone": "z", "nvidia.com/gpu.count": "8", "x.gpu.topology/a": "b"}
 CREATED = {"example.com/note": "keep"}
@@ -70,6 +71,9 @@ def cluster(api: ApiUnderTest, toposcope: Command) -> ApiUnderTest:
     api.create(KUEUE, theirs(KUEUE, "by-hand", host))
     api.create(KAI, theirs(KAI, "by-hand", host))
     toposcope("controller --once", "--kubeconfig", api.kubeconfig)
+    for name in ("n1", "n2"):
+        run = f"agent --once --nvidia-labels --slinky --profile dgx-h200 --node-name {name}"
+        toposcope(run, "--kubeconfig", api.kubeconfig)
     assert "topology.slinky.slurm.net/spec" in api.get(f"{NODES}/n1")["metadata"]["annotations"]
     assert found(api, f"{KUEUE}/c")
     assert found(api, f"{KAI}/c")
@@ -112,6 +116,7 @@ def test_without_yes_it_is_shown_and_nothing_is_changed(cluster: ApiUnderTest, u
         "delete  topology.kai.scheduler/c",
         "delete  topology.kueue.x-k8s.io/c",
         "delete  clustertopology.gpu.topology/c",
+        "delete  configmap/toposcope-node-plan",
     ]
     assert lines[-2].startswith("clean   2 nodes of ")
     assert lines[-1] == "nothing was changed; to remove it, add --yes"
@@ -167,7 +172,8 @@ def test_programs_are_gone_before_anything_else_goes(cluster: ApiUnderTest, clie
     client = clients()
     client.__class__ = RecordingClient
     remover(client, Time()).carry_out(find_all(client))
-    assert list(dict.fromkeys(sent)) == [*(PROGRAMS_LEFT if cluster.is_real else ()), KAI, KUEUE, TOPOLOGIES, NODES]
+    programs = PROGRAMS_LEFT if cluster.is_real else ()
+    assert list(dict.fromkeys(sent)) == [*programs, KAI, KUEUE, TOPOLOGIES, PLANS, NODES]
 
 
 def create_pod(api: ApiUnderTest, name: str, labels: dict[str, str]) -> None:

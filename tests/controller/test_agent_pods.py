@@ -9,7 +9,7 @@ from tests.support.api import MERGE, NODES, ApiUnderTest, Clients, create_namesp
 from tests.support.controller import condition, controller_of, make_topology, share_crd
 from tests.support.publishing import Time
 from tests.support.tables import each_case
-from toposcope.api.cluster_topology import HOME_NAMESPACE
+from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.controller.loop import Controller
 from toposcope.controller.reconcile import Reconciler
 from toposcope.kube.client import ApiClient, Request

@@ -17,6 +17,7 @@ from tests.docs.guide import Shell, as_run
 from tests.schedulers import programs
 from tests.support.api import MERGE, NODES, ApiUnderTest, create_namespace
 from tests.support.paths import CRD, ROOT
+from tests.support.planned_agents import follow_the_plan
 from tests.support.saved import demo_nodes
 from tests.support.slices import device_class, slices_of
 from tests.support.tables import named_objects
@@ -109,7 +110,7 @@ def test_the_commands_of_a_guide(
             "PATCH", f"{NODES}/{node['metadata']['name']}", {"spec": {"taints": None}}, content_type=MERGE
         )
         assert code == 200, answer
-    for namespace in ("ml", "runai-research"):
+    for namespace in ("ml", "runai-research", "toposcope-system"):
         create_namespace(api, namespace)
     api.create(TOPOLOGIES, yaml.safe_load(DEFAULT.read_bytes()))
     if page == "dra":
@@ -122,6 +123,9 @@ def test_the_commands_of_a_guide(
     def work() -> None:
         """Do what the programs of the cluster would have done by now."""
         main(["controller", "--once"])
+        if page in ("kube-scheduler", "slinky"):
+            follow_the_plan(api)
+            main(["controller", "--once"])
         if page == "dynamo-grove":
             start_grove(api)
             main(["controller", "--once"])

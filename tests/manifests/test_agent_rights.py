@@ -30,7 +30,7 @@ NUMERIC: dict[str, str] = named_objects("rights/numbers.yaml")
 
 MAY = (
     rights.apply_node("write every number", rights.OWN, labels=NUMERIC),
-    # One more is there: the controller's, of unique-values.
+    # One more is there.
     rights.apply_node("write as many labels as a later version may have", rights.OWN, labels=many(63)),
     rights.apply_node("write large annotations", rights.OWN, annotations={MATRIX: "x" * 16384, REFERENCE: "x" * 16384}),
     *rights.attempts("agent", "may"),

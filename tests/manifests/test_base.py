@@ -7,7 +7,7 @@ import pytest
 
 from tests.manifests.support import Manifests, assert_starts_quietly
 from toposcope import __version__
-from toposcope.api.cluster_topology import HOME_NAMESPACE
+from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.controller.election import Timing
 from toposcope.controller.options import LEASE
 
@@ -73,7 +73,7 @@ def test_policies_are_bound_and_fail_closed(base: Manifests) -> None:
     assert sorted(b["policyName"] for b in bindings) == sorted(p["metadata"]["name"] for p in policies)
 
 
-@pytest.mark.parametrize(("program", "kind", "policies"), [("agent", "DaemonSet", 2), ("controller", "Deployment", 4)])
+@pytest.mark.parametrize(("program", "kind", "policies"), [("agent", "DaemonSet", 2), ("controller", "Deployment", 3)])
 def test_policies_speak_of_a_program_s_account(base: Manifests, program: str, kind: str, policies: int) -> None:
     workload = base.get(kind, f"toposcope-{program}")
     account = workload["spec"]["template"]["spec"]["serviceAccountName"]

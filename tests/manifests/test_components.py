@@ -197,10 +197,10 @@ def test_with_a_component_a_program_may_write_what_it_says_and_nothing_else_of_a
     attempts = functools.partial(rights.attempts, "components")
     for there in attempts(f"{component}: there"):
         api.create(there.path, there.body)
-    if component == "nvidia-labels":
-        token = pod_token(api, api.create(f"{NAMESPACE}/pods", base.pod("agent", "writer", nodeName="confined-own")))
-    else:
-        token = rights.unbound_token(api, "toposcope-controller")
+    plan = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "toposcope-node-plan"}}
+    assert api.request("POST", f"{NAMESPACE}/configmaps", plan)[0] in {201, 409}
+    where = {"nvidia-labels": "confined-own", "slinky": "annotated", "unique-values": "labelled"}[component]
+    token = pod_token(api, api.create(f"{NAMESPACE}/pods", base.pod("agent", f"on-{where}", nodeName=where)))
 
     def tell(verb: str, names: Iterable[tuple[str, str]], among: dict[tuple[str, str], dict[str, Any]]) -> None:
         if objects := [among[name] for name in names]:

@@ -18,7 +18,7 @@ from tests.support.publishing import install
 from toposcope.agent.publish import Publisher
 from toposcope.api.label_keys import GPUS
 from toposcope.cli.main import main
-from toposcope.controller.confinement import foreign_writes
+from toposcope.controller.confinement import RightsClient, foreign_writes
 from toposcope.integrations.grove.api import OLDER_TOPOLOGIES
 from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.client import ApiClient
@@ -81,6 +81,23 @@ def test_the_prune_job_stops_programs_whatever_they_are_called(api: ApiUnderTest
     assert api.get(rights.PLACES["AGENTS"])["items"] == api.get(rights.PLACES["CONTROLLERS"])["items"] == []
 
 
+ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterrole"
+
+
+def grant_nodes(api: ApiUnderTest) -> None:
+    """Let the controller patch Nodes."""
+    version, group = "rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io"
+    named = {
+        "apiVersion": version,
+        "metadata": {"name": "former", "labels": {"app.kubernetes.io/part-of": "toposcope"}},
+    }
+    rules = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]}]
+    api.create(f"{ROLES}s", named | {"kind": "ClusterRole", "rules": rules})
+    account = {"kind": "ServiceAccount", "name": "toposcope-controller", "namespace": "toposcope-system"}
+    role = {"apiGroup": group, "kind": "ClusterRole", "name": "former"}
+    api.create(f"{ROLES}bindings", named | {"kind": "ClusterRoleBinding", "roleRef": role, "subjects": [account]})
+
+
 def test_programs_notice_what_confines(
     api: ApiUnderTest, kubectl: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -96,7 +113,7 @@ def test_programs_notice_what_confines(
         agents = Publisher(client, "confined-own").foreign_writes
         writes = agents if program == "agent" else functools.partial(foreign_writes, client, "a-controller")
         hours = itertools.count(0.0, 10_000.0)
-        proofs[program] = Confinement(client, writes, functools.partial(next, hours), random.Random(1))
+        proofs[program] = Confinement(RightsClient(client), writes, functools.partial(next, hours), random.Random(1))
 
     def becomes(program: str, confined: bool) -> None:
         def so() -> bool:
@@ -108,6 +125,12 @@ def test_programs_notice_what_confines(
     becomes("agent", False)
     assert "would accept a label outside gpu.topology/, an Event about another Node;" in proofs["agent"].ready()
     assert api.get(rights.OWN)["metadata"]["labels"].keys() == rights.FOREIGN["labels"].keys() | {GPUS}
+    becomes("controller", True)
+    grant_nodes(api)  # as an installation of a former version leaves it
+    becomes("controller", False)
+    assert "would accept a patch of a Node;" in proofs["controller"].ready()
+    for kind in ("bindings", "s"):
+        assert api.request("DELETE", f"{ROLES}{kind}/former")[0] == 200
     becomes("controller", True)
     install(api, *SCHEDULERS)
     becomes("controller", True)

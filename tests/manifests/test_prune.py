@@ -59,6 +59,8 @@ def token(installed_once: ApiUnderTest, kubectl: str) -> str:
     api.patch(rights.OWN, {"metadata": {"labels": ours, "annotations": annotations}})
     counted = node("confined-own", labels={"nvidia.com/gpu.count": "8"})
     assert api.apply(rights.OWN, counted, MANAGER)[0] == 200
+    plan = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "toposcope-node-plan"}}
+    api.create(f"{NAMESPACE}/configmaps", plan)
     for path in PUBLISHED:
         for name, metadata in FOREIGN.items():
             api.create(path, published(path, name, **metadata))

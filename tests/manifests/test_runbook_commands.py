@@ -14,7 +14,7 @@ from tests.support.api import NODES, STRATEGIC, ApiUnderTest, create_service_acc
 from tests.support.paths import DOCS, ROOT
 from tests.support.saved import pod
 from tests.support.upstream_crds import stand_in
-from toposcope.api.cluster_topology import HOME_NAMESPACE
+from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.controller.options import LEASE
 
 COMMANDS = re.findall(r"^ *\$ (.*)$", (DOCS / "runbooks.md").read_text(encoding="utf-8"), re.MULTILINE)

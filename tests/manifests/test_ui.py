@@ -8,7 +8,7 @@ import pytest
 from tests.manifests import support
 from tests.manifests.rights import granted, grants, kubeconfig_with, unbound_token
 from tests.support.api import NODES, ApiUnderTest, node, wait_until
-from toposcope.api.cluster_topology import HOME_NAMESPACE
+from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.cli.catalogue import CONFIG_MAP, KEY, of_cluster
 from toposcope.integrations.kueue import queues
 from toposcope.kube.client import ApiClient

@@ -77,7 +77,8 @@ class RealApiServer:
     """Two processes in a folder, a temporary one unless it is given; a context manager that starts and ends them.
 
     Ports and data stay the same when a process is started again. `users` are names with their group, beside the
-    administrator; each has a token in `tokens`. `flags` are for kube-apiserver, beside the usual ones.
+    administrator; each has a token in `tokens`. `flags` are for kube-apiserver, beside the usual ones;
+    `environment` is for both, beside that of this process.
     """
 
     def __init__(
@@ -88,10 +89,12 @@ class RealApiServer:
         port: int | None = None,
         users: Mapping[str, str] = MappingProxyType({}),
         flags: Sequence[str] = (),
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.folder = folder or Path(tempfile.mkdtemp(prefix="toposcope-api-"))
         self._binaries = binaries
         self._flags = flags
+        self._environment = environment
         etcd_port, peer_port, free = free_ports(3)
         self.address, self.port = address, port or free
         self._etcd_url, self._peer_url = f"http://127.0.0.1:{etcd_port}", f"http://127.0.0.1:{peer_port}"
@@ -125,7 +128,7 @@ class RealApiServer:
 
     def launch(self) -> None:
         """Start what does not run."""
-        environment = _ENVIRONMENT | os.environ
+        environment = _ENVIRONMENT | dict(os.environ) | dict(self._environment)
         for name, command in (("etcd", self._etcd()), ("kube-apiserver", self._apiserver())):
             running = self._processes.get(name)
             if running is None or running.poll() is not None:
@@ -133,6 +136,10 @@ class RealApiServer:
                     self._processes[name] = subprocess.Popen(
                         command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder, env=environment
                     )
+
+    def pid(self, name: str) -> int:
+        """The process of `etcd` or `kube-apiserver`."""
+        return self._processes[name].pid
 
     def is_ready(self) -> bool:
         """Whether the API server answers and says that it is well."""

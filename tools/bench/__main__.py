@@ -10,6 +10,7 @@ from tools import figures
 from tools.bench.agent import memory_figures, probe_figures, start_figures
 from tools.bench.controller import change_figures, sync_figures
 from tools.bench.one_agent import flapping_figures, rest_figures
+from tools.bench.plan_watches import plan_figures
 from tools.bench.real import real_figures
 from tools.bench.recompute import events_figures, recompute_figures
 from tools.bench.report import HEAD, Figure, aligned, rows_of
@@ -19,7 +20,16 @@ from tools.bench.ui import ui_figures
 
 _FIGURES: Final[tuple[Callable[..., Iterator[Figure]], ...]] = (
     *(memory_figures, start_figures, probe_figures, rest_figures, flapping_figures, recompute_figures, events_figures),
-    *(sync_figures, change_figures, topologies_figures, real_figures, look_figures, planning_figures, ui_figures),
+    *(
+        sync_figures,
+        change_figures,
+        topologies_figures,
+        real_figures,
+        plan_figures,
+        look_figures,
+        planning_figures,
+        ui_figures,
+    ),
 )
 SUBJECTS: Final = {figures.__name__.removesuffix("_figures"): figures for figures in _FIGURES}
 

@@ -46,7 +46,7 @@ _MIB: Final = 1 << 20
 
 def real_figures(*, quick: bool) -> Iterator[Figure]:
     """First look and changes at 5,000 nodes (1,000 when quick); nothing where there is no kube-apiserver."""
-    if not _is_there():
+    if not is_there():
         return
     nodes, runs, changes = (1_000, 1, 20) if quick else (5_000, 3, 100)
     with _real_cluster(nodes) as (folder, environment, client):
@@ -71,7 +71,7 @@ def real_figures(*, quick: bool) -> Iterator[Figure]:
         yield Figure("  beyond that write", Sample((beyond,), "ms"), Target(target))
 
 
-def _is_there() -> bool:
+def is_there() -> bool:
     """Whether there is a kube-apiserver without building one; says so where there is none."""
     there = bool(os.environ.get("KUBEBUILDER_ASSETS") or shutil.which("kube-apiserver") or is_built(cache_folder()))
     if not there:

@@ -42,6 +42,8 @@ from toposcope.agent.node_watch import NodeWatch
 from toposcope.agent.nvml.gateway import Nvml
 from toposcope.agent.nvml.supervisor import ProbeError
 from toposcope.agent.options import Options as AgentOptions
+from toposcope.agent.plan_watch import PlanWatch
+from toposcope.agent.planned import Planner
 from toposcope.agent.probe import probe
 from toposcope.agent.publish import Publisher
 from toposcope.agent.raw import RawNode
@@ -49,8 +51,10 @@ from toposcope.agent.run import follow
 from toposcope.agent.sysfs import Sysfs
 from toposcope.controller.options import Options
 from toposcope.controller.run import assemble
+from toposcope.integrations.node_plan import NodePlan
 from toposcope.kube.client import ApiClient
 from toposcope.kube.credentials import Cluster
+from toposcope.kube.object_watch import Clock
 from toposcope.simulator import manifests
 from toposcope.simulator.apiserver import requests
 from toposcope.simulator.apiserver.api import Api
@@ -242,7 +246,8 @@ class Program:
     def _live_as_agent(self, runtime: scheduler.Machine, machine: SimulatedMachine) -> None:
         own = self._world
         client = ApiClient(_CLUSTER, "toposcope-agent", runtime=runtime)
-        publisher = Publisher(client, machine.node, runtime.now)
+        planner = Planner(machine.node, unique=True, slinky=True)
+        publisher = Publisher(client, machine.node, runtime.now, planner)
         metrics = AgentMetrics()
         options = AgentOptions(machine.node)
         wake = runtime.event()
@@ -257,11 +262,28 @@ class Program:
             wake.wait(seconds)
             return happened.pop() if happened else ""
 
+        plans: list[NodePlan] = []
+
+        def plan_changed(plan: NodePlan) -> None:
+            plans.append(plan)
+            wake.set()
+
+        def node_changed() -> None:
+            changes.append(1)
+            wake.set()
+
+        changes: list[int] = []
+
         def woken(seconds: float) -> bool:
             if not wake.wait(seconds):
                 return False
             wake.clear()
-            agent.node_changed()
+            if changes:
+                changes.clear()
+                agent.node_changed()
+            if plans:
+                agent.plan_changed(plans.pop())
+                plans.clear()
             return True
 
         machine.rings = ring
@@ -275,11 +297,9 @@ class Program:
             monotonic=runtime.monotonic,
             rng=rng,
         )
-        wait = own.scheduler.wait
-        watch = NodeWatch(
-            client, machine.node, publisher.differs, metrics, wake.set, wait, runtime.monotonic, rng, runtime
-        )
-        watch.start()
+        clock = Clock(own.scheduler.wait, runtime.monotonic, rng)
+        NodeWatch(client, machine.node, publisher, metrics, node_changed, clock, runtime).start()
+        PlanWatch(client, NAMESPACE, plan_changed, clock, runtime).start()
         follow(agent, lambda: False, event, woken)
 
     def _failed(self, thread: str, error: BaseException) -> None:

@@ -21,6 +21,7 @@ from toposcope.kube.errors import ApiError, KubeError
 if TYPE_CHECKING:
     from toposcope.agent.nvidia_labels import NvidiaLabelPublisher
     from toposcope.agent.slices import SliceAudit
+    from toposcope.integrations.node_plan import NodePlan
 
 log = logging.getLogger("agent")
 
@@ -82,6 +83,9 @@ class Agent:
         first = 0.0 if options.once else self._rng.uniform(0.0, options.spread)
         self._write_at = monotonic() + first
         self._nvidia_labels_at = monotonic()
+        self._next_plan: NodePlan | None = None
+        self._plan_at: float | None = None
+        """When the next plan is adopted."""
         self._repair_at: float | None = None
         self._repaired_at = -_CALM_SECONDS
         self._repairs = 0
@@ -95,6 +99,7 @@ class Agent:
     def sync(self) -> bool:
         """Probe once and publish if a write is allowed by now; whether both hardware and API server answered."""
         self._began = self._monotonic()
+        self._adopt_plan()
         soon = self._began + PROBE_SECONDS  # until then there is no other turn
         repairing = self._repair_at is not None and soon >= self._repair_at
         if repairing:
@@ -122,6 +127,18 @@ class Agent:
             longest = _REPAIR_SECONDS * 2 ** min(max(0, self._repairs - _QUICK_REPAIRS), 10)
             self._repair_at = self._monotonic() + min(longest, RESYNC_SECONDS) * self._rng.uniform(*_REPAIR_FACTOR)
 
+    def plan_changed(self, plan: "NodePlan") -> None:
+        """Follow another plan after a random part of the spread: all agents hear of it at the same moment."""
+        self._next_plan = plan
+        if self._plan_at is None:
+            spread = 0.0 if self._options.once else self._options.spread
+            self._plan_at = self._monotonic() + self._rng.uniform(0.0, spread)
+
+    def _adopt_plan(self) -> None:
+        if self._next_plan is not None and self._plan_at is not None and self._began >= self._plan_at:
+            self._publisher.follow(self._next_plan)
+            self._plan_at = None
+
     def seconds_until_sync(self) -> float:
         """Seconds until the next sync is due, if nothing happens before."""
         due = self._synced + self._options.interval
@@ -129,6 +146,8 @@ class Agent:
             due = min(due, self._write_at)
         if self._published and self._confinement:
             due = min(due, self._monotonic() + self._confinement.seconds_until_due())
+        if self._plan_at is not None:
+            due = min(due, self._plan_at)
         pause = max(due - self._monotonic(), self.min_pause())
         if self._repair_at is None:
             return pause

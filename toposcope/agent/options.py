@@ -23,6 +23,8 @@ class Options(NamedTuple):
     cleanup: bool = False
     nvidia_labels: bool = False
     audit_slices: bool = False
+    unique_values: bool = False
+    slinky: bool = False
     pair_metrics: bool = False
     vf_rails: bool = False
     metrics_port: int | None = None
@@ -51,6 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nvidia-labels", action="store_true", help=about)
     about = "compare this node's ResourceSlices with its hardware, and note what differs; needs the verb list on them"
     parser.add_argument("--audit-slices", action="store_true", help=about)
+    about = "also write gpu.topology/unique-<level> where a ClusterTopology's spec.uniqueValues asks for it"
+    parser.add_argument("--unique-values", action="store_true", help=about)
+    about = "also write Slinky's annotation where a ClusterTopology's spec.publish.slinky asks for it"
+    parser.add_argument("--slinky", action="store_true", help=about)
     parser.add_argument(
         "--pair-metrics", action="store_true", help="one more metric for each pair of devices: 190 on an 8-GPU node"
     )

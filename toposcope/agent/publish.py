@@ -3,25 +3,30 @@
 Each change of a label that an admin wants to know about becomes an Event.
 
 An apply removes every label of ours that it does not name. So a label whose value is unknown at the moment is sent with
-the value that the Node has.
+the value that the Node has. With the description goes what ClusterTopologies ask for (`planned`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from toposcope.agent.describe import Description
 from toposcope.agent.labels import ALL
 from toposcope.agent.nvidia_labels import MANAGER as NVIDIA_MANAGER
 from toposcope.agent.nvidia_labels import owners
+from toposcope.agent.owners import OwnedKeys, managers
+from toposcope.agent.planned import CLEARED, FORMER, MANAGER, Planner, Wanted
 from toposcope.api import label_keys
-from toposcope.api.label_keys import MATRIX, PREFIX, RAILS, REFERENCE
+from toposcope.api.label_keys import MATRIX, PREFIX, RAILS, REFERENCE, SLINKY
 from toposcope.kube.client import MERGE, METADATA, ApiClient, Request
 from toposcope.kube.confinement import NOBODY
 from toposcope.kube.errors import ApiError
 from toposcope.kube.requests import NODES, apply, event, get
 from toposcope.topology.hardware import State
 from toposcope.topology.text import compact
+
+if TYPE_CHECKING:
+    from toposcope.integrations.node_plan import NodePlan
 
 _MOVED: Final = (
     (label_keys.NVLINK_DOMAIN, "NVLinkDomainChanged", "NVLink domain"),
@@ -56,18 +61,10 @@ def node_events(before: Mapping[str, str], after: Mapping[str, str], reasons: Se
     return events
 
 
-MANAGER: Final = "toposcope-agent"
 REPORTER: Final = "agent"
 _ANNOTATIONS: Final = frozenset({MATRIX, RAILS, REFERENCE})
 _UNPROCESSABLE: Final = 422
 _NAMES_TRIED: Final = 4
-
-
-class OwnedKeys(NamedTuple):
-    """The labels and annotations of ours on a Node, as they are or as they should be."""
-
-    labels: Mapping[str, str]
-    annotations: Mapping[str, str]
 
 
 def owned_keys(metadata: Mapping[str, Any]) -> OwnedKeys:
@@ -84,17 +81,36 @@ def desired(description: Description, node: OwnedKeys) -> OwnedKeys:
     return OwnedKeys({**kept, **description.labels.known}, dict(annotations))
 
 
+def _joined(own: OwnedKeys, planned: OwnedKeys) -> OwnedKeys:
+    return OwnedKeys({**own.labels, **planned.labels}, {**own.annotations, **planned.annotations})
+
+
+def _dropped(before: OwnedKeys, after: OwnedKeys) -> dict[str, list[str]]:
+    """The labels and annotations of the first that the second has no more."""
+    return {
+        "labels": [key for key in before.labels if key not in after.labels],
+        "annotations": [key for key in before.annotations if key not in after.annotations],
+    }
+
+
 class Publisher:
     """Keeps the labels and annotations of one Node equal to the description last published."""
 
     def __init__(
-        self, client: ApiClient, node_name: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        client: ApiClient,
+        node_name: str,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        planner: Planner | None = None,
     ) -> None:
         self._client = client
         self._path = f"{NODES}/{node_name}"
         self._name = node_name
         self._now = now
+        self._planner = planner or Planner(node_name)
         self._node: OwnedKeys | None = None
+        self._planned = OwnedKeys({}, {})
+        """What ClusterTopologies asked for, as it is on the Node."""
         self.baseline: str | None = None
         """The annotation with the best that the node has shown, as last read or written."""
         self.metadata: Mapping[str, Any] = {}
@@ -112,16 +128,33 @@ class Publisher:
     def _cache(self, node: Any) -> OwnedKeys:
         self.metadata = node["metadata"]
         self._node = owned_keys(self.metadata)
+        self._planned = self._planner.present(self.metadata)
         self.baseline = self._node.annotations.get(REFERENCE)
         return self._node
 
+    def owned(self, metadata: Mapping[str, Any]) -> OwnedKeys:
+        """All labels and annotations of ours in a Node's metadata; for another thread, as the next two."""
+        return _joined(owned_keys(metadata), self._planner.present(metadata))
+
+    def follow(self, plan: "NodePlan") -> None:
+        """Have the Node carry what ClusterTopologies ask for from the next publish on."""
+        self._planner.follow(plan)
+
     def differs(self, keys: OwnedKeys) -> bool:
-        """Whether the Node should carry something else, as far as is known; for another thread."""
-        return keys != self._node
+        """Whether the Node should carry something else, as far as is known."""
+        node = self._node
+        return node is None or keys != _joined(node, self._planned)
+
+    def inputs(self, metadata: Mapping[str, Any]) -> Hashable:
+        """What else on the Node decides about keys of ours."""
+        return self._planner.inputs(metadata)
 
     def pending(self, description: Description) -> bool:
         """Whether the Node needs a write, as far as is known."""
-        return self._node is None or desired(description, self._node) != self._node
+        if self._node is None:
+            return True
+        after = desired(description, self._node)
+        return after != self._node or self._wanted(after).keys != self._planned
 
     def publish(self, description: Description) -> list[NodeEvent] | None:
         """Make the Node carry `description`; the Events to record, or None if nothing had to change. Raises KubeError.
@@ -143,17 +176,52 @@ class Publisher:
         if before is None:
             raise AssertionError("publish reads the Node first")
         after = desired(description, before)
-        if after == before:
+        planned = self._wanted(after)
+        if after == before and planned.keys == self._planned:
             return None
-        uid = self.metadata["uid"]
-        metadata = {"name": self._name, "uid": uid, "labels": after.labels, "annotations": after.annotations}
-        body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
+        dropped = _dropped(self._planned, planned.keys)
         self._node = None  # what the Node carries is unknown until the server has answered
-        self._cache(self._client.call(apply(self._path, body, MANAGER, force=True, metadata_only=True)))
+        self._cache(self._client.call(self._apply(after, planned)))
+        self._take_away(dropped)
         # A co-owned key stays although we dropped it; another apply would not change that.
         self._node = after
         reasons = description.topology.reasons if description.topology else (description.problem,)
         return node_events(before.labels, after.labels, [reason for reason in reasons if reason])
+
+    def _wanted(self, own: OwnedKeys) -> Wanted:
+        """What ClusterTopologies ask for on the Node once it carries `own`."""
+        there = self.metadata.get("labels") or {}
+        others = {key: value for key, value in there.items() if key not in ALL}
+        return self._planner.wanted(self.metadata, {**others, **own.labels})
+
+    def _apply(self, own: OwnedKeys, planned: Wanted) -> Request:
+        """The apply of all keys of ours."""
+        metadata: dict[str, Any] = {"name": self._name, "uid": self.metadata["uid"]}
+        keys = _joined(own, planned.keys)
+        annotations = dict(keys.annotations)
+        if planned.foreign:
+            annotations.pop(SLINKY, None)
+        elif SLINKY in annotations:
+            # By force it would take the annotation from an owner who came after the Node was read.
+            metadata["resourceVersion"] = self.metadata.get("resourceVersion")
+        metadata |= {"labels": keys.labels, "annotations": annotations}
+        body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
+        return apply(self._path, body, MANAGER, force=True, metadata_only=True)
+
+    def _take_away(self, dropped: Mapping[str, Sequence[str]]) -> None:
+        """Remove what an apply left because a former version's controller owns it too. Raises KubeError."""
+        left = {}
+        also = {FORMER, CLEARED}
+        for field, keys in dropped.items():
+            there = self.metadata.get(field) or {}
+            shared = [key for key in keys if key in there and also & managers(self.metadata, field, key)]
+            if shared:
+                left[field] = dict.fromkeys(shared)
+        if left:
+            body = compact({"metadata": {"uid": self.metadata["uid"], **left}}).encode()
+            self._cache(
+                self._client.call(Request("PATCH", self._path, {"fieldManager": MANAGER}, body, MERGE, METADATA))
+            )
 
     def record_event(self, node_event: NodeEvent) -> None:
         """Record an Event on the Node. Raises KubeError, a conflict where the Node has many already.
@@ -196,9 +264,12 @@ class Removal(NamedTuple):
 
 
 def removal(metadata: Mapping[str, Any]) -> Removal:
-    """How to remove the keys under our prefix, co-owned too, and the `nvidia.com/` labels that only we own."""
+    """How to remove the keys under our prefix, co-owned too, and the keys of others that only we own."""
     fields = ("labels", "annotations")
     gone = {field: {key: None for key in metadata.get(field) or {} if key.startswith(PREFIX)} for field in fields}
+    annotators = managers(metadata, "annotations", SLINKY)
+    if annotators and annotators <= {MANAGER, FORMER}:
+        gone["annotations"][SLINKY] = None
     keys = sum(map(len, gone.values()))
     requests = []
     path, uid = f"{NODES}/{metadata['name']}", metadata["uid"]

@@ -10,16 +10,18 @@ import socket
 import time
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from toposcope.agent.loop import Agent, explain
 from toposcope.agent.metrics import AgentMetrics
 from toposcope.agent.node_watch import NodeWatch
 from toposcope.agent.nvml.supervisor import ProbeProcess
 from toposcope.agent.options import Options
+from toposcope.agent.planned import Planner
 from toposcope.agent.publish import Publisher
+from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.kube.client import ApiClient
-from toposcope.kube.config import load
+from toposcope.kube.config import load, pod_namespace
 from toposcope.kube.confinement import Confinement
 from toposcope.kube.errors import ConfigError, KubeError
 from toposcope.telemetry.logs import set_up
@@ -27,7 +29,9 @@ from toposcope.telemetry.server import TelemetryServer
 
 if TYPE_CHECKING:
     from toposcope.agent.nvidia_labels import NvidiaLabelPublisher
+    from toposcope.agent.plan_watch import PlanWatch
     from toposcope.agent.slices import SliceAudit
+    from toposcope.integrations.node_plan import NodePlan
     from toposcope.telemetry.handler import Page
 
 log = logging.getLogger("agent")
@@ -35,6 +39,7 @@ log = logging.getLogger("agent")
 _LARGEST_ANSWER: Final = 4 << 20
 """Bytes; a Node has less than the 1.5 MB that etcd takes; a broken server must not fill the container's memory."""
 _SIGNS: Final = 4096
+_STOP, _NODE, _PLAN = b"s", b"n", b"p"
 
 
 def run(options: Options, probe: ProbeProcess) -> int:
@@ -46,7 +51,8 @@ def run(options: Options, probe: ProbeProcess) -> int:
     except ConfigError as error:
         log.error("%s", error)  # noqa: TRY400 - the message is enough, a traceback would hide it
         return 1
-    publisher = Publisher(client, options.node_name)
+    planner = Planner(options.node_name, unique=options.unique_values, slinky=options.slinky)
+    publisher = Publisher(client, options.node_name, planner=planner)
     with contextlib.ExitStack() as stack:
         stack.callback(client.close)
         if options.cleanup:
@@ -68,10 +74,49 @@ def run(options: Options, probe: ProbeProcess) -> int:
                 return 1
             stack.callback(server.close)
         if options.once:
-            return 0 if agent.sync() else 1
-        _run_forever(agent, probe, functools.partial(NodeWatch, client, options.node_name, publisher.differs, metrics))
+            planned = _read_plan(client, options, agent)
+            synced = agent.sync()
+            return 0 if planned and synced else 1
+        _run_forever(agent, probe, _Watches(client, options, publisher, metrics))
     # The labels stay: they describe the node, not this process.
     return 0
+
+
+def _plan_watch(client: ApiClient, options: Options, changed: "Callable[[NodePlan], object]") -> "PlanWatch | None":
+    """A watch of the controller's plan; None where the agent follows none."""
+    if not (options.unique_values or options.slinky):
+        return None
+    from toposcope.agent.plan_watch import PlanWatch  # noqa: PLC0415 - few want it
+
+    return PlanWatch(client, pod_namespace() or HOME_NAMESPACE, changed)
+
+
+def _read_plan(client: ApiClient, options: Options, agent: Agent) -> bool:
+    """Read the controller's plan, if the agent follows it; whether the API server answered."""
+    watch = _plan_watch(client, options, agent.plan_changed)
+    try:
+        if watch:
+            watch.read()
+    except KubeError as error:
+        log.error("cannot read the plan of labels and annotations: %s", explain(error))  # noqa: TRY400 - as above
+        return False
+    return True
+
+
+class _Watches(NamedTuple):
+    """What the watches in threads of their own need."""
+
+    client: ApiClient
+    options: Options
+    publisher: Publisher
+    metrics: AgentMetrics
+
+    def start(self, node_changed: Callable[[], object], plan_changed: "Callable[[NodePlan], object]") -> None:
+        """Watch the Node and, if the agent follows it, the controller's plan."""
+        NodeWatch(self.client, self.options.node_name, self.publisher, self.metrics, node_changed).start()
+        plan = _plan_watch(self.client, self.options, plan_changed)
+        if plan:
+            plan.start()
 
 
 def _nvidia_label_publisher(client: ApiClient, options: Options) -> "NvidiaLabelPublisher | None":
@@ -101,35 +146,44 @@ class _StoppedError(BaseException):
     """A signal ends the agent in the middle of a probe. Nothing that handles failures of probes may take it for one."""
 
 
-def _run_forever(agent: Agent, probe: ProbeProcess, watch: Callable[[Callable[[], object]], NodeWatch]) -> None:
-    """Sync and wait until a SIGTERM or SIGINT; `watch` makes a watch of the Node that calls its argument."""
+def _run_forever(agent: Agent, probe: ProbeProcess, watches: _Watches) -> None:
+    """Sync and wait until a SIGTERM or SIGINT, and do at once what the watches call for."""
     wake, waker = socket.socketpair()
     stopping: list[int] = []
+    plans: list[NodePlan] = []
 
     def stop(number: int, _frame: FrameType | None) -> None:
         stopping.append(number)
-        waker.send(b"x")
+        waker.send(_STOP)
         if probe.waits_for_answer:
             # The driver may hold the probe for a minute, and Kubernetes kills this pod after ten seconds.
             raise _StoppedError
 
-    def changed() -> None:
+    def send(sign: bytes) -> None:
         with contextlib.suppress(OSError):  # the agent ends
-            waker.send(b"x")
+            waker.send(sign)
+
+    def plan_changed(plan: "NodePlan") -> None:
+        plans.append(plan)
+        send(_PLAN)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
 
     def woken(seconds: float) -> bool:
-        """Whether there is something to do within so many seconds: to stop, or to look at the Node."""
+        """Whether there is something to do within so many seconds: to stop, or what a watch calls for."""
         if not select.select([wake], [], [], seconds)[0]:
             return False
-        wake.recv(_SIGNS)
-        agent.node_changed()
+        signs = wake.recv(_SIGNS)
+        if _NODE in signs:
+            agent.node_changed()
+        if _PLAN in signs:
+            agent.plan_changed(plans[-1])
+            del plans[:-1]
         return True
 
     with wake, waker:
-        watch(changed).start()
+        watches.start(lambda: send(_NODE), plan_changed)
         with contextlib.suppress(_StoppedError):
             follow(agent, lambda: bool(stopping), lambda seconds: probe.wait(seconds, wake), woken)
 

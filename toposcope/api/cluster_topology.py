@@ -11,10 +11,11 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from toposcope.api.label_keys import GPUS, SLINKY_KEPT, unique_key
+from toposcope.api.label_keys import GPUS, SLINKY_KEPT, own_input, unique_key
 from toposcope.topology.hierarchy import USUAL_COVERAGE
 from toposcope.topology.levels import Level, domain_problem, level_problems
 from toposcope.topology.node import Labelled
+from toposcope.topology.requirement import Requirement
 from toposcope.topology.text import printable, type_words
 
 
@@ -94,8 +95,6 @@ _STATUS: Final[dict[str, Any]] = {
     "preferredBy": list[_PreferredLevel],
     "published": list[_PublishedObject],
     "segments": list[_StatusSegment],
-    "uniqueValues": list[str],
-    "slinkyAnnotated": bool,
 }
 
 
@@ -143,12 +142,10 @@ PATH: Final = f"/apis/{API_VERSION}/clustertopologies"
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 TOPOSCOPE: Final = "toposcope"
 """Label and value of every object that the controller makes."""
-HOME_NAMESPACE: Final = "toposcope-system"
-"""Where the manifests install Toposcope."""
 
 _ONLY_IF_ASKED: Final = frozenset({"volcano", "slinky"})
-"""Fields of `spec.publish` that are Never by default: Volcano may have HyperNodes of its own discovery, and Slinky's
-annotations need a right to write Nodes."""
+"""Fields of `spec.publish` that are Never by default: Volcano may have HyperNodes of its own discovery, and agents need
+one more right for Slinky's annotations."""
 _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(h|ms|m|s)")
 DEFAULT_GRACE: Final = 600.0
@@ -156,28 +153,6 @@ _LONGEST_UNIQUE: Final = 56
 """Characters of a level in the name of a label, which has up to 63."""
 _LONGEST: Final = 366 * 24 * 3600.0
 """System calls cannot wait longer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Requirement:
-    """One condition of a node selector; `operator` is In, NotIn, Exists or DoesNotExist."""
-
-    key: str
-    operator: str
-    values: frozenset[str] = frozenset()
-
-    def holds(self, node: Labelled) -> bool:
-        """Whether the node meets it."""
-        value = node.label(self.key)
-        match self.operator:
-            case "In":
-                return value in self.values
-            case "NotIn":
-                return value not in self.values
-            case "Exists":
-                return value is not None
-            case _:
-                return value is None
 
 
 _EVERY_GPU_NODE: Final = (Requirement(GPUS, "Exists"),)
@@ -231,19 +206,14 @@ class Topology:
         return self.publish.get(option) or ("Never" if option in _ONLY_IF_ASKED else "Auto")
 
     def label_keys(self) -> frozenset[str]:
-        """Every node label that this spec names, and those that the controller writes for it."""
+        """Every node label that this spec names, and those that agents write for it."""
         named = frozenset(r.key for r in self.selector).union(level.key for level in self.levels or ())
-        return named.union(map(unique_key, (*self.unique, *self.once_unique)), {SLINKY_KEPT} if self.slinky else ())
+        return named.union(map(unique_key, self.unique), {SLINKY_KEPT} if self.slinky else ())
 
     @property
     def slinky(self) -> bool:
-        """Whether nodes get Slinky's annotation, or may still carry ours."""
-        return self.mode("slinky") != "Never" or bool(self.status.get("slinkyAnnotated"))
-
-    @property
-    def once_unique(self) -> tuple[str, ...]:
-        """The levels whose labels were on nodes when the status was written."""
-        return tuple(self.status.get("uniqueValues") or ())
+        """Whether it is about Slinky's annotation, if only as a dry run."""
+        return self.mode("slinky") != "Never"
 
 
 def seconds(text: str) -> float:
@@ -280,6 +250,13 @@ def read(document: Mapping[str, Any]) -> Topology:
     problems += [f"spec.required[{i}]: {why}" for i, name in enumerate(required) if (why := domain_problem(name))]
     unique = tuple(dict.fromkeys(spec.get("uniqueValues") or ()))
     problems += [f"spec.uniqueValues[{i}]: {why}" for i, name in enumerate(unique) if (why := _not_unique(name))]
+    selector = _selector(spec.get("nodeSelector"))
+    feeding = sorted({requirement.key for requirement in selector if own_input(requirement.key)})
+    if unique and feeding:
+        problems.append(
+            f"spec.nodeSelector: {feeding[0]} is written because of spec.uniqueValues; select nodes by another label"
+        )
+        unique = ()
     coverage = spec.get("minCoveragePercent")
     coverage = USUAL_COVERAGE if coverage is None else coverage
     if not 1 <= coverage <= 100:  # noqa: PLR2004 - a percentage
@@ -296,7 +273,7 @@ def read(document: Mapping[str, Any]) -> Topology:
         name=metadata["name"],
         uid=metadata.get("uid", ""),
         generation=metadata.get("generation", 0),
-        selector=_selector(spec.get("nodeSelector")),
+        selector=selector,
         levels=levels,
         required=required,
         min_coverage=int(coverage),

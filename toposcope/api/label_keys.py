@@ -1,7 +1,7 @@
 """The label and annotation keys that Toposcope owns, and the few foreign ones it reads by name.
 
 Only the agent of the node that carries them writes keys under `PREFIX`; `SWITCHES` is written by `toposcope switches`
-there, those of `unique_key` by the controller. docs/labels.md is generated from the texts below (`tools.docgen`).
+there. docs/labels.md is generated from the texts below (`tools.docgen`).
 """
 
 from typing import Final
@@ -82,6 +82,16 @@ SLINKY_KEPT: Final = f"annotation:{SLINKY}"
 """Its place among the labels that are kept of a node; no label can have this key."""
 
 
+UNIQUE: Final = PREFIX + "unique-"
+"""Followed by the domain of a level: the values of all levels down to it, unique even where names are reused. Only with
+`--unique-values`, where a ClusterTopology lists the level in `spec.uniqueValues`."""
+
+
 def unique_key(domain: str) -> str:
     """The label whose value alone tells the domains of a level apart: `gpu.topology/unique-rack`."""
-    return f"{PREFIX}unique-{domain}"
+    return UNIQUE + domain
+
+
+def own_input(key: str) -> bool:
+    """Whether agents write the label because of a ClusterTopology: as a level of one it would feed itself."""
+    return key.startswith(UNIQUE)

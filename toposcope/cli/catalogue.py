@@ -5,8 +5,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from toposcope.api.cluster_topology import HOME_NAMESPACE
 from toposcope.api.controller_config import UnreadableError, read_config
+from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.api.yaml_text import YamlSyntaxError, load
 from toposcope.cli.errors import CommandError
 from toposcope.cli.streams import read_small

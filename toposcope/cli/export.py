@@ -251,6 +251,7 @@ def slurm(scope: Scope, variant: str, name: str | None, level: str | None, size:
         return Exported(name, _conf(name, "block", slurm_format.block_conf(groups)), tuple(notes))
     switches = tree(scope.levels, table)
     notes += _left_out(switches.left_out, "not in the tree: lacks a level")
+    notes += _without_nodes(groups.too_small) if groups else []
     return Exported(name, yaml_text(slurm_format.topology_yaml(name, switches, groups)), tuple(notes))
 
 
@@ -262,6 +263,13 @@ def _conf(name: str, plugin: str, lines: Sequence[str]) -> str:
 def _left_out(names: Sequence[str], why: str) -> list[str]:
     count = "1 node is" if len(names) == 1 else f"{len(names)} nodes are"
     return [f"{count} left out ({why}): {first_few(sorted(names, key=natural))}"] if names else []
+
+
+def _without_nodes(blocks: Sequence[str]) -> list[str]:
+    if not blocks:
+        return []
+    count = "1 block is" if len(blocks) == 1 else f"{len(blocks)} blocks are"
+    return [f"{count} listed without nodes, for Slinky's annotations (too few nodes): {first_few(blocks)}"]
 
 
 def nccl(snapshot: Snapshot, name: str, pcie: int | None) -> Exported:

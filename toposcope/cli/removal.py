@@ -8,14 +8,14 @@ from typing import Any, Final
 import msgspec
 
 from toposcope.agent.publish import Removal, removal
-from toposcope.api.cluster_topology import GROUP, HOME_NAMESPACE, KIND, MANAGED_BY, PATH, TOPOSCOPE
-from toposcope.api.label_keys import SLINKY
+from toposcope.api.cluster_topology import GROUP, KIND, MANAGED_BY, PATH, TOPOSCOPE
+from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.cli.output import cleaned
-from toposcope.controller.node_keys import Change
 from toposcope.controller.publishers.immutable_topology import holders
 from toposcope.errors import ToposcopeError
-from toposcope.integrations.framework.published import MANAGER, finalizers
+from toposcope.integrations.framework.published import finalizers
 from toposcope.integrations.kueue.api import TOPOLOGIES as KUEUE_TOPOLOGIES
+from toposcope.integrations.node_plan import CONFIG_MAP
 from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.client import ApiClient, Request, find
 from toposcope.kube.config import pod_namespace
@@ -39,6 +39,8 @@ class Thing:
     """What uses it, in words, and has to stop first."""
     remark: str = ""
     """What an admin should know before it goes."""
+    namespace: str = ""
+    """Of a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +52,15 @@ class Plan:
     published: tuple[Thing, ...]
     """Then what schedulers read, while the labels in it still exist."""
     topologies: tuple[Thing, ...]
+    plans: tuple[Thing, ...]
+    """Then what tells agents what ClusterTopologies ask for."""
     nodes: tuple[Removal, ...]
     """Last, because published resources refer to their labels."""
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to delete."""
-        return not (self.programs or self.published or self.topologies or self.nodes)
+        return not (self.programs or self.published or self.topologies or self.plans or self.nodes)
 
     @property
     def held(self) -> tuple[Thing, ...]:
@@ -66,10 +70,12 @@ class Plan:
 
 def find_all(client: ApiClient) -> Plan:
     """Find everything. Raises KubeError, also where one kind must not be read: a partial plan would mislead."""
+    programs = tuple(_programs(client))
     return Plan(
-        programs=tuple(_programs(client)),
+        programs=programs,
         published=tuple(_published(client)),
         topologies=tuple(_topologies(client)),
+        plans=tuple(_plans(client, programs)),
         nodes=tuple(_nodes(client)),
     )
 
@@ -78,7 +84,7 @@ def _programs(client: ApiClient) -> Iterator[Thing]:
     for plural in ("daemonsets", "deployments"):
         for there in _writers(client, "/apis/apps/v1", plural):
             path = f"/apis/apps/v1/namespaces/{there['namespace']}/{plural}/{there['name']}"
-            yield Thing(f"{plural[:-1]}.apps/{there['name']}", path, there["uid"])
+            yield Thing(f"{plural[:-1]}.apps/{there['name']}", path, there["uid"], namespace=there["namespace"])
 
 
 def _writers(client: ApiClient, root: str, plural: str) -> list[Any]:
@@ -140,21 +146,21 @@ def _topologies(client: ApiClient) -> Iterator[Thing]:
         yield Thing(f"{KIND.lower()}.{GROUP}/{name}", f"{PATH}/{name}", metadata["uid"], remark=remark)
 
 
+def _plans(client: ApiClient, programs: Iterable[Thing]) -> Iterator[Thing]:
+    """The agents' plan, where controllers are or were."""
+    home = pod_namespace() or HOME_NAMESPACE
+    for namespace in dict.fromkeys((home, *(program.namespace for program in programs))):
+        path = f"/api/v1/namespaces/{namespace}/configmaps/{CONFIG_MAP}"
+        there = find(client, path)
+        if there is not None and (there["metadata"].get("labels") or {}).get(MANAGED_BY) == TOPOSCOPE:
+            yield Thing(f"configmap/{CONFIG_MAP}", path, there["metadata"]["uid"])
+
+
 def _nodes(client: ApiClient) -> Iterator[Removal]:
     for node in everything(client, NODES, metadata_only=True):
         found = removal(node["metadata"])
-        if _annotated(node["metadata"]):
-            release = Change(node["metadata"]["name"], node["metadata"]["uid"], {SLINKY: None}, {}, "annotations")
-            found = Removal((*found.requests, release.request), found.keys + 1)
         if found.requests:
             yield found
-
-
-def _annotated(metadata: Mapping[str, Any]) -> bool:
-    """Whether the controller applied Slinky's annotation: another owner's stays."""
-    applied = (entry for entry in metadata.get("managedFields") or () if entry.get("operation") == "Apply")
-    fields = (entry.get("fieldsV1") or {} for entry in applied if entry.get("manager") == MANAGER)
-    return any(f"f:{SLINKY}" in ((owned.get("f:metadata") or {}).get("f:annotations") or {}) for owned in fields)
 
 
 _PAUSE: Final = 1.0
@@ -185,6 +191,7 @@ class Remover:
         )
         self._delete(plan.published, "deleted")
         self._delete(plan.topologies, "deleted")
+        self._delete(plan.plans, "deleted")
         for node in plan.nodes:
             for request in node.requests:
                 self._send(request)

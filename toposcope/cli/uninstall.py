@@ -65,7 +65,8 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     """The plan, a line for each object."""
     if plan.empty:
         yield "nothing to remove; " + _LAST_STEP
-    for verb, things in (("stop", plan.programs), ("delete", plan.published), ("delete", plan.topologies)):
+    deleted = (*plan.published, *plan.topologies, *plan.plans)
+    for verb, things in (("stop", plan.programs), ("delete", deleted)):
         for resource in things:
             yield f"{verb:<8}{resource.handle}"
             for remark in (*(f"in use by {holder}" for holder in resource.holders), resource.remark):

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from toposcope.api.cluster_topology import HOME_NAMESPACE
 from toposcope.api.conditions import AGENTS_REPORTING, Condition
+from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.controller.assess.assessment import IS_IT_RUNNING
 from toposcope.kube.client import Caller, Request
 from toposcope.kube.config import pod_namespace

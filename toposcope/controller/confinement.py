@@ -5,21 +5,45 @@ import random
 import threading
 import time
 from datetime import UTC, datetime
+from typing import Any, Final
 
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.integrations.framework.published import MANAGER
 from toposcope.integrations.volcano.hyper_nodes import member
 from toposcope.integrations.watched import PUBLISHED
-from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.client import ApiClient, Caller, Request
 from toposcope.kube.confinement import NOBODY, Confinement
 from toposcope.kube.discovery import discover
-from toposcope.kube.errors import KubeError
+from toposcope.kube.errors import ApiError, KubeError
 from toposcope.kube.requests import create, event
 from toposcope.kube.runtime import Event
 from toposcope.topology.text import compact
 
 log = logging.getLogger("controller")
+
+_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_NODE_RIGHTS: Final = {
+    "a patch of a Node": {"verb": "patch", "resource": "nodes"},
+    "an update of a Node": {"verb": "update", "resource": "nodes"},
+    "a patch of a Node's status": {"verb": "patch", "resource": "nodes", "subresource": "status"},
+}
+"""What RBAC must not grant: agents write Nodes, and no policy would confine the controller there."""
+_FORBIDDEN: Final = 403
+
+
+class RightsClient:
+    """Answers a question about rights as the API server answers the request itself: forbidden, or not."""
+
+    def __init__(self, client: Caller) -> None:
+        self._client = client
+
+    def call(self, request: Request) -> Any:
+        """Send a request. Raises ApiError for a right that this program has not, and KubeError as a client does."""
+        answer = self._client.call(request)
+        if request.path == _REVIEWS and answer["status"].get("allowed") is not True:
+            raise ApiError(_FORBIDDEN, "Forbidden", str(answer["status"].get("reason") or "RBAC grants it to nobody"))
+        return answer
 
 
 def foreign_writes(client: ApiClient, pod: str) -> dict[str, Request]:
@@ -42,7 +66,17 @@ def foreign_writes(client: ApiClient, pod: str) -> dict[str, Request]:
             writes[f"a topology among {kind.name}"] = Request("POST", target.collection, query, compact(body).encode())
     node = {"apiVersion": "v1", "kind": "Node", "name": NOBODY}
     report = event(node, "Normal", "Unconfined", "", "another", pod, datetime.now(UTC))
-    return {**writes, "an Event in another's name": report}
+    return {**writes, "an Event in another's name": report, **node_writes()}
+
+
+def node_writes() -> dict[str, Request]:
+    """Questions about rights on Nodes, for a `RightsClient`: what each would allow, and its request."""
+    writes = {}
+    for what, attributes in _NODE_RIGHTS.items():
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
+        body = compact({**review, "spec": {"resourceAttributes": attributes}}).encode()
+        writes[what] = Request("POST", _REVIEWS, {}, body)
+    return writes
 
 
 class ConfinementCheck:
@@ -56,7 +90,7 @@ class ConfinementCheck:
         self._pod = pod
         self._stop = stop
         rng = random.Random()  # noqa: S311 - jitter, not a secret
-        self._confinement = Confinement(client, lambda: foreign_writes(client, pod), time.monotonic, rng)
+        self._confinement = Confinement(RightsClient(client), lambda: foreign_writes(client, pod), time.monotonic, rng)
         self._active = active
 
     def ready(self) -> str:

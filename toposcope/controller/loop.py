@@ -11,7 +11,7 @@ import msgspec
 
 from toposcope.api import cluster_topology
 from toposcope.api.cluster_topology import Topology
-from toposcope.api.label_keys import GPU_PRESENT, GPU_PRODUCT, GPUS, unique_key
+from toposcope.api.label_keys import GPU_PRESENT, GPU_PRODUCT, GPUS
 from toposcope.controller.config_file import ConfigFile
 from toposcope.controller.fence import Fence, NoElection, NotLeaderError
 from toposcope.controller.informer import Cache, InformerFactory
@@ -306,7 +306,7 @@ class Controller:
         """Keep every label that a spec or the configuration names; whether nodes must be listed again for that."""
         self._read_config()
         specs = (key for topology in self.topologies.items() for key in topology.label_keys())
-        return self._decoder.track((*self._catalogue.tracked, *map(unique_key, self._catalogue.domains), *specs))
+        return self._decoder.track((*self._catalogue.tracked, *specs))
 
     def _read_config(self) -> None:
         """Check once a minute whether the configuration file has changed."""

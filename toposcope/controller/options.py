@@ -4,7 +4,7 @@ import argparse
 from dataclasses import dataclass, fields
 from typing import Final
 
-from toposcope.api.cluster_topology import HOME_NAMESPACE
+from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.controller.election import Timing
 from toposcope.telemetry.logs import FORMATS
 

@@ -12,7 +12,6 @@ from typing import Any, Final, Protocol
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH, Topology
 from toposcope.api.conditions import LEVELS_AVAILABLE, Condition, previous, stamped, unavailable_levels
 from toposcope.api.effective_levels import Absences
-from toposcope.controller import slinky
 from toposcope.controller.agent_pods import AgentPods
 from toposcope.controller.assess.assessment import Assessment, assess
 from toposcope.controller.assess.availability import unsynced
@@ -20,7 +19,17 @@ from toposcope.controller.assess.selection import Overlaps, overlaps
 from toposcope.controller.events import EventRateLimit, LevelEvent, condition_events, level_events, rail_events
 from toposcope.controller.fence import NotLeaderError
 from toposcope.controller.metrics import Report, report
-from toposcope.controller.node_keys import Change, NodeKeys, removals, unasked
+from toposcope.controller.node_plan import (
+    ALL_WRITTEN,
+    NodePlanWriter,
+    Unwritten,
+    plan_of,
+    planned,
+    slinky_condition,
+    unwritten_annotations,
+    unwritten_values,
+    values_condition,
+)
 from toposcope.controller.publishers.cached_reader import CachedReader
 from toposcope.controller.publishers.dry_run import DRY_RUN, DryRun, DryRunClient, unified
 from toposcope.controller.publishers.objects import Publisher
@@ -39,10 +48,9 @@ from toposcope.controller.status import (
     status_of,
 )
 from toposcope.controller.status_schema import StatusSchema
-from toposcope.controller.unique_labels import changes, condition, still_there
 from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
 from toposcope.integrations.framework.published import MANAGER, Published
-from toposcope.kube import listing
+from toposcope.integrations.node_plan import NodePlan, PlannedTopology
 from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import ApiError, KubeError
 from toposcope.kube.requests import apply, event
@@ -60,8 +68,6 @@ MOST_TOPOLOGIES: Final = 250
 """How many ClusterTopologies are kept up to date, the oldest: more would outgrow the memory and the time of a pass."""
 _PATIENCE: Final = 2.0
 """Seconds after which a pass makes way for the next if there is news."""
-_REGRET, _AGAIN = 60.0, 600.0
-"""Seconds until what a deleted ClusterTopology wrote to nodes goes, if it is not made anew; and until the next try."""
 _UNPROCESSABLE, _UNDECLARED = 422, 500
 """What the API server answers to a status that its schema refuses, and to one with a field that it does not know."""
 _BOUND: Final = frozenset({"grove", "kai"})
@@ -95,9 +101,10 @@ class _Draft:
     demanded: Resolved
     demand: Demand
     assessment: Assessment
-    labels: Sequence[Change] = ()
-    unique: Sequence[str] = ()
-    slinky: Sequence[Change] = ()
+    planned: PlannedTopology | None = None
+    """What it asks for on nodes."""
+    values: Unwritten = ALL_WRITTEN
+    annotations: Unwritten = ALL_WRITTEN
 
     @property
     def urgent(self) -> bool:
@@ -121,8 +128,8 @@ class Reconciler:
 
     The status it wrote last is remembered until the watch shows it, so that one change is written once. The publishers
     read through `cached_reader`, if there is one. `dry_run` finds out what they would do, for topologies whose spec
-    asks for that. `hyper_nodes` are those of Volcano's publisher. With `show` every pass is a dry run: nothing is
-    written, and `show` gets each difference once. `single_look` as in `Absences`.
+    asks for that. `hyper_nodes` are those of Volcano's publisher; `node_plan` keeps the agents' plan. With `show` every
+    pass is a dry run: nothing is written, and `show` gets each difference once. `single_look` as in `Absences`.
     """
 
     def __init__(
@@ -137,6 +144,7 @@ class Reconciler:
         backoff: WriteBackoff | None = None,
         hyper_nodes: HyperNodePlans | None = None,
         *,
+        node_plan: NodePlanWriter | None = None,
         show: Callable[[str], None] | None = None,
         single_look: bool = False,
         runtime: Runtime = REAL,
@@ -161,10 +169,7 @@ class Reconciler:
         self._segment_topologies = SegmentTopologies(
             DryRunClient(client, show) if show else WriteBackoff(client, monotonic, now, runtime.rng())
         )
-        writer = DryRunClient(client, show) if show else WriteBackoff(client, monotonic, now, runtime.rng())
-        self._node_keys = NodeKeys(writer, monotonic, at_once=single_look)
-        self._unasked: dict[str, float] = {}
-        """Keys on nodes that no ClusterTopology asks for, and when they go, in monotonic seconds."""
+        self._node_plan = node_plan
         self._pending: dict[str, list[Mapping[str, Any]]] = {}
         self._logged: set[tuple[str, str]] = set()
         self._left: list[str] = []
@@ -221,34 +226,45 @@ class Reconciler:
         began = self._monotonic()
         turn = {name: i for i, name in enumerate(self._left)}
         works: dict[str, Callable[[], None]] = {}
+        asked: dict[str, PlannedTopology] = {}
         self._failed = None
         for topology in sorted(latest, key=lambda one: turn.get(one.name, len(turn))):
             draft = self._draft(topology, table, demands[topology.name], by_value, latest, listed=workloads.synced)
+            if draft.planned:
+                asked[topology.name] = draft.planned
             work = partial(self._finish, draft, everything, shared[topology.name], idle)
-            if draft.urgent or len(latest) == 1:
+            if draft.urgent:
                 self._try(topology.name, work)
-            else:
+                continue
+            works[topology.name] = work
+            if len(latest) > 1:
                 draft.let_nodes_go()
-                works[topology.name] = work
+        if self._node_plan:
+            plan = plan_of(latest, asked, table.placeholders, complete=len(latest) == len(everything))
+            self._try("(node plan)", partial(self._write_plan, self._node_plan, plan, everything))
         works |= {topology.name: partial(self._leave_out, topology) for topology in everything[MOST_TOPOLOGIES:]}
         self.left_out = len(everything) - len(latest)
         now = self._monotonic()
         wait = self._absences.next_deadline({topology.uid: topology.grace for topology in latest}, now)
         over = math.inf if wait is None else now + wait
-        for name in [*works]:
-            now = self._monotonic()
-            if changed and now - began > _PATIENCE and (now > over or changed()):
-                break
-            self._try(name, works.pop(name))
+        self._finish_all(works, changed if len(latest) > 1 else None, began, over)
         self._left = [*works]
-        if not works:
-            self._try("(deleted)", partial(self._clean, everything, table))
         if self._cached_reader:
             waits = (resource.reason == "Waiting" for report in self.reports.values() for resource in report.published)
             self._cached_reader.blocked = any(waits)
         if self._failed:
             raise self._failed
         return not works
+
+    def _finish_all(
+        self, works: dict[str, Callable[[], None]], changed: Callable[[], bool] | None, began: float, over: float
+    ) -> None:
+        """Do the work on each topology, and stop in a long pass where something changed or a grace period is over."""
+        for name in [*works]:
+            now = self._monotonic()
+            if changed and now - began > _PATIENCE and (now > over or changed()):
+                return
+            self._try(name, works.pop(name))
 
     def _try(self, name: str, work: Callable[[], None]) -> None:
         """Do the work on one topology; what fails is reported at the end of the pass. Raises NotLeaderError."""
@@ -303,11 +319,11 @@ class Reconciler:
         assessment = replace(assessment, conditions=conditions)
         self._hyper_nodes.draw(topology, assessment.publishable, assessment.selected)
         draft = _Draft(topology, demanded, demand, assessment)
-        if topology.unique or topology.once_unique:
-            draft.labels = changes(topology, assessment.effective.levels, nodes, topologies)
-            draft.unique = tuple(still_there(topology, nodes))
-        if topology.slinky:
-            draft.slinky = slinky.changes(topology, assessment.publishable, assessment.selected, nodes, topologies)
+        draft.planned = planned(topology, assessment)
+        if draft.planned and topology.unique:
+            draft.values = unwritten_values(topology, draft.planned, assessment.selected, topologies)
+        if draft.planned and topology.slinky:
+            draft.annotations = unwritten_annotations(topology, draft.planned, assessment.selected, topologies)
         return draft
 
     def _finish(
@@ -325,17 +341,13 @@ class Reconciler:
         self._log_published(topology, published)
         now = self._monotonic()
         self._due += [now + resource.again_in for resource in published if resource.again_in is not None]
-        labelled, annotated = self._label(draft), self._annotate(draft)
-        on_nodes = [condition for condition in (labelled, annotated) if condition]
+        on_nodes = self._about_nodes(draft)
         conditions = conditions_of(
             topology, assessment, published, anything_served=wanted, shared=shared, children=children, on_nodes=on_nodes
         )
         if self.schema.missing:
             conditions = (*conditions[:-1], old_schema_summary(self.schema.problem))
-        kept = annotated is not None and (annotated.reason != DRY_RUN or "slinkyAnnotated" in topology.status)
-        status = status_of(
-            topology, assessment, published, self._now(), conditions, demand, children, draft.unique, slinky=kept
-        )
+        status = status_of(topology, assessment, published, self._now(), conditions, demand, children)
         status = self.schema.declared_part(status)
         self._log_hints(topology, assessment)
         refusal = None
@@ -353,39 +365,18 @@ class Reconciler:
         if refusal:
             raise refusal
 
-    def _label(self, draft: "_Draft") -> Condition | None:
-        """Write the labels of levels with unique values. Raises KubeError."""
-        left, error, _ = self._write_keys(draft.labels)
-        return condition(draft.topology, draft.assessment.effective.levels, left, error)
+    def _about_nodes(self, draft: "_Draft") -> list[Condition]:
+        """What agents have written to their Nodes for a topology, and what not yet."""
+        refusal = self._node_plan.refusal(draft.topology.name) if self._node_plan else ""
+        values = values_condition(draft.topology, draft.planned, draft.values, refusal)
+        annotations = slinky_condition(draft.topology, draft.planned, draft.annotations, refusal)
+        return [condition for condition in (values, annotations) if condition]
 
-    def _annotate(self, draft: "_Draft") -> Condition | None:
-        """Write Slinky's annotations. Raises KubeError."""
-        if not draft.topology.slinky:
-            return None
-        wanted = draft.slinky
-        written = self._write_keys(wanted if draft.topology.mode("slinky") != DRY_RUN else ())
-        return slinky.condition(draft.topology, wanted, *written)
-
-    def _clean(self, topologies: Sequence[Topology], nodes: Table) -> None:
-        """Take from nodes what no ClusterTopology has asked for in a while; the watch may lag. Raises KubeError."""
-        now = self._monotonic()
-        self._unasked = {key: self._unasked.get(key, now + _REGRET) for key in unasked(nodes, topologies)}
-        if due := [key for key, when in self._unasked.items() if when <= now]:
-            there = [item["metadata"] for item in listing.everything(self._client, PATH, metadata_only=True)]
-            if {(t.uid, t.generation) for t in topologies} == {(t["uid"], t.get("generation", 0)) for t in there}:
-                left, error, node = self._write_keys([*removals(nodes, due)])
-                if error or not left:  # what nodes still carry is another owner's
-                    self._unasked.update(dict.fromkeys(due, now + _AGAIN))
-                if error:
-                    log.warning("node %s keeps what a deleted ClusterTopology asked for: %s", node, error.message)
-        self._due += [when for when in self._unasked.values() if when > now]
-
-    def _write_keys(self, wanted: Sequence[Change]) -> tuple[int, ApiError | None, str]:
-        left, error, node = self._node_keys.write(wanted) if wanted else (0, None, "")
-        again = error.retry_after if error else 0.0
-        if left and again is not None:
-            self._due.append(self._monotonic() + again)
-        return left, error, node
+    def _write_plan(self, writer: NodePlanWriter, plan: NodePlan, topologies: Sequence[Topology]) -> None:
+        """Write the agents' plan. Raises KubeError."""
+        writer.write(plan, topologies)
+        if writer.due is not None:
+            self._due.append(writer.due)
 
     def _leave_out(self, topology: Topology) -> None:
         """Say of one beyond the supported number that it is. Raises KubeError."""

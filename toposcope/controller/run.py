@@ -11,16 +11,17 @@ from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from toposcope.api.cluster_topology import HOME_NAMESPACE
+from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.controller.confinement import ConfinementCheck
 from toposcope.controller.election import LeaderElector, Timing
 from toposcope.controller.fence import Fence, FencedClient, Leadership, NoElection
 from toposcope.controller.informer import InformerFactory
 from toposcope.controller.loop import Controller, collect_rarely
 from toposcope.controller.metrics import ControllerMetrics, LeaderMetrics, LeaderOnly
+from toposcope.controller.node_plan import NodePlanWriter
 from toposcope.controller.options import LEASE, Options
 from toposcope.controller.publishers.cached_reader import CachedReader
-from toposcope.controller.publishers.dry_run import DryRun, ReadOnlyClient
+from toposcope.controller.publishers.dry_run import DryRun, DryRunClient, ReadOnlyClient
 from toposcope.controller.publishers.grove import GrovePublisher
 from toposcope.controller.publishers.immutable_topology import DELAY_SECONDS, KaiPublisher, KueuePublisher
 from toposcope.controller.publishers.objects import Clock, Publisher
@@ -149,10 +150,14 @@ def _reconcilers(
     # With --once there is no later pass to wait for.
     delay = 0.0 if options.once else DELAY_SECONDS
 
+    show = _show(options)
+
     def make() -> Reconciler:
         plans = HyperNodePlans(at_once=options.once)
         make_with = functools.partial(make_publishers, monotonic=runtime.monotonic, hyper_nodes=plans)
         backoff = WriteBackoff(published, runtime.monotonic, runtime.now, runtime.rng())
+        plan_writer = DryRunClient(client, show) if show else client
+        node_plan = NodePlanWriter(client, plan_writer, home_namespace(options), runtime.monotonic)
         return Reconciler(
             client,
             make_with(backoff, delay),
@@ -163,7 +168,8 @@ def _reconcilers(
             dry_run=DryRun(published, make_with, runtime.monotonic),
             backoff=backoff,
             hyper_nodes=plans,
-            show=_show(options),
+            node_plan=node_plan,
+            show=show,
             single_look=options.once,
             runtime=runtime,
         )
@@ -194,6 +200,11 @@ def _print(text: str) -> None:
     sys.stdout.write(escaped_lines(text.rstrip()) + "\n")
 
 
+def home_namespace(options: Options) -> str:
+    """Where the Lease and the agents' plan are."""
+    return options.lease_namespace or pod_namespace() or HOME_NAMESPACE
+
+
 def _timing(options: Options) -> Timing:
     return Timing.lasting(options.lease_duration)
 
@@ -210,7 +221,7 @@ def _elector(
     client = ApiClient(cluster, _USER_AGENT, _timing(options).request, observe, runtime=runtime)
     stack.callback(client.close)
     ending = runtime.event()
-    namespace = options.lease_namespace or pod_namespace() or HOME_NAMESPACE
+    namespace = home_namespace(options)
     identity = runtime.identity()
     elector = LeaderElector(client, namespace, LEASE, identity, ending, changed, _timing(options), runtime)
     stack.callback(elector.release)

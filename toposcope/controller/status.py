@@ -107,7 +107,7 @@ def conditions_of(
 ) -> tuple[Condition, ...]:
     """All conditions, `Ready` last.
 
-    `shared` are the topologies that share nodes with this one, `on_nodes` are about keys of Nodes.
+    `shared` are the topologies that share nodes with this one, `on_nodes` are about what agents write to Nodes.
     """
     divided = segments_condition(topology, assessment.segments, children)
     conditions = (
@@ -128,9 +128,6 @@ def status_of(
     conditions: Sequence[Condition],
     demand: Demand = _NO_DEMAND,
     children: Sequence[SegmentTopology] = (),
-    unique: Sequence[str] = (),
-    *,
-    slinky: bool = False,
 ) -> dict[str, Any]:
     """The whole status, as it is applied, within its size limit."""
     status: dict[str, Any] = {
@@ -145,10 +142,6 @@ def status_of(
     }
     if assessment.segments:
         status |= segments_status(topology, assessment.segments, children)
-    if unique:
-        status["uniqueValues"] = sorted({*unique})
-    if slinky:
-        status["slinkyAnnotated"] = True
     if assessment.diagnostics:
         status["hints"] = [_hint(diagnostic) for diagnostic in assessment.diagnostics]
     if assessment.nodes:

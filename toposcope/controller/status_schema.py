@@ -34,8 +34,6 @@ WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
         "levelPath",
         "levels",
         "hints",
-        "slinkyAnnotated",
-        "uniqueValues",
         "segments",
         "otherSegments",
         "fabric",

@@ -20,7 +20,7 @@ Shape = Any
 """`str`, `dict` or `list`; a list that holds its entries' shape; or a mapping of fields to shapes, `*` for all."""
 
 _TEXTS: Final[Shape] = Optional({_EVERY: str})
-_OWNED: Final[Shape] = Optional({"f:metadata": Optional({"f:labels": Optional(dict)})})
+_OWNED: Final[Shape] = Optional({"f:metadata": Optional({"f:labels": Optional(dict), "f:annotations": Optional(dict)})})
 _METADATA: Final[Shape] = {
     "name": str,
     "uid": str,
@@ -35,6 +35,9 @@ OBJECT: Final[Shape] = {"metadata": _METADATA, "spec": Optional(dict), "status":
 LIST: Final[Shape] = {"metadata": {"continue": Optional(str)}, "items": Optional([OBJECT])}
 _GROUPS: Final[Shape] = {"groups": [{"name": str, "versions": [{"version": str}]}]}
 _GROUP: Final[Shape] = {"versions": [{"version": str}]}
+_REVIEWS: Final = frozenset({"selfsubjectaccessreviews", "selfsubjectrulesreviews"})
+_REVIEW: Final[Shape] = {"status": dict}
+"""An answer about rights; it is no object, and has no name."""
 _RESOURCES: Final[Shape] = {"resources": [{"name": str}]}
 
 
@@ -52,6 +55,8 @@ def shape_of(method: str, path: str) -> Shape:
     if method == "DELETE":
         return dict
     below = parts(path)
+    if below and below[0] in _REVIEWS:
+        return _REVIEW
     if below:
         return LIST if len(below) == 1 and method == "GET" else OBJECT
     first, *rest = path.strip("/").split("/")

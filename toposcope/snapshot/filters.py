@@ -7,7 +7,6 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Final
 
-from toposcope.api.cluster_topology import Requirement
 from toposcope.api.label_keys import GPUS
 from toposcope.errors import ToposcopeError
 from toposcope.integrations.framework.node_affinity import Taint
@@ -17,6 +16,7 @@ from toposcope.snapshot.scope import Scope
 from toposcope.topology.hardware import State
 from toposcope.topology.hierarchy import level_value
 from toposcope.topology.rails import reported
+from toposcope.topology.requirement import Requirement
 
 _PART: Final = re.compile(r"[^,(]+(?:\([^)]*\))?")
 _KEY: Final = r"(?P<key>[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?)"

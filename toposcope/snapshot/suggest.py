@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import Any, Final, NamedTuple
 
-from toposcope.api.cluster_topology import Requirement
 from toposcope.api.label_keys import GPU_PRODUCT, GPUS, NVLINK_DOMAIN
 from toposcope.snapshot.model import NodeView
 from toposcope.snapshot.scope import MAIN, table_of
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.hierarchy import USUAL_COVERAGE
 from toposcope.topology.levels import Level
+from toposcope.topology.requirement import Requirement
 from toposcope.topology.segments import Segment, divide, whole
 from toposcope.topology.table import Table
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from toposcope.api.label_keys import HOSTNAME
+from toposcope.api.label_keys import HOSTNAME, own_input
 
 MAX_LEVELS: Final = 16
 _MAX_LENGTH: Final = 63
@@ -80,4 +80,6 @@ def key_problem(key: str) -> str:
     """Why this node label cannot carry a level; empty when it can."""
     if len(key) > _MAX_LENGTH:
         return f"{key!r} has {len(key)} characters with its prefix; Grove takes {_MAX_LENGTH}"
+    if own_input(key):
+        return f"{key!r} is written from the levels, so it cannot carry one; name the label that it is made of"
     return "" if _KEY.fullmatch(key) else f"{key!r} is not a label key with a lower-case DNS prefix"

@@ -13,12 +13,13 @@ from tests.support.tables import each_case
 from toposcope.api.label_keys import HOSTNAME, NVLINK_DOMAIN
 from toposcope.integrations.framework.levels import ExportError
 from toposcope.integrations.slurm.hostlist import hostlist
+from toposcope.integrations.slurm.names import Style, units
 from toposcope.integrations.slurm.topology import (
     block_conf,
     block_level,
     blocks,
     inner_levels,
-    node_units,
+    slurm_names,
     topology_yaml,
     tree,
     tree_conf,
@@ -112,24 +113,87 @@ def test_nodes_share_a_leaf_switch_exactly_when_they_share_the_whole_path(seed: 
         assert (here == there) == (path[one] == path[other])
 
 
+def annotations(table: Table) -> dict[str, str]:
+    """What each agent writes, who knows the names of the levels and its own labels."""
+    names = slurm_names(LEVELS, table)
+    found = {facts.name: units("c", names, facts.name, facts.label) for facts in table}
+    return {name: text for name, text in found.items() if text}
+
+
 @pytest.mark.parametrize("seed", range(80))
 def test_slinky_calls_a_node_what_the_file_calls_its_switch_and_its_block(seed: int) -> None:
     table, wanted = random_cluster(seed), dict[str, list[str]]()
     try:
         switches = tree(LEVELS, table)
     except ExportError:
-        assert node_units("c", LEVELS, table) == {}
+        assert annotations(table) == {}
         return
     groups = None
     with contextlib.suppress(ExportError):
         groups = blocks(LEVELS[: block_level(LEVELS, table) + 1], table)
+    listed = set()
     for document in topology_yaml("c", switches, groups):
         _, _, plugin = document
         (parts,) = (value for value in document[plugin].values() if isinstance(value[0], dict))
         for part in parts:
+            unit = f"{document['topology']}:{part.get('switch') or part['block']}"
+            assert unit not in listed
+            listed.add(unit)
             for node in expanded(part.get("nodes", "")):
-                wanted.setdefault(node, []).append(f"{document['topology']}:{part.get('switch') or part['block']}")
-    assert node_units("c", LEVELS, table) == {node: ",".join(units) for node, units in wanted.items()}
+                wanted.setdefault(node, []).append(unit)
+    found = annotations(table)
+    for facts in table:
+        named = found.get(facts.name, "").split(",")
+        in_file = wanted.get(facts.name, [])
+        assert set(in_file) <= set(named), "as in the file"
+        assert listed.issuperset(filter(None, named)), "and nothing that Slurm does not know"
+        alone = set(named) - set(in_file) - {""}
+        assert all(unit.startswith("c-block:") for unit in alone), "in a block too small to plan with"
+
+
+def test_a_name_is_decided_for_the_level_as_a_whole() -> None:
+    """Or an agent would have to know all nodes to name its own domain."""
+    reused = Table(node(f"n{i:02}", "z", f"b{i // 6}", f"r{i // 3 % 3}") for i in range(12))
+    (_, _, rack) = slurm_names(LEVELS[:3], reused).tree
+    assert (rack.style, rack.prefixed) == (Style.PATH, False)
+    assert {text.rpartition(":")[2] for text in annotations(reused).values()} == {
+        "z.b0.r0", "z.b0.r1", "z.b1.r0", "z.b1.r2",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "joining", [node("n12", "z", "b1", "r3"), node("m", "z", "b2", "r9"), node("x", "z", "b0", None)]
+)
+def test_names_do_not_change_when_nodes_come_and_go(joining: NodeFacts) -> None:
+    before = two_blocks()
+    after = Table([*before, joining])
+    gone = Table(facts for facts in before if facts.name != "n00")
+    assert slurm_names(LEVELS, after) == slurm_names(LEVELS, gone) == slurm_names(LEVELS, before)
+
+
+def test_a_node_that_names_its_domain_keeps_its_name_and_has_no_block() -> None:
+    domains = {"n1": "n1", "n2": "clique", "n3": "clique"}
+    table = Table(node(name, "z", "b", "r", domain) for name, domain in domains.items())
+    assert annotations(table) == {
+        "n1": "c-tree:nvlink-domain-n1",
+        "n2": "c-tree:clique,c-block:clique",
+        "n3": "c-tree:clique,c-block:clique",
+    }
+
+
+def test_a_domain_named_after_a_node_elsewhere_gives_the_whole_level_a_prefix() -> None:
+    table = Table(node(name, "z", "b", rack) for name, rack in {"n1": "n2", "n2": "n2", "n3": "n4", "n4": "r"}.items())
+    (rack,) = slurm_names(LEVELS[2:3], table).tree
+    assert rack.prefixed
+    assert annotations(table)["n4"] == "c-tree:rack-r,c-block:rack-r"
+
+
+def test_a_block_of_one_node_is_listed_without_it() -> None:
+    table = Table([*two_blocks(), node("m", "z", "b1", "r9")])
+    found = blocks(LEVELS[:3], table)
+    assert (found.too_small, found.left_out, found.sizes) == (("r9",), ("m",), (3, 6))
+    *_, last = topology_yaml("c", tree(LEVELS[:3], table), found)[1]["block"]["blocks"]
+    assert last == {"block": "r9"}
 
 
 def test_levels_of_single_nodes_are_no_switches() -> None:

@@ -20,9 +20,10 @@ from rich.text import Text
 from toposcope.agent.options import Options as AgentOptions
 from toposcope.agent.run import run as run_agent
 from toposcope.api import label_keys
-from toposcope.api.cluster_topology import API_VERSION, HOME_NAMESPACE, KIND, PATH
+from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
 from toposcope.api.conditions import LEVELS_AVAILABLE, previous
 from toposcope.api.matrix_annotation import parse
+from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.cli.demo.processes import Processes
 from toposcope.cli.hardware import simulated
 from toposcope.cli.matrix import node_matrix_lines
@@ -207,7 +208,9 @@ class Demo:
                     shown = levels
 
     def _agent(self, node: SimulatedNode) -> int:
-        options = AgentOptions(node.name, str(self._kubeconfig), interval=2.0, spread=0.0)
+        options = AgentOptions(
+            node.name, str(self._kubeconfig), interval=2.0, spread=0.0, unique_values=True, slinky=True
+        )
         with simulated(node.machine, None) as probe:
             return run_agent(options, probe)
 

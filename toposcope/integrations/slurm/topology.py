@@ -4,52 +4,17 @@ Source of the forms: topology.yaml(5) and topology.conf(5).
 """
 
 import contextlib
-import hashlib
-from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
 from toposcope.integrations.framework.levels import ExportError
 from toposcope.integrations.slurm.hostlist import hostlist, natural
+from toposcope.integrations.slurm.names import ROOT, NamedLevel, Path, SlurmNames, named_levels, names_of
 from toposcope.topology.levels import Level
 from toposcope.topology.table import Table
 
-_MAX_NAME: Final = 64
-"""Source: topology.conf(5), SwitchName."""
-_HASH_DIGITS: Final = 10
-
-Path = tuple[str, ...]
-"""Domain values from the broadest level down: they identify a domain."""
-
-
-def unique_names(paths: Iterable[Path], domains: Sequence[str], taken: Collection[str]) -> dict[Path, str]:
-    """A name for each domain: its value; where that is used twice, its path; where a node has it, with the level.
-
-    `domains` names the levels, `taken` holds the names that nodes have. Label values have no character that Slurm's
-    lists give a meaning to; names that are too long, or still not unique, get a hash of the path.
-    """
-    all_paths = list(dict.fromkeys(paths))
-    values = Counter(path[-1] for path in all_paths)
-    wanted = {}
-    for path in all_paths:
-        value = path[-1]
-        name = ".".join(path) if values[value] > 1 else value
-        wanted[path] = f"{domains[len(path) - 1]}-{name}" if name in taken else name
-    uses = Counter(wanted.values())
-    return {
-        path: name if uses[name] == 1 and len(name) <= _MAX_NAME and name not in taken else _hashed(path, name)
-        for path, name in wanted.items()
-    }
-
-
-def _hashed(path: Path, name: str) -> str:
-    digest = hashlib.sha256("\n".join(path).encode()).hexdigest()[:_HASH_DIGITS]
-    return f"{name[: _MAX_NAME - _HASH_DIGITS - 1]}-{digest}"
-
-
-ROOT: Final = "root"
 _MAX_DOUBLINGS: Final = 15
 """Slurm has 16 sizes of blocks at most."""
 
@@ -90,6 +55,8 @@ class Blocks:
     """In nodes: the smallest block, then as many doublings as all lie in one domain of the level above."""
     left_out: tuple[str, ...]
     """Nodes that are in no block."""
+    too_small: tuple[str, ...] = ()
+    """Blocks with too few nodes. Slinky's annotation may name one, because an agent does not know who else is there."""
 
 
 def inner_levels(levels: Sequence[Level], table: Table) -> tuple[Level, ...]:
@@ -107,9 +74,9 @@ def tree(levels: Sequence[Level], table: Table) -> Tree:
     for path in sorted(members, key=_order):
         for depth in range(1, len(path) + 1):
             children.setdefault(path[: depth - 1], {})[path[:depth]] = None
-    prefixes = {path[:depth] for path in members for depth in range(1, len(path) + 1)}
-    paths = sorted(prefixes, key=lambda path: (len(path), _order(path)))
-    names = unique_names(paths, [level.domain for level in inner], {node.name for node in table} | {ROOT})
+    domains = _domains(members)
+    paths = sorted(domains, key=lambda path: (len(path), _order(path)))
+    names = names_of(domains, named_levels(inner, domains, {node.name for node in table} | {ROOT}))
     switches = [
         Switch(names[path], tuple(names[child] for child in children.get(path, ())), tuple(members.get(path, ())))
         for path in paths
@@ -137,29 +104,59 @@ def blocks(levels: Sequence[Level], table: Table, size: int | None = None) -> Bl
         raise ExportError(
             f"no {levels[-1].domain} has {least} nodes, so there is no block; choose another --level or --block-size"
         )
-    left_out += [name for path, nodes in members.items() if len(nodes) < least for name in nodes]
-    names = unique_names(paths, [level.domain for level in levels], {node.name for node in table})
+    small = {path: nodes for path, nodes in members.items() if len(nodes) < least}
+    left_out += [name for nodes in small.values() for name in nodes]
+    domains = {path: _only(nodes) for path, nodes in members.items()}
+    named = named_levels(levels, domains, {node.name for node in table})
+    names = names_of(domains, named)
     base = size or min(len(members[path]) for path in paths)
-    full = tuple(Block(names[path], tuple(members[path])) for path in paths)
     return Blocks(
-        levels[-1], full, tuple(base * count for count in _doublings(paths)), tuple(sorted(left_out, key=natural))
+        level=levels[-1],
+        blocks=tuple(Block(names[path], tuple(members[path])) for path in paths),
+        sizes=tuple(base * count for count in _doublings(paths)),
+        left_out=tuple(sorted(left_out, key=natural)),
+        too_small=tuple(names[path] for path in sorted(small, key=_order) if not _lone(path, small[path], named[-1])),
     )
 
 
-def node_units(name: str, levels: Sequence[Level], table: Table) -> dict[str, str]:
-    """What Slurm calls the `topology` of each node in the topologies of `topology_yaml`: its leaf switch and its block.
+def _only(nodes: Sequence[str]) -> str | None:
+    """The node that is alone in a domain; None if there are several."""
+    return nodes[0] if len(nodes) == 1 else None
 
-    A node without any is left out.
-    """
-    units: dict[str, list[str]] = {}
+
+def _lone(path: Path, nodes: Sequence[str], level: NamedLevel) -> bool:
+    only = _only(nodes)
+    return only is not None and level.lone(path[-1], only)
+
+
+def slurm_names(levels: Sequence[Level], table: Table) -> SlurmNames:
+    """How domains are named in the topologies of `topology_yaml`."""
+    inner = inner_levels(levels, table)
+    members, _ = _members(inner, table)
+    domains = _domains(members)
+    tree = named_levels(inner, domains, {node.name for node in table} | {ROOT})
+    if not members:
+        return SlurmNames(tree)
     with contextlib.suppress(ExportError):
-        for switch in tree(levels, table).switches:
-            for node in switch.nodes:
-                units.setdefault(node, []).append(f"{name}-tree:{switch.name}")
-        for block in blocks(levels[: block_level(levels, table) + 1], table).blocks:
-            for node in block.nodes:
-                units.setdefault(node, []).append(f"{name}-block:{block.name}")
-    return {node: ",".join(names) for node, names in units.items()}
+        above = levels[: block_level(levels, table) + 1]
+        blocks(above, table)  # raises if the file has no blocks
+        return SlurmNames(tree, tuple(above[:-1]), _named_block(above, table))
+    return SlurmNames(tree)
+
+
+def _named_block(levels: Sequence[Level], table: Table) -> NamedLevel:
+    members, _ = _members(levels, table)
+    domains = {path: _only(nodes) for path, nodes in members.items()}
+    return named_levels(levels, domains, {node.name for node in table})[-1]
+
+
+def _domains(members: Mapping[Path, Sequence[str]]) -> dict[Path, str | None]:
+    """Each domain of any level, and the node that is alone in it; None if there are several."""
+    nodes: dict[Path, list[str]] = {}
+    for path, names in members.items():
+        for depth in range(1, len(path) + 1):
+            nodes.setdefault(path[:depth], []).extend(names[:2])
+    return {path: _only(names) for path, names in nodes.items()}
 
 
 def _members(levels: Sequence[Level], table: Table) -> tuple[dict[Path, list[str]], list[str]]:
@@ -206,6 +203,7 @@ def topology_yaml(name: str, tree: Tree, blocks: Blocks | None) -> list[dict[str
     ]
     if blocks:
         listed = [{"block": block.name, "nodes": hostlist(block.nodes)} for block in blocks.blocks]
+        listed += [{"block": name} for name in blocks.too_small]
         plan = {"block_sizes": list(blocks.sizes), "blocks": listed}
         documents.append({"topology": f"{name}-block", "cluster_default": False, "block": plan})
     return documents

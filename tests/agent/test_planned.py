@@ -1,0 +1,363 @@
+"""What ClusterTopologies ask for on an agent's own Node: written, taken over, kept and removed by the agent alone."""
+
+import logging
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kube.scripted import ScriptedServer, answer, chunked
+from tests.support.api import NODES, ApiUnderTest, Clients, create_namespace, node
+from tests.support.cluster import BLOCK, RACK, ZONE
+from tests.support.living_agent import Node
+from tests.support.machines import probed
+from tests.support.publishing import levels
+from toposcope.agent.describe import Description, describe, unknown
+from toposcope.agent.labels import NO_GPUS
+from toposcope.agent.plan_watch import PlanWatch
+from toposcope.agent.planned import Planner
+from toposcope.agent.publish import Publisher
+from toposcope.api.label_keys import GPUS, SLINKY
+from toposcope.cli.main import main
+from toposcope.integrations.node_plan import FIELD, NodePlan, PlannedTopology, encode
+from toposcope.integrations.slurm.names import NamedLevel, SlurmNames
+from toposcope.kube.object_watch import Clock
+from toposcope.simulator.profile import load_profile
+from toposcope.topology.requirement import Requirement
+from toposcope.topology.text import compact
+
+NODE = f"{NODES}/n1"
+RACKS = "gpu.topology/unique-rack"
+PLACE = {ZONE: "z", BLOCK: "b1", RACK: "r1"}
+SLURM = SlurmNames((NamedLevel("rack", RACK),), (), NamedLevel("rack", RACK))
+UNIT = "cluster-tree:r1,cluster-block:r1"
+NOTHING = NodePlan()
+
+
+def plan(**fields: Any) -> NodePlan:
+    asked: dict[str, Any] = {"selector": (), "levels": levels(ZONE, BLOCK, RACK), "unique": ("rack",)}
+    asked |= {"annotates": True, "slurm": SLURM, **fields}
+    return NodePlan((PlannedTopology("cluster", **asked),))
+
+
+@pytest.fixture
+def description(tmp_path: Path) -> Description:
+    return describe(probed(load_profile("dgx-h200"), tmp_path), "n1", None)
+
+
+class Site:
+    """A Node and its agent's publisher."""
+
+    def __init__(self, api: ApiUnderTest, clients: Clients, description: Description) -> None:
+        self.api, self.description = api, description
+        self._clients = clients
+        api.create(NODES, node("n1", labels=PLACE, annotations={"foreign": "stays"}))
+        self.restart()
+
+    def restart(self, *, unique: bool = True, slinky: bool = True) -> None:
+        planner = Planner("n1", unique=unique, slinky=slinky)
+        self.publisher = Publisher(self._clients(), "n1", planner=planner)
+
+    def turn(self, description: Description | None = None) -> bool:
+        """Look at the Node and write what is pending, as the loop does; whether there was something."""
+        self.publisher.refresh()
+        pending = self.publisher.pending(description or self.description)
+        if pending:
+            self.publisher.publish(description or self.description)
+        return pending
+
+    def follow(self, wanted: NodePlan) -> bool:
+        self.publisher.follow(wanted)
+        return self.turn()
+
+    def carries(self) -> tuple[str | None, str | None]:
+        """The label of unique racks, and Slinky's annotation."""
+        metadata = self.api.get(NODE)["metadata"]
+        return metadata["labels"].get(RACKS), metadata["annotations"].get(SLINKY)
+
+    def formerly(self, label: str | None = "z.b1.r1", annotation: str | None = UNIT) -> None:
+        """A controller of a former version writes what it was asked for."""
+        if label:
+            body = {"metadata": {"labels": {RACKS: label}}}
+            self.api.patch(f"{NODE}?fieldManager=toposcope-controller", body)
+        if annotation:
+            applied = node("n1", annotations={SLINKY: annotation})
+            assert self.api.apply(NODE, applied, "toposcope-controller")[0] == 200
+
+
+@pytest.fixture
+def site(api: ApiUnderTest, clients: Clients, description: Description) -> Site:
+    return Site(api, clients, description)
+
+
+def test_the_agent_writes_what_the_plan_wants_once(site: Site) -> None:
+    assert site.follow(plan())
+    assert site.carries() == ("z.b1.r1", UNIT)
+    assert not site.turn()
+    assert not site.follow(plan())
+
+
+def test_labels_of_its_own_count_before_they_are_there(site: Site) -> None:
+    """A new Node gets everything by one write: the usual selector asks for a label that the agent writes."""
+    site.follow(plan(selector=(Requirement(GPUS, "Exists"),)))
+    assert site.carries() == ("z.b1.r1", UNIT)
+
+
+def test_what_the_plan_no_longer_wants_goes(site: Site) -> None:
+    site.follow(plan())
+    site.follow(plan(unique=(), annotates=False))
+    assert site.carries() == (None, None)
+    site.follow(plan())
+    site.follow(NOTHING)
+    assert site.carries() == (None, None)
+    assert site.api.get(NODE)["metadata"]["annotations"]["foreign"] == "stays"
+    assert not site.turn()
+
+
+def test_a_label_of_a_level_that_is_gone_from_the_plan_goes(site: Site) -> None:
+    site.follow(plan(unique=("rack", "block")))
+    site.follow(plan(unique=("block",)))
+    labels = site.api.get(NODE)["metadata"]["labels"]
+    assert (RACKS in labels, labels["gpu.topology/unique-block"]) == (False, "z.b1")
+
+
+def test_without_a_plan_all_that_is_there_stays(site: Site) -> None:
+    site.formerly("old", "old")
+    site.turn()
+    assert site.carries() == ("old", "old")
+    site.follow(plan())
+    site.restart()
+    site.turn()
+    assert site.carries() == ("z.b1.r1", UNIT)
+
+
+@pytest.mark.parametrize("wanted", [plan(), NOTHING], ids=["the same", "nothing"])
+def test_what_a_former_controller_wrote_is_taken_over(site: Site, wanted: NodePlan) -> None:
+    site.formerly()
+    site.turn()
+    site.follow(wanted)
+    assert site.carries() == (("z.b1.r1", UNIT) if wanted.topologies else (None, None))
+    assert not site.turn()
+    site.follow(NOTHING)
+    assert site.carries() == (None, None)
+
+
+def test_stale_values_of_a_former_controller_are_replaced(site: Site) -> None:
+    site.formerly("z.b9.r9", "cluster-tree:r9")
+    site.follow(plan())
+    assert site.carries() == ("z.b1.r1", UNIT)
+    assert not site.turn()
+
+
+def test_a_value_of_an_unknown_level_stays(site: Site) -> None:
+    site.follow(plan())
+    site.follow(plan(levels=levels(ZONE), slurm=None))
+    assert site.carries() == ("z.b1.r1", UNIT)
+
+
+def test_a_plan_without_room_for_all_takes_nothing_away(site: Site) -> None:
+    site.formerly("another", "another")
+    site.follow(NodePlan(complete=False))
+    assert site.carries() == ("another", "another")
+
+
+def test_a_node_that_loses_a_level_loses_its_values(site: Site) -> None:
+    site.follow(plan())
+    site.api.patch(NODE, {"metadata": {"labels": {RACK: None}}})
+    assert site.turn()
+    assert site.carries() == (None, None)
+
+
+def test_a_node_without_gpus_is_not_selected_and_loses_its_values(site: Site) -> None:
+    site.follow(plan(selector=(Requirement(GPUS, "Exists"),)))
+    site.turn(site.description._replace(topology=None, labels=NO_GPUS, annotations={}))
+    assert site.carries() == (None, None)
+
+
+def test_values_stay_while_the_hardware_does_not_answer(site: Site) -> None:
+    site.follow(plan())
+    site.turn(unknown("hang", "no answer"))
+    assert site.carries() == ("z.b1.r1", UNIT)
+
+
+# Slinky's annotation may have another owner.
+
+
+def by_hand(site: Site, value: str) -> None:
+    site.api.patch(f"{NODE}?fieldManager=kubectl-annotate", {"metadata": {"annotations": {SLINKY: value}}})
+
+
+def test_another_owners_annotation_stays_and_the_label_is_written(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    by_hand(site, "mine")
+    site.follow(plan())
+    assert site.carries() == ("z.b1.r1", "mine")
+    assert not site.turn()
+    site.follow(NOTHING)
+    assert site.carries() == (None, "mine")
+    told = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+    why = "because it is of kubectl-annotate; remove it to have"
+    assert told == [f"annotation {SLINKY} stays 'mine', {why} {UNIT!r} written"]
+
+
+def test_an_annotation_that_another_takes_is_given_up_and_written_again_once_it_is_gone(site: Site) -> None:
+    site.follow(plan())
+    by_hand(site, "mine")
+    site.turn()
+    assert site.carries()[1] == "mine"
+    site.api.patch(NODE, {"metadata": {"annotations": {SLINKY: None}}})
+    assert site.turn()
+    assert site.carries()[1] == UNIT
+
+
+def test_an_owner_who_comes_while_the_agent_writes_keeps_the_annotation(site: Site) -> None:
+    site.publisher.refresh()
+    by_hand(site, "mine")  # after the Node was read
+    site.publisher.follow(plan())
+    site.publisher.publish(site.description)
+    assert site.carries() == ("z.b1.r1", "mine")
+
+
+def test_an_annotation_whose_owners_were_cleared_is_ours_only_if_it_is_what_we_want(site: Site) -> None:
+    for value, wanted in (("mine", "mine"), (UNIT, None)):
+        site.api.patch(NODE, {"metadata": {"annotations": {SLINKY: value}, "managedFields": [{}]}})
+        site.follow(plan())
+        site.follow(NOTHING)
+        assert site.carries()[1] == wanted
+
+
+# Opt-in: two flags.
+
+
+@pytest.mark.parametrize(("unique", "slinky"), [(True, False), (False, True), (False, False)])
+def test_an_agent_writes_only_what_it_was_told_to(site: Site, unique: bool, slinky: bool) -> None:
+    site.restart(unique=unique, slinky=slinky)
+    site.follow(plan())
+    assert site.carries() == ("z.b1.r1" if unique else None, UNIT if slinky else None)
+
+
+def test_an_agent_without_its_flags_takes_back_what_it_wrote_and_nothing_else(site: Site) -> None:
+    site.follow(plan())
+    site.restart(unique=False, slinky=False)
+    assert site.turn()
+    assert site.carries() == (None, None)
+    site.formerly("theirs", "theirs")
+    assert not site.turn()
+    assert site.carries() == ("theirs", "theirs")
+
+
+def test_cleanup_takes_all_of_it_but_another_owners_annotation(site: Site) -> None:
+    site.follow(plan())
+    site.formerly(annotation=None)
+    site.publisher.cleanup()
+    assert site.carries() == (None, None)
+    by_hand(site, "mine")
+    site.publisher.cleanup()
+    assert site.carries() == (None, "mine")
+
+
+# When it is written.
+
+
+def test_all_agents_do_not_write_at_the_moment_a_plan_changes(tmp_path: Path) -> None:
+    """Each waits a random part of the spread."""
+    waits = []
+    for seed in range(40):
+        agent = Node(load_profile("t4-1"), tmp_path / str(seed), spread=30.0)
+        agent.agent._rng = random.Random(seed)
+        agent.agent.sync()
+        agent.seconds += 100.0
+        agent.agent.sync()
+        agent.agent.plan_changed(NOTHING)
+        waits.append(agent.agent.seconds_until_sync())
+    assert all(5.0 <= wait <= 30.0 for wait in waits)  # no two probes within five seconds
+    assert max(waits) - min(waits) > 20.0
+    assert len(set(waits)) > 30
+
+
+def test_the_newest_of_several_plans_counts_at_the_time_of_the_first(tmp_path: Path) -> None:
+    agent = Node(load_profile("t4-1"), tmp_path, spread=30.0)
+    followed: list[NodePlan] = []
+    agent.cluster.follow = followed.append  # type: ignore[attr-defined]
+    agent.agent.sync()
+    agent.agent.plan_changed(NOTHING)
+    due = agent.agent._plan_at
+    agent.seconds += 1.0
+    agent.agent.plan_changed(plan())
+    assert agent.agent._plan_at == due
+    agent.seconds += 30.0
+    agent.agent.sync()
+    agent.agent.sync()
+    assert followed == [plan()]
+
+
+# The watch of the plan.
+
+
+def event(kind: str, text: object) -> bytes:
+    data = {} if text is None else {"data": {FIELD: text}}
+    found = {"kind": "ConfigMap", "metadata": {"name": "toposcope-node-plan", "uid": "u"}, **data}
+    return compact({"type": kind, "object": found}).encode() + b"\n"
+
+
+def watched(server: ScriptedServer, pauses: int) -> list[NodePlan]:
+    found: list[NodePlan] = []
+    paused: list[float] = []
+
+    def wait(seconds: float) -> bool:
+        paused.append(seconds)
+        return len(paused) > pauses
+
+    PlanWatch(server.client(), "toposcope-system", found.append, Clock(wait, lambda: 0.0, random.Random(1))).run()
+    return found
+
+
+def test_each_plan_is_heard_once(caplog: pytest.LogCaptureFixture) -> None:
+    events = [event("ADDED", encode(plan())), event("MODIFIED", encode(plan())), event("MODIFIED", encode(NOTHING))]
+    with ScriptedServer([chunked(*events), chunked(event("ADDED", encode(NOTHING)))]) as server:
+        assert watched(server, 2) == [plan(), NOTHING]
+    target = server.received[0].target
+    assert target.startswith("/api/v1/namespaces/toposcope-system/configmaps?watch=true")
+    assert "fieldSelector=metadata.name%3Dtoposcope-node-plan&resourceVersion=0" in target
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        event("DELETED", encode(plan())),
+        event("MODIFIED", None),
+        event("MODIFIED", "{"),
+        event("MODIFIED", '{"version":2}'),
+        event("MODIFIED", 7),
+        b"nonsense\n",
+    ],
+    ids=["deleted", "empty", "garbage", "another version", "a number", "no event"],
+)
+def test_what_is_no_plan_leaves_the_last_one_known(bad: bytes) -> None:
+    with ScriptedServer([chunked(event("ADDED", encode(plan())), bad)]) as server:
+        assert watched(server, 1) == [plan()]
+
+
+def test_an_agent_that_may_not_read_the_plan_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "agent")
+    refusal = answer(b'{"kind":"Status","code":403,"reason":"Forbidden","message":"no"}', "403 Forbidden")
+    with ScriptedServer([refusal] * 3) as server:
+        assert watched(server, 3) == []
+    told = [record.message for record in caplog.records if record.message.startswith("no watch of ConfigMap")]
+    assert len(told) == 1
+    assert "labels and annotations that ClusterTopologies ask for stay as they are" in told[0]
+
+
+def test_an_agent_that_runs_once_reads_the_plan_first(api: ApiUnderTest) -> None:
+    api.create(NODES, node("n1", labels=PLACE))
+    flags = ("--once", "--unique-values", "--slinky", "--profile", "dgx-h200", "--node-name", "n1")
+    run = ["agent", *flags, "--kubeconfig", str(api.kubeconfig)]
+    assert main(run) == 0
+    assert SLINKY not in (api.get(NODE)["metadata"].get("annotations") or {})
+    create_namespace(api, "toposcope-system")
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "toposcope-node-plan"}}
+    api.create("/api/v1/namespaces/toposcope-system/configmaps", body | {"data": {FIELD: encode(plan())}})
+    assert main(run) == 0
+    metadata = api.get(NODE)["metadata"]
+    assert (metadata["labels"][RACKS], metadata["annotations"][SLINKY]) == ("z.b1.r1", UNIT)

@@ -1,0 +1,239 @@
+"""What belongs on a node by the plan: decided from the plan and the node's own labels, the same for all who ask."""
+
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.support.cluster import BLOCK, RACK, ZONE, gpu_node
+from tests.support.publishing import levels
+from tests.support.tables import each_case
+from toposcope.api.label_keys import GPUS, NVLINK_DOMAIN
+from toposcope.integrations.node_plan import (
+    LARGEST,
+    LONGEST_VALUE,
+    NodePlan,
+    PlannedKeys,
+    PlannedTopology,
+    decode,
+    encode,
+    fitting,
+    unique_value,
+)
+from toposcope.integrations.slurm.names import NamedLevel, SlurmNames, Style
+from toposcope.topology.levels import Level
+from toposcope.topology.node import NodeFacts
+from toposcope.topology.requirement import Requirement
+
+LEVELS = levels(ZONE, BLOCK, RACK)
+RACKS = "gpu.topology/unique-rack"
+BLOCKS = "gpu.topology/unique-block"
+EVERY = (Requirement(GPUS, "Exists"),)
+SLURM = SlurmNames((NamedLevel("zone", ZONE), NamedLevel("rack", RACK, Style.PATH)), (), NamedLevel("rack", RACK))
+
+
+def asking(name: str = "cluster", **fields: Any) -> PlannedTopology:
+    return PlannedTopology(name, **{"selector": EVERY, "levels": LEVELS, "unique": ("rack",), **fields})
+
+
+def in_block(block: str) -> tuple[Requirement, ...]:
+    return (Requirement(BLOCK, "In", frozenset({block})),)
+
+
+def wanted(node: NodeFacts, *topologies: PlannedTopology, complete: bool = True) -> PlannedKeys:
+    """By a plan that was written and read again."""
+    plan = NodePlan(topologies, frozenset({"no-topology"}), complete)
+    return decode(encode(plan)).wanted(node.name, node)
+
+
+@each_case("tables/integrations.yaml")
+def test_a_path_as_one_value(path: tuple[str, ...], beginning: str) -> None:
+    found = unique_value(path)
+    assert len(found) == len(beginning) + 12 * beginning.endswith("-") <= LONGEST_VALUE
+    assert found.startswith(beginning)
+
+
+def test_paths_that_read_alike_get_values_of_their_own() -> None:
+    paths = [("a.b", "c"), ("a", "b.c"), ("a", "b", "c"), ("", "a", "c"), ("a", "", "c"), ("a" * 70,), ("a" * 71,)]
+    assert len({unique_value(path) for path in paths}) == len(paths)
+
+
+def test_a_selected_node_gets_the_values_down_to_the_level() -> None:
+    node = gpu_node("n1", {"block": "b2"})
+    assert wanted(node, asking(unique=("rack", "block"))).labels == {RACKS: "z.b2.r", BLOCKS: "z.b2"}
+
+
+@pytest.mark.parametrize("lost", [None, "no-topology"], ids=["no label", "placeholder"])
+def test_a_node_that_lacks_a_level_on_the_way_gets_no_label(lost: str | None) -> None:
+    assert wanted(gpu_node("n1", {"block": lost}), asking()) == PlannedKeys({})
+
+
+def test_a_node_outside_the_selector_gets_nothing() -> None:
+    assert wanted(gpu_node("n1", {GPUS: None}), asking()) == PlannedKeys({})
+
+
+def test_a_level_that_is_not_in_effect_says_nothing() -> None:
+    found = wanted(gpu_node("n1"), asking(unique=("tray", "block")))
+    assert (found.labels, found.kept) == ({BLOCKS: "z.b"}, frozenset({"gpu.topology/unique-tray"}))
+
+
+def test_the_older_of_two_topologies_decides() -> None:
+    young, old = asking(levels=LEVELS[1:]), asking("part", selector=in_block("b1"))
+    assert wanted(gpu_node("n1", {"block": "b1"}), old, young).labels == {RACKS: "z.b1.r"}
+    assert wanted(gpu_node("n2", {"block": "b2"}), old, young).labels == {RACKS: "b2.r"}
+    assert wanted(gpu_node("n1", {"block": "b1"}), young, old).labels == {RACKS: "b1.r"}
+
+
+def test_the_older_one_decides_although_it_does_not_know_the_level() -> None:
+    old, young = asking("old", levels=LEVELS[:2]), asking("young")
+    found = wanted(gpu_node("n1"), old, young)
+    assert (found.labels, found.kept) == ({}, frozenset({RACKS}))
+
+
+def test_a_plan_without_room_for_all_removes_nothing() -> None:
+    assert not wanted(gpu_node("n1"), complete=False).complete
+    assert wanted(gpu_node("n1"), complete=False).keeps_annotation
+
+
+def test_slinkys_annotation_names_switch_and_block() -> None:
+    found = wanted(gpu_node("n1"), asking(unique=(), annotates=True, slurm=SLURM))
+    assert found.annotation == "cluster-tree:z.r,cluster-block:r"
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotation"),
+    [({"zone": None}, "cluster-block:r"), ({"rack": "no-topology"}, None), ({"rack": "n1"}, "cluster-tree:rack-z.n1")],
+    ids=["not in the tree", "in neither", "alone in its rack, which has its name"],
+)
+def test_what_a_node_without_a_switch_or_a_block_is_called(labels: dict[str, str], annotation: str | None) -> None:
+    assert wanted(gpu_node("n1", labels), asking(unique=(), annotates=True, slurm=SLURM)).annotation == annotation
+
+
+def test_an_annotation_stays_while_names_are_not_known() -> None:
+    found = wanted(gpu_node("n1"), asking(unique=(), annotates=True))
+    assert (found.annotation, found.keeps_annotation) == (None, True)
+
+
+@pytest.mark.parametrize("length", [900, 1100])
+def test_an_annotation_that_is_too_long_for_the_policy_is_not_written(length: int) -> None:
+    found = wanted(gpu_node("n1"), asking("t" * (length // 2), unique=(), annotates=True, slurm=SLURM))
+    assert bool(found.annotation) == (length == 900)
+
+
+# A level that is made of what agents write because of it would feed itself, with a write each turn for ever.
+
+
+def test_a_level_keyed_on_unique_values_is_ignored() -> None:
+    own = (LEVELS[0], Level("block", RACKS), LEVELS[2])
+    node = gpu_node("n1", {RACKS: "fed"})
+    assert wanted(node, asking(levels=own)).labels == {RACKS: "z.r"}
+    assert wanted(node, asking(levels=own, unique=("block",))).kept == frozenset({BLOCKS})
+
+
+@pytest.mark.parametrize("operator", ["Exists", "DoesNotExist", "In", "NotIn"])
+def test_nodes_selected_by_unique_values_get_nothing(operator: str) -> None:
+    own = asking(selector=(Requirement(RACKS, operator, frozenset({"z.b.r"})),))
+    assert wanted(gpu_node("n1", {RACKS: "z.b.r"}), own) == wanted(gpu_node("n1"), own) == PlannedKeys({})
+
+
+def test_slurm_names_made_of_unique_values_are_ignored() -> None:
+    own = SlurmNames((NamedLevel("rack", RACKS),), (), NamedLevel("rack", RACKS))
+    assert wanted(gpu_node("n1", {RACKS: "x"}), asking(unique=(), annotates=True, slurm=own)).annotation is None
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_a_node_gets_settles_at_once(seed: int) -> None:
+    """Whatever is on the Node, and whatever levels and selectors are made of."""
+    rng = random.Random(seed)
+    keys = [ZONE, BLOCK, RACK, RACKS, BLOCKS, NVLINK_DOMAIN]
+    topologies = [
+        asking(
+            f"t{number}",
+            selector=tuple(Requirement(rng.choice(keys), rng.choice(["Exists", "DoesNotExist"])) for _ in range(2)),
+            levels=tuple(Level(domain, rng.choice(keys)) for domain in ("zone", "block", "rack")),
+            unique=tuple(rng.sample(["block", "rack", "zone"], 2)),
+        )
+        for number in range(3)
+    ]
+    labels: dict[str, str | None] = {key: rng.choice(["a", "b.c", None]) for key in keys}
+    carried: list[Mapping[str, str]] = []
+    for _ in range(3):
+        found = wanted(gpu_node("n1", labels), *topologies)
+        kept = {key: value for key in found.kept if (value := labels.get(key))}
+        for key in (RACKS, BLOCKS, "gpu.topology/unique-zone"):
+            labels[key] = found.labels.get(key) or kept.get(key)
+        carried.append({key: value for key, value in labels.items() if value})
+    assert carried[0] == carried[1] == carried[2]
+
+
+# The text.
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_plan_is_read_back_as_it_was_written(seed: int) -> None:
+    rng = random.Random(seed)
+    topologies = tuple(
+        asking(
+            f"t{number}",
+            selector=rng.choice([(), EVERY, in_block("b")]),
+            levels=LEVELS[: rng.randint(0, 3)],
+            annotates=rng.random() < 0.5,
+            slurm=rng.choice([None, SLURM, replace(SLURM, block=None), SlurmNames(())]),
+        )
+        for number in range(rng.randint(0, 4))
+    )
+    plan = NodePlan(topologies, frozenset(rng.sample(["-", "none", "n/a"], 2)), rng.random() < 0.5)
+    assert decode(encode(plan)) == plan
+    assert encode(decode(encode(plan))) == encode(plan)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "null",
+        "[]",
+        "7",
+        "{}",
+        '{"version":2,"placeholders":[],"topologies":[]}',
+        '{"version":1,"placeholders":[]}',
+        '{"version":1,"placeholders":[7],"topologies":[]}',
+        '{"version":1,"placeholders":[],"topologies":[{}]}',
+        '{"version":1,"placeholders":[],"topologies":[{"name":"a","selector":[],"levels":[{}]}]}',
+        '{"version":1,"placeholders":[],"topologies":[{"name":"a","selector":7,"levels":[]}]}',
+        "[" * 100_000,
+        '{"version":1,"placeholders":["%s"],"topologies":[]}' % ("x" * LARGEST),
+        '"\\ud800"',
+    ],
+    ids=lambda text: text[:30],
+)
+def test_what_is_no_plan_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        decode(text)
+
+
+def test_a_style_of_a_later_version_is_refused() -> None:
+    text = encode(NodePlan((asking(annotates=True, slurm=SLURM),))).replace('"path"', '"colour"')
+    with pytest.raises(ValueError, match="colour"):
+        decode(text)
+
+
+def test_fields_of_a_later_version_are_ignored() -> None:
+    document = json.loads(encode(NodePlan((asking(),))))
+    document["later"] = document["topologies"][0]["later"] = 1
+    assert decode(json.dumps(document)) == NodePlan((asking(),))
+
+
+def test_the_oldest_are_kept_where_not_all_have_room() -> None:
+    plan = NodePlan(tuple(asking(f"t{number:03}") for number in range(100)))
+    text = encode(plan)
+    assert fitting(plan, len(text)) == plan
+    less = fitting(plan, len(text) - 1)
+    assert (less.topologies, less.complete) == (plan.topologies[: len(less.topologies)], False)
+    assert 90 <= len(less.topologies) < 100
+    assert len(encode(less)) < len(text)
+    assert fitting(plan, 100).topologies == ()

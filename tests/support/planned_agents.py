@@ -1,0 +1,29 @@
+"""Agents that only follow the controller's plan, for tests whose nodes have no agent: one look at every Node."""
+
+from tests.support.api import NODES, ApiUnderTest, node
+from toposcope.agent.planned import MANAGER, Planner
+from toposcope.api.label_keys import SLINKY
+from toposcope.integrations.node_plan import CONFIG_MAP, FIELD, decode
+
+PLAN = f"/api/v1/namespaces/toposcope-system/configmaps/{CONFIG_MAP}"
+
+
+def follow_the_plan(api: ApiUnderTest) -> None:
+    """Have each Node carry what the plan wants, as its agent would; nothing happens where there is no plan."""
+    status, found = api.request("GET", PLAN)
+    if status != 200:
+        return
+    plan = decode(found["data"][FIELD])
+    for there in api.get(NODES)["items"]:
+        metadata = there["metadata"]
+        planner = Planner(metadata["name"], unique=True, slinky=True)
+        planner.follow(plan)
+        wanted = planner.wanted(metadata, metadata.get("labels") or {})
+        if wanted.keys == planner.present(metadata):
+            continue
+        annotations = dict(wanted.keys.annotations)
+        if wanted.foreign:
+            annotations.pop(SLINKY, None)
+        applied = node(metadata["name"], labels=dict(wanted.keys.labels), annotations=annotations)
+        answer = api.apply(f"{NODES}/{metadata['name']}", applied, MANAGER)
+        assert answer[0] == 200, answer

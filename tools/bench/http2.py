@@ -1,0 +1,106 @@
+"""As much of HTTP/2 (RFC 9113) as it takes to hold thousands of watches over a few connections.
+
+Headers of answers are not read: an answer that is no stream of events shows in its first line.
+"""
+
+import socket
+import ssl
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from tools.bench.workspace import MeasurementError
+
+_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+_HEAD: Final = 9
+_DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GOAWAY, _WINDOW = 0x0, 0x1, 0x3, 0x4, 0x6, 0x7, 0x8
+_ACK: Final = 0x1
+_WHOLE_REQUEST: Final = 0x5
+"""END_STREAM and END_HEADERS."""
+_INITIAL_WINDOW: Final = 0x4
+_STREAM_WINDOW: Final = 1 << 24
+_CONNECTION_WINDOW: Final = 1 << 30
+"""Bytes that the server may send before it waits for us: more than a measurement needs, so that it never waits."""
+_READ: Final = 1 << 20
+_ONE_BYTE: Final = 127
+"""Lengths below it take one byte in HPACK (RFC 7541, 5.1)."""
+
+
+class Streams:
+    """One connection, and the lines that come on its streams."""
+
+    def __init__(self, address: tuple[str, int], ca_file: Path, headers: Mapping[str, str]) -> None:
+        context = ssl.create_default_context(cafile=str(ca_file))
+        context.set_alpn_protocols(["h2"])
+        self.socket = context.wrap_socket(socket.create_connection(address), server_hostname=address[0])
+        self._headers = headers
+        self._next = 1
+        self._received = b""
+        self._lines: dict[int, bytes] = {}
+        settings = struct.pack(">HI", _INITIAL_WINDOW, _STREAM_WINDOW)
+        self.socket.sendall(_PREFACE + _frame(_SETTINGS, 0, 0, settings))
+        self._send(_WINDOW, 0, 0, struct.pack(">I", _CONNECTION_WINDOW))
+
+    def get(self, path: str) -> None:
+        """Begin a request on a stream of its own."""
+        headers = {":method": "GET", ":scheme": "https", ":path": path, **self._headers}
+        block = b"".join(_literal(name, value) for name, value in headers.items())
+        self._send(_HEADERS, _WHOLE_REQUEST, self._next, block)
+        self._lines[self._next] = b""
+        self._next += 2
+
+    def read(self) -> Iterator[bytes]:
+        """The whole lines that have come on any stream. Raises MeasurementError where one ends."""
+        self._received += self.socket.recv(_READ)
+        while self.socket.pending():
+            self._received += self.socket.recv(_READ)
+        while len(self._received) >= _HEAD:
+            length = int.from_bytes(self._received[:3], "big")
+            if len(self._received) < _HEAD + length:
+                return
+            kind, flags = self._received[3], self._received[4]
+            stream = int.from_bytes(self._received[5:_HEAD], "big")
+            payload = self._received[_HEAD : _HEAD + length]
+            self._received = self._received[_HEAD + length :]
+            yield from self._take(kind, flags, stream, payload)
+
+    def _take(self, kind: int, flags: int, stream: int, payload: bytes) -> Iterator[bytes]:
+        if kind in (_RESET, _GOAWAY):
+            raise MeasurementError(f"the API server ended a stream: {payload!r}")
+        if kind == _SETTINGS and not flags & _ACK:
+            self._send(_SETTINGS, _ACK, 0, b"")
+        if kind == _PING and not flags & _ACK:
+            self._send(_PING, _ACK, 0, payload)
+        if kind == _DATA:
+            *lines, rest = (self._lines[stream] + payload).split(b"\n")
+            self._lines[stream] = rest
+            yield from lines
+
+    def _send(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
+        self.socket.sendall(_frame(kind, flags, stream, payload))
+
+    def close(self) -> None:
+        """End all streams."""
+        self.socket.close()
+
+
+def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    return len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + payload
+
+
+def _literal(name: str, value: str) -> bytes:
+    """A header field without indexing, as RFC 7541, 6.2.2 has it, neither part compressed."""
+    return b"\0" + _text(name) + _text(value)
+
+
+def _text(text: str) -> bytes:
+    octets = text.encode()
+    if len(octets) < _ONE_BYTE:
+        return bytes((len(octets),)) + octets
+    rest = len(octets) - _ONE_BYTE
+    length = bytes((_ONE_BYTE,))
+    while rest > _ONE_BYTE:
+        length += bytes((rest % 128 + 128,))
+        rest //= 128
+    return length + bytes((rest,)) + octets

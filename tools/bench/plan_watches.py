@@ -1,0 +1,187 @@
+"""What 10,000 agents that watch the controller's plan cost a real kube-apiserver: memory, CPU, and one change's way.
+
+All watches are held by this process over a few HTTP/2 connections, as a user of their own whom RBAC grants this object.
+An agent has a connection of its own, which costs the server about as much again. Server and watchers share the CPUs.
+"""
+
+import selectors
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
+
+from tools.apiserver.client import AdminApi
+from tools.apiserver.server import RealApiServer, find_binaries
+from tools.bench.http2 import Streams
+from tools.bench.real import is_there
+from tools.bench.report import Figure, Sample, Target
+from tools.bench.usage import cpu_seconds, idle, memory, tree
+from tools.bench.workspace import MeasurementError, scratch
+from toposcope.api.namespaces import HOME_NAMESPACE
+from toposcope.integrations.node_plan import CONFIG_MAP, FIELD, NodePlan, PlannedTopology, encode
+from toposcope.integrations.slurm.names import NamedLevel, SlurmNames
+from toposcope.topology.levels import Level
+
+_USER: Final = "agent"
+_GROUP: Final = "toposcope:agents"
+_PATH: Final = f"/api/v1/namespaces/{HOME_NAMESPACE}/configmaps"
+_PER_CONNECTION: Final = 1_000
+_BATCH: Final = 100
+"""Watches that are begun before their answers are read."""
+_PATIENCE: Final = 120.0
+_MIB: Final = 1 << 20
+_MOMENT, _AT_REST = 0.5, 0.05
+"""Seconds, and the CPU that the server uses in them at rest, at most."""
+_TOPOLOGIES: Final = 10
+_CHANGED: Final = b'{"type":"MODIFIED"'
+_BEGUN: Final = b'{"type":"ADDED"'
+_FLAGS: Final = (f"--http2-max-streams-per-connection={_PER_CONNECTION}",)
+_UNLIMITED: Final = "32GiB"
+"""Memory that the server may use: how much it needs is what is measured."""
+
+
+def plan_figures(*, quick: bool) -> Iterator[Figure]:
+    """10,000 watches of the plan (300 when quick); nothing where there is no kube-apiserver."""
+    if not is_there():
+        return
+    watches, changes = (300, 3) if quick else (10_000, 10)
+    with _server() as (server, api), _watchers(server) as watchers:
+        pid = server.pid("kube-apiserver")
+        _settled(pid)
+        before, used = memory(tree(pid)).total, cpu_seconds(pid)
+        watchers.begin(watches)
+        _settled(pid)
+        held, opened = memory(tree(pid)).total, cpu_seconds(pid)
+        name = f"{watches:,} watches of the plan"
+        yield Figure(f"{name}, memory of kube-apiserver", Sample(((held - before) / _MIB,), "MiB"), Target(1024))
+        yield Figure("  CPU to begin them", Sample((opened - used,), "s"))
+        rows = [_change(api, watchers, pid, number) for number in range(changes)]
+    median, last, cpu = zip(*rows, strict=True)
+    yield Figure("one change of the plan, until half of the watches have it", Sample(median, "ms"))
+    yield Figure("  until all have it", Sample(last, "ms"), Target(5_000))
+    yield Figure("  CPU of kube-apiserver", Sample(cpu, "ms"))
+
+
+def _change(api: AdminApi, watchers: "Watchers", pid: int, number: int) -> tuple[float, float, float]:
+    """Change the plan; milliseconds until half of all watches and all of them have it, and of the server's CPU."""
+    before = _settled(pid)
+    began = time.monotonic()
+    api.patch(f"{_PATH}/{CONFIG_MAP}", {"data": {FIELD: _plan(number)}})
+    came = watchers.hear(_CHANGED)
+    used = _settled(pid) - before
+    return (came[len(came) // 2] - began) * 1000, (came[-1] - began) * 1000, used * 1000
+
+
+def _plan(number: int) -> str:
+    """The plan of a cluster with some ClusterTopologies of five levels, which differs by its number."""
+    levels = tuple(Level(f"level-{depth}", f"topology.example.com/level-{depth}") for depth in range(5))
+    names = SlurmNames(tuple(NamedLevel(level.domain, level.key) for level in levels))
+    topologies = tuple(
+        PlannedTopology(f"cluster-{index}", (), levels, ("level-2", f"change-{number}"), annotates=True, slurm=names)
+        for index in range(_TOPOLOGIES)
+    )
+    return encode(NodePlan(topologies))
+
+
+@contextmanager
+def _server() -> Iterator[tuple[RealApiServer, AdminApi]]:
+    """A server with the plan, and a user who may watch it and nothing else."""
+    users, unlimited = {_USER: _GROUP}, {"GOMEMLIMIT": _UNLIMITED}
+    with (
+        scratch() as folder,
+        RealApiServer(find_binaries(), users=users, flags=_FLAGS, environment=unlimited) as server,
+    ):
+        api = AdminApi("real", server.url, folder / "kubeconfig", server.ca_file, server.admin_token)
+        api.create("/api/v1/namespaces", _named("v1", "Namespace", HOME_NAMESPACE))
+        api.create(_PATH, {**_named("v1", "ConfigMap", CONFIG_MAP), "data": {FIELD: _plan(-1)}})
+        rbac = "rbac.authorization.k8s.io"
+        rule = {
+            "apiGroups": [""],
+            "resources": ["configmaps"],
+            "resourceNames": [CONFIG_MAP],
+            "verbs": ["get", "watch"],
+        }
+        here = f"/apis/{rbac}/v1/namespaces/{HOME_NAMESPACE}"
+        api.create(f"{here}/roles", {**_named(f"{rbac}/v1", "Role", "agent"), "rules": [rule]})
+        role = {"apiGroup": rbac, "kind": "Role", "name": "agent"}
+        group = {"apiGroup": rbac, "kind": "Group", "name": _GROUP}
+        binding = {**_named(f"{rbac}/v1", "RoleBinding", "agent"), "roleRef": role, "subjects": [group]}
+        api.create(f"{here}/rolebindings", binding)
+        yield server, api
+        api.client.close()
+
+
+def _named(version: str, kind: str, name: str) -> dict[str, Any]:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}}
+
+
+def _settled(pid: int) -> float:
+    """Wait until the server does no more than it does at rest; the CPU that it has used, in seconds."""
+    return idle(pid, moment=_MOMENT, nothing=_AT_REST)
+
+
+@dataclass
+class Watchers:
+    """All watches, over as many connections as they need."""
+
+    connect: Callable[[], Streams]
+    connections: list[Streams] = field(default_factory=list)
+    selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
+    watches: int = 0
+
+    def begin(self, count: int) -> None:
+        """Begin so many watches, and wait until each has the plan. Raises MeasurementError."""
+        query = {
+            "watch": "true",
+            "fieldSelector": f"metadata.name={CONFIG_MAP}",
+            "resourceVersion": "0",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": "3600",
+        }
+        for begun in range(0, count, _BATCH):
+            if begun % _PER_CONNECTION == 0:
+                connection = self.connect()
+                self.connections.append(connection)
+                self.selector.register(connection.socket, selectors.EVENT_READ, connection)
+            more = min(_BATCH, count - begun)
+            for _ in range(more):
+                self.connections[-1].get(f"{_PATH}?{urlencode(query)}")
+            self.watches += more
+            self._await(_BEGUN, more)
+
+    def hear(self, what: bytes) -> list[float]:
+        """When each watch got a line that begins so, in order. Raises MeasurementError."""
+        return self._await(what, self.watches)
+
+    def _await(self, what: bytes, count: int) -> list[float]:
+        came: list[float] = []
+        deadline = time.monotonic() + _PATIENCE
+        while len(came) < count:
+            ready = self.selector.select(max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise MeasurementError(f"{len(came)} of {count} watches got an event within {_PATIENCE:.0f} s")
+            for key, _ in ready:
+                for line in key.data.read():
+                    if b'"kind":"Status"' in line:
+                        raise MeasurementError(f"a watch was refused: {line[:200]!r}")
+                    if line.startswith(what):
+                        came.append(time.monotonic())
+        return came
+
+
+@contextmanager
+def _watchers(server: RealApiServer) -> Iterator[Watchers]:
+    where = urlsplit(server.url)
+    headers = {":authority": where.netloc, "authorization": f"Bearer {server.tokens[_USER]}"}
+
+    def connect() -> Streams:
+        connection = Streams((str(where.hostname), int(where.port or 443)), server.ca_file, headers)
+        stack.callback(connection.close)
+        return connection
+
+    with ExitStack() as stack:
+        watchers = Watchers(connect)
+        stack.callback(watchers.selector.close)
+        yield watchers

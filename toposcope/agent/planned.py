@@ -1,0 +1,135 @@
+"""Labels and annotation that ClusterTopologies ask for, on the agent's own Node: opt-in, decided from the plan.
+
+Labels under our prefix are ours, whoever wrote them: an earlier controller did. Slinky's annotation may have another
+owner, such as Topograph or a person, who keeps it. While no plan is known everything stays as it is.
+
+Imports little, because every agent imports it; those that follow no plan only remove what they wrote when they did.
+"""
+
+import logging
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from toposcope.agent.owners import OwnedKeys, managers
+from toposcope.api.label_keys import SLINKY, UNIQUE
+
+if TYPE_CHECKING:
+    from toposcope.integrations.node_plan import NodePlan, PlannedKeys
+
+log = logging.getLogger("agent")
+
+MANAGER: Final = "toposcope-agent"
+FORMER: Final = "toposcope-controller"
+"""The field manager of controllers of former versions, which wrote these keys."""
+CLEARED: Final = "before-first-apply"
+"""Owner of all fields of a Node whose managedFields somebody has cleared."""
+
+
+class Wanted(NamedTuple):
+    """What belongs on the Node."""
+
+    keys: OwnedKeys
+    foreign: bool = False
+    """Whether the annotation has another owner, so that no apply may name it."""
+
+
+class _Labels:
+    """A Node's labels, for selectors."""
+
+    def __init__(self, labels: Mapping[str, str]) -> None:
+        self.labels = labels
+
+    def label(self, key: str) -> str | None:
+        """The value of a label; None if there is none."""
+        return self.labels.get(key)
+
+
+class Planner:
+    """Decides about one Node. `unique` and `slinky`: which of both the agent may write (its flags)."""
+
+    def __init__(self, node_name: str, *, unique: bool = False, slinky: bool = False) -> None:
+        self._name = node_name
+        self._unique = unique
+        self._slinky = slinky
+        self._plan: NodePlan | None = None
+        """None: no plan is known."""
+        self._input_keys: tuple[str, ...] = ()
+        self._annotation: str | None = None
+        """The annotation that this process wanted last."""
+        self._logged = ""
+        """The annotation of another owner that was logged last."""
+
+    def follow(self, plan: "NodePlan") -> None:
+        """Decide by this plan from now on."""
+        self._plan = plan
+        self._input_keys = tuple(sorted(plan.input_keys()))
+
+    def present(self, metadata: Mapping[str, Any]) -> OwnedKeys:
+        """The keys on the Node that are this agent's business: without its flags, those that it wrote itself."""
+        there = metadata.get("labels") or {}
+        unique = [key for key in there if key.startswith(UNIQUE)]
+        if not self._unique:
+            unique = [key for key in unique if MANAGER in managers(metadata, "labels", key)]
+        labels = {key: there[key] for key in unique}
+        annotation = _annotation_of(metadata)
+        if annotation is None:
+            return OwnedKeys(labels, {})
+        if not self._slinky and MANAGER not in managers(metadata, "annotations", SLINKY):
+            return OwnedKeys(labels, {})
+        return OwnedKeys(labels, {SLINKY: annotation})
+
+    def wanted(self, metadata: Mapping[str, Any], labels: Mapping[str, str]) -> Wanted:
+        """The keys that belong on the Node, which will have these labels besides."""
+        present = self.present(metadata)
+        if self._plan is None:
+            kept = OwnedKeys(present.labels if self._unique else {}, present.annotations if self._slinky else {})
+            return Wanted(kept, self._is_foreign(metadata, None))
+        planned = self._plan.wanted(self._name, _Labels(labels))
+        unique = self._unique_labels(planned, present)
+        if not self._slinky:
+            return Wanted(OwnedKeys(unique, {}))
+        foreign = self._is_foreign(metadata, planned.annotation)
+        if foreign:
+            self._log_foreign(metadata, planned.annotation)
+        if foreign or planned.keeps_annotation:
+            return Wanted(OwnedKeys(unique, present.annotations), foreign)
+        self._annotation = planned.annotation
+        annotations = {SLINKY: planned.annotation} if planned.annotation else {}
+        return Wanted(OwnedKeys(unique, annotations))
+
+    def _unique_labels(self, planned: "PlannedKeys", present: OwnedKeys) -> dict[str, str]:
+        """The labels of unique values: those that the plan names, and those that it says nothing about."""
+        if not self._unique:
+            return {}
+        stay = {key: value for key, value in present.labels.items() if planned.keeps(key)}
+        return {**stay, **planned.labels}
+
+    def inputs(self, metadata: Mapping[str, Any]) -> Hashable:
+        """The Node's labels that the plan depends on."""
+        labels = metadata.get("labels") or {}
+        return tuple(map(labels.get, self._input_keys))
+
+    def _is_foreign(self, metadata: Mapping[str, Any], wanted: str | None) -> bool:
+        """Whether somebody else wrote the annotation that the Node has; nobody's is ours if we want or wanted it."""
+        found = _annotation_of(metadata)
+        if found is None:
+            return False
+        known = managers(metadata, "annotations", SLINKY) - {CLEARED}
+        if known:
+            return not known <= {MANAGER, FORMER}
+        return found not in {wanted, self._annotation}
+
+    def _log_foreign(self, metadata: Mapping[str, Any], wanted: str | None) -> None:
+        """Say once of each annotation that its owner keeps it."""
+        found = _annotation_of(metadata) or ""
+        if not wanted or found in {wanted, self._logged}:
+            return
+        self._logged = found
+        owners = ", ".join(sorted(managers(metadata, "annotations", SLINKY))) or "an unknown owner"
+        text = "annotation %s stays %r, because it is of %s; remove it to have %r written"
+        log.warning(text, SLINKY, found, owners, wanted)
+
+
+def _annotation_of(metadata: Mapping[str, Any]) -> str | None:
+    annotation: str | None = (metadata.get("annotations") or {}).get(SLINKY)
+    return annotation

@@ -1,0 +1,157 @@
+"""What Slurm calls a domain, so that whoever knows one node's labels can name its switch and its block.
+
+How the domains of a level are named is decided for the level as a whole, from all nodes: `named_levels`. After that a
+name follows from the path alone: `name_of`. So `toposcope export` and the agent of each node use the same names.
+Without `Table`, because agents import this.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+from toposcope.topology.levels import Level
+
+MAX_NAME: Final = 64
+"""Source: topology.conf(5), SwitchName."""
+_HASH_DIGITS: Final = 10
+ROOT: Final = "root"
+"""The switch above all others where there would be several."""
+
+Path = tuple[str, ...]
+"""Domain values from the broadest level down: they identify a domain."""
+
+
+class Style(Enum):
+    """What a name is made of. Each style tells more domains apart than the one before."""
+
+    VALUE = "value"
+    """The domain's value: no other domain has it."""
+    PATH = "path"
+    """The values of all levels down to the domain: the value is used twice."""
+    HASH = "hash"
+    """The path and a hash of it: paths read alike."""
+
+
+_NEXT: Final = {Style.VALUE: Style.PATH, Style.PATH: Style.HASH}
+
+
+@dataclass(frozen=True, slots=True)
+class NamedLevel:
+    """A level, and how all of its domains are named."""
+
+    domain: str
+    key: str
+    style: Style = Style.VALUE
+    prefixed: bool = False
+    """Whether names begin with the level's domain, because one has the name of a node outside or beside others."""
+
+    def lone(self, value: str, node: str) -> bool:
+        """Whether this is the domain of a node that is alone in it and gave it its name."""
+        return not self.prefixed and value == node
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmNames:
+    """How the domains of one topology are named in Slurm's topologies `<topology>-tree` and `<topology>-block`."""
+
+    tree: tuple[NamedLevel, ...]
+    """The levels that are switches, broadest first; with none of them all nodes hang from `ROOT`."""
+    above: tuple[Level, ...] = ()
+    """The levels above the blocks, broadest first."""
+    block: NamedLevel | None = None
+    """The level whose domains are blocks; None: there are no blocks."""
+
+
+def name_of(path: Path, level: NamedLevel, *, lone: bool) -> str:
+    """The name of one domain. `lone` as in `NamedLevel.lone`: then its node has the name, and the domain another.
+
+    Label values have no character that Slurm's lists give a meaning to. A name that is too long gets a hash.
+    """
+    name = path[-1] if level.style is Style.VALUE else ".".join(path)
+    if level.prefixed or lone:
+        name = f"{level.domain}-{name}"
+    if level.style is Style.HASH or len(name) > MAX_NAME:
+        digest = hashlib.sha256("\n".join(path).encode()).hexdigest()[:_HASH_DIGITS]
+        return f"{name[: MAX_NAME - _HASH_DIGITS - 1]}-{digest}"
+    return name
+
+
+def names_of(domains: Mapping[Path, str | None], levels: Sequence[NamedLevel]) -> dict[Path, str]:
+    """The name of each domain. `domains` says which node is alone in it, None if there are several."""
+    names = {}
+    for path, only in domains.items():
+        level = levels[len(path) - 1]
+        names[path] = name_of(path, level, lone=only is not None and level.lone(path[-1], only))
+    return names
+
+
+def named_levels(
+    levels: Sequence[Level], domains: Mapping[Path, str | None], taken: Collection[str]
+) -> tuple[NamedLevel, ...]:
+    """How to name the domains of each level so that all names differ, also from those in `taken` (the nodes' names).
+
+    `domains` as in `names_of`.
+    """
+    named = [NamedLevel(level.domain, level.key) for level in levels]
+    for path, only in domains.items():
+        if path[-1] in taken and path[-1] != only:
+            depth = len(path) - 1
+            named[depth] = replace(named[depth], prefixed=True)
+    while steps := _steps(domains, named, taken):
+        for depth, better in steps.items():
+            named[depth] = better
+    return tuple(named)
+
+
+def _steps(
+    domains: Mapping[Path, str | None], named: Sequence[NamedLevel], taken: Collection[str]
+) -> dict[int, NamedLevel]:
+    """For each level with a name that is not its domain's alone: the next way to name its domains."""
+    names = names_of(domains, named)
+    uses = Counter(names.values())
+    steps = {}
+    for path, name in names.items():
+        depth = len(path) - 1
+        level = named[depth]
+        if name in taken and not level.prefixed:
+            steps[depth] = replace(level, prefixed=True)
+        elif (uses[name] > 1 or name in taken) and level.style in _NEXT:
+            steps[depth] = replace(level, style=_NEXT[level.style])
+    return steps
+
+
+def units(topology: str, names: SlurmNames, node: str, value_of: Callable[[str], str | None]) -> str | None:
+    """Slurm's `topology` of a node: its leaf switch and its block; None if it lacks the levels of both.
+
+    `value_of` says the node's domain value by label key.
+    """
+    found = []
+    tree = _path(names.tree, value_of)
+    if tree is not None:
+        found.append(f"{topology}-tree:{_leaf(tree, names.tree, node)}")
+    if names.block:
+        block = _path((*names.above, names.block), value_of)
+        if block is not None and not names.block.lone(block[-1], node):
+            found.append(f"{topology}-block:{name_of(block, names.block, lone=False)}")
+    return ",".join(found) or None
+
+
+def _path(levels: Sequence[Level | NamedLevel], value_of: Callable[[str], str | None]) -> Path | None:
+    """The node's path; None if it lacks one of the levels."""
+    path = []
+    for level in levels:
+        value = value_of(level.key)
+        if value is None:
+            return None
+        path.append(value)
+    return tuple(path)
+
+
+def _leaf(path: Path, levels: Sequence[NamedLevel], node: str) -> str:
+    if not levels:
+        return ROOT
+    level = levels[-1]
+    return name_of(path, level, lone=level.lone(path[-1], node))

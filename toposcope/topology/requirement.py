@@ -1,0 +1,27 @@
+"""One condition of a node selector. Apart from where it is used, because agents read selectors too."""
+
+from dataclasses import dataclass
+
+from toposcope.topology.node import Labelled
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One condition of a node selector; `operator` is In, NotIn, Exists or DoesNotExist."""
+
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+
+    def holds(self, node: Labelled) -> bool:
+        """Whether the node meets it."""
+        value = node.label(self.key)
+        match self.operator:
+            case "In":
+                return value in self.values
+            case "NotIn":
+                return value not in self.values
+            case "Exists":
+                return value is not None
+            case _:
+                return value is None
