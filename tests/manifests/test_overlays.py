@@ -23,7 +23,7 @@ from toposcope.integrations.grove.api import OLDER_TOPOLOGIES
 from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
-from toposcope.kube.confinement import Confinement
+from toposcope.kube.confinement import FOREIGN_NODE_WRITES, Confinement
 
 pytestmark = pytest.mark.real_api
 
@@ -106,7 +106,9 @@ def test_programs_notice_what_confines(
         wait_until(so, f"{program} confined: {confined}")
 
     becomes("agent", False)
-    assert "would accept a label outside gpu.topology/, an Event about another Node;" in proofs["agent"].ready()
+    kinds = ("a label outside gpu.topology/", "an annotation outside gpu.topology/", *FOREIGN_NODE_WRITES)
+    said = f"would accept {', '.join(kinds)}, an Event about another Node;"
+    assert said in proofs["agent"].ready()
     assert api.get(rights.OWN)["metadata"]["labels"].keys() == rights.FOREIGN["labels"].keys() | {GPUS}
     becomes("controller", True)
     install(api, *SCHEDULERS)
