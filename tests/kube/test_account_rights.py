@@ -13,6 +13,7 @@ EXPECTED = {Right("", "nodes", "get"), Right("", "nodes", "patch")}
 OF_EVERYBODY = [
     {"verbs": ["create"], "apiGroups": ["authorization.k8s.io"], "resources": ["selfsubjectrulesreviews"]},
     {"verbs": ["create"], "apiGroups": ["", "project.openshift.io"], "resources": ["projectrequests"]},
+    {"verbs": ["get", "list"], "apiGroups": ["certificates.k8s.io"], "resources": ["clustertrustbundles"]},
     {"verbs": ["get", "patch"], "apiGroups": [""], "resources": ["nodes"]},
 ]
 

@@ -49,6 +49,8 @@ _WATCHED_CORE: Final = frozenset(
     }
 )
 """What is looked at: some distributions grant every account rights of their own, such as OpenShift on its projects."""
+_READS: Final = frozenset({"get", "list", "watch"})
+"""Not looked at beyond the core group: Kubernetes 1.37 grants every ServiceAccount those of ClusterTrustBundles."""
 
 
 class Right(NamedTuple):
@@ -72,7 +74,7 @@ class Right(NamedTuple):
         if _ALL in (self.group, self.verb) or self.verb in ("impersonate", "bind", "escalate"):
             return True
         if self.group:
-            return self.group in _WATCHED_GROUPS
+            return self.group in _WATCHED_GROUPS and self.verb not in _READS
         return self.resource == _ALL or self.resource.partition("/")[0] in _WATCHED_CORE
 
 
