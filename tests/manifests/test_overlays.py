@@ -106,9 +106,9 @@ def test_programs_notice_what_confines(
         wait_until(so, f"{program} confined: {confined}")
 
     becomes("agent", False)
-    kinds = ("a label outside gpu.topology/", "an annotation outside gpu.topology/", *FOREIGN_NODE_WRITES)
-    said = f"would accept {', '.join(kinds)}, an Event about another Node;"
-    assert said in proofs["agent"].ready()
+    refused = ("a label outside gpu.topology/", "an annotation outside gpu.topology/", *FOREIGN_NODE_WRITES)
+    accepted = f"would accept {', '.join(refused)}, an Event about another Node;"
+    assert accepted in proofs["agent"].ready()
     assert api.get(rights.OWN)["metadata"]["labels"].keys() == rights.FOREIGN["labels"].keys() | {GPUS}
     becomes("controller", True)
     install(api, *SCHEDULERS)
