@@ -45,6 +45,7 @@ THOROUGH = (
     "tests/image",
     "tests/integrations/test_registry.py::test_malformed_values_anywhere_in_a_document_raise_nothing",
     "tests/manifests/test_components.py::test_a_real_api_server_takes_it",
+    "tests/manifests/test_managed_fields.py::test_thousands_of_generated_writes_change_nothing_of_others",
     "tests/manifests/test_overlays.py",
     "tests/manifests/test_runbook_commands.py",
     "tests/monitoring/test_live.py",

@@ -162,3 +162,17 @@ def test_without_multi_node_nvlink_there_is_no_clique(tmp_path: Path) -> None:
     assert "nvidia.com/gpu.clique" not in labels
     assert labels["nvidia.com/nvswitch.present"] == "true"
     assert nvidia_labels_for(unknown("hang", "x")) == {}
+
+
+@pytest.mark.real_api("an apply without labels removes those that nobody owns")
+def test_a_clean_up_leaves_labels_that_nobody_owns(api: ApiUnderTest, clients: Clients) -> None:
+    """Such labels are left where somebody wrote managedFields, and an apply that names no labels would remove them."""
+    api.create(NODES, node("n1", labels={"example.com/pool": "a"}))
+    counted = node("n1", labels={"nvidia.com/gpu.count": "8"})
+    assert api.apply(NODE, counted, "toposcope-agent-nvidia")[0] == 200
+    ours = [
+        entry for entry in api.get(NODE)["metadata"]["managedFields"] if entry["manager"] == "toposcope-agent-nvidia"
+    ]
+    api.patch(NODE, {"metadata": {"managedFields": ours}})
+    assert Publisher(clients(), "n1").cleanup() == 1
+    assert api.get(NODE)["metadata"]["labels"] == {"example.com/pool": "a"}

@@ -64,3 +64,33 @@ def test_a_course_of_answers(row: Row) -> None:
     assert row.ready in confinement.ready()
     assert bool(row.ready) == bool(confinement.ready())
     assert all(request.query == {"dryRun": "All"} for request in server.asked)
+
+
+class Rights:
+    """Finds what a test says."""
+
+    def __init__(self, *excess: str) -> None:
+        self.found = [*excess]
+
+    def excess(self, _client: object) -> list[str]:
+        return self.found
+
+
+def test_a_right_too_much_is_a_problem_as_an_accepted_write_is() -> None:
+    server, rights, clock = Server(), Rights("get secrets", "patch nodes/status"), [0.0]
+    confinement = Confinement(server, lambda: WRITES, lambda: clock[0], random.Random(1), rights)  # type: ignore[arg-type]
+    server.codes = [403, 403]
+    assert confinement.check() is None  # no Event yet: an installation takes a moment
+    assert confinement.confined is False
+    assert "may do more than the program needs: get secrets, patch nodes/status" in confinement.ready()
+    assert "admission policies" not in confinement.ready()
+    clock[0] += 70
+    server.codes = [200, 403]
+    assert confinement.check() == ("Warning", "Unconfined", confinement.ready())
+    assert "would accept a label" in confinement.ready()
+    assert "get secrets" in confinement.ready()
+    rights.found = []
+    clock[0] += 70
+    server.codes = [403, 403]
+    assert confinement.check() == ("Normal", "Confined", "the admission policies confine this program again")
+    assert confinement.ready() == ""

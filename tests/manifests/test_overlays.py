@@ -23,7 +23,7 @@ from toposcope.integrations.grove.api import OLDER_TOPOLOGIES
 from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
-from toposcope.kube.confinement import Confinement
+from toposcope.kube.confinement import FOREIGN_NODE_WRITES, Confinement
 
 pytestmark = pytest.mark.real_api
 
@@ -123,7 +123,9 @@ def test_programs_notice_what_confines(
         wait_until(so, f"{program} confined: {confined}")
 
     becomes("agent", False)
-    assert "would accept a label outside gpu.topology/, an Event about another Node;" in proofs["agent"].ready()
+    refused = ("a label outside gpu.topology/", "an annotation outside gpu.topology/", *FOREIGN_NODE_WRITES)
+    accepted = f"would accept {', '.join(refused)}, an Event about another Node;"
+    assert accepted in proofs["agent"].ready()
     assert api.get(rights.OWN)["metadata"]["labels"].keys() == rights.FOREIGN["labels"].keys() | {GPUS}
     becomes("controller", True)
     grant_nodes(api)  # as an installation of a former version leaves it

@@ -54,13 +54,18 @@ def token(installed_once: ApiUnderTest, kubectl: str) -> str:
     run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", MANIFESTS / "prune")
     for path in (rights.OWN, rights.OTHER):
         rights.make_node(api, path)
-    annotations = {"gpu.topology/matrix": "{}", "topology.slinky.slurm.net/spec": "a:b"}
+    annotations = {"gpu.topology/matrix": "{}"}
     ours = {"gpu.topology/gpus": "8", "gpu.topology/shape": "abc", "nvidia.com/gpu.present": "true"}
     api.patch(rights.OWN, {"metadata": {"labels": ours, "annotations": annotations}})
     counted = node("confined-own", labels={"nvidia.com/gpu.count": "8"})
     assert api.apply(rights.OWN, counted, MANAGER)[0] == 200
     plan = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "toposcope-node-plan"}}
     api.create(f"{NAMESPACE}/configmaps", plan)
+    placed = {"topology.slinky.slurm.net/spec": "a:b"}
+    assert api.apply(rights.OWN, node("confined-own", annotations=placed), "toposcope-controller")[0] == 200
+    assert api.apply(rights.OTHER, node("confined-other", annotations=placed), "slinky")[0] == 200
+    of_others = node("confined-other", labels={"nvidia.com/gpu.count": "8", "gpu.topology/gpus": "8"})
+    assert api.apply(rights.OTHER, of_others, "gpu-feature-discovery")[0] == 200
     for path in PUBLISHED:
         for name, metadata in FOREIGN.items():
             api.create(path, published(path, name, **metadata))

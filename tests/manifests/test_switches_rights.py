@@ -53,6 +53,7 @@ def test_it_writes_one_annotation_of_its_own_node_and_proves_it(
     rights.wait_for(api, rights.attempts("switches", "in force"), token)
     theirs: dict[str, Any] = {"annotations": {SWITCHES: "theirs"}, "finalizers": ["a.b/c"]}  # all it may not
     taints = {"taints": [{"key": "a", "effect": "NoSchedule"}]}
+    before = rights.untouched(api)
     # With ours, the managedFields of who wrote that change, too; or there are none.
     for written in (theirs, theirs | {"managedFields": [{}]}):
         api.patch(rights.OWN, {"metadata": written, "spec": taints})

@@ -1,6 +1,7 @@
 """Build kube-apiserver and etcd at the versions that tests/apiserver/go.mod pins, once, into a cache folder.
 
-TOPOSCOPE_KUBERNETES=oldest takes Kubernetes of tests/apiserver/oldest/go.mod: the oldest that Toposcope runs on.
+TOPOSCOPE_KUBERNETES=oldest takes Kubernetes of tests/apiserver/oldest/go.mod, the oldest that Toposcope runs on;
+TOPOSCOPE_KUBERNETES=latest takes the latest release, of tests/apiserver/latest/go.mod.
 
     python -m tools.apiserver.build
 
@@ -21,8 +22,23 @@ from pathlib import Path
 from toposcope.errors import ToposcopeError
 
 NEWEST = Path(__file__).parents[2] / "tests" / "apiserver"
-KUBERNETES = NEWEST / "oldest" if os.environ.get("TOPOSCOPE_KUBERNETES") == "oldest" else NEWEST
-"""The module that pins the programs of Kubernetes; etcd is the same beside each."""
+_OTHERS = ("oldest", "latest")
+
+
+def kubernetes_module(chosen: str) -> Path:
+    """The Go module that pins the programs of Kubernetes: of `oldest` or `latest`, else the usual one.
+
+    Raises ValueError for any other choice: a typing error must not test the usual version in place of another.
+    """
+    if chosen in _OTHERS:
+        return NEWEST / chosen
+    if chosen:
+        raise ValueError(f"TOPOSCOPE_KUBERNETES={chosen}: it must be {' or '.join(_OTHERS)}, or unset")
+    return NEWEST
+
+
+KUBERNETES = kubernetes_module(os.environ.get("TOPOSCOPE_KUBERNETES", ""))
+"""The module of this run; etcd is the same beside each."""
 _PROGRAMS = {"etcd": "go.etcd.io/etcd/server/v3", "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver"}
 # k8s.io/kubernetes 1.36 is built and tested with this one; the next may refuse its dependencies.
 _GO = "1.26"

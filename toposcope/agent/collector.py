@@ -60,7 +60,9 @@ def _activity(metrics: AgentMetrics) -> Iterator[Family]:
     yield _counter("publishes", text, "outcome", metrics.publishes)
     yield _number("watching", "1 while a watch reports changes that others make to the Node, else 0.", metrics.watching)
     yield _number(
-        "confined", "1 while the admission policies refuse what they must, 0 while they do not.", metrics.confined
+        "confined",
+        "1 while the admission policies refuse what they must and RBAC grants no more than is needed, else 0.",
+        metrics.confined,
     )
     yield family("info", f"{_PREFIX}build", "Version of this agent.", ("version",), [((__version__,), 1)])
 

@@ -18,10 +18,11 @@ from toposcope.agent.owners import OwnedKeys, managers
 from toposcope.agent.planned import CLEARED, FORMER, MANAGER, Planner, Wanted
 from toposcope.api import label_keys
 from toposcope.api.label_keys import MATRIX, PREFIX, RAILS, REFERENCE, SLINKY
+from toposcope.kube.account_rights import Right
 from toposcope.kube.client import MERGE, METADATA, ApiClient, Request
-from toposcope.kube.confinement import NOBODY
+from toposcope.kube.confinement import FOREIGN_NODE_WRITES, NOBODY
 from toposcope.kube.errors import ApiError
-from toposcope.kube.requests import NODES, apply, event, get
+from toposcope.kube.requests import NODES, apply, event, get, merge_patch
 from toposcope.topology.hardware import State
 from toposcope.topology.text import compact
 
@@ -62,6 +63,21 @@ def node_events(before: Mapping[str, str], after: Mapping[str, str], reasons: Se
 
 
 REPORTER: Final = "agent"
+RIGHTS: Final = frozenset(
+    {
+        Right("", "nodes", "get"),
+        Right("", "nodes", "watch"),
+        Right("", "nodes", "patch"),
+        Right("events.k8s.io", "events", "create"),
+        # With the component slice-audit.
+        Right("resource.k8s.io", "resourceslices", "list"),
+        # With the components unique-values and slinky.
+        Right("", "configmaps", "get", ("toposcope-node-plan",)),
+        Right("", "configmaps", "watch", ("toposcope-node-plan",)),
+        Right("gpu.topology", "slinkyannotations", "write"),
+    }
+)
+"""What RBAC may grant the agent."""
 _ANNOTATIONS: Final = frozenset({MATRIX, RAILS, REFERENCE})
 _UNPROCESSABLE: Final = 422
 _NAMES_TRIED: Final = 4
@@ -241,12 +257,16 @@ class Publisher:
                 return
 
     def foreign_writes(self) -> dict[str, Request]:
-        """Writes that the admission policies must refuse: what each would do, and its request."""
-        body = compact({"metadata": {"labels": {f"{NOBODY}/unconfined": "true"}}}).encode()
-        label = Request("PATCH", self._path, {"fieldManager": MANAGER}, body, MERGE, METADATA)
+        """Writes that the admission policies must refuse, one of each kind: what each would do, and its request."""
+        writes = {
+            "a label outside gpu.topology/": {"metadata": {"labels": {f"{NOBODY}/unconfined": "true"}}},
+            "an annotation outside gpu.topology/": {"metadata": {"annotations": {f"{NOBODY}/unconfined": "true"}}},
+            **FOREIGN_NODE_WRITES,
+        }
+        requests = {what: merge_patch(self._path, MANAGER, body) for what, body in writes.items()}
         elsewhere = {"apiVersion": "v1", "kind": "Node", "name": NOBODY}
         report = event(elsewhere, "Normal", "Unconfined", "", REPORTER, self._name, self._now())
-        return {"a label outside gpu.topology/": label, "an Event about another Node": report}
+        return {**requests, "an Event about another Node": report}
 
     def cleanup(self) -> int:
         """Remove what any agent wrote on the Node; how many labels and annotations that were. Raises KubeError."""
@@ -280,7 +300,9 @@ def removal(metadata: Mapping[str, Any]) -> Removal:
         requests.append(Request("PATCH", path, query, body, MERGE, METADATA))
     ours, theirs = owners(metadata)
     if ours:
-        # An apply without labels: the server removes those that only we own, and drops us as owner of the others.
-        nothing = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": metadata["name"], "uid": uid}}
+        # An apply of no labels: the server removes those that only we own, and drops us as owner of the others. Without
+        # the empty mapping it would also remove those that nobody owns.
+        none = {"name": metadata["name"], "uid": uid, "labels": {}}
+        nothing = {"apiVersion": "v1", "kind": "Node", "metadata": none}
         requests.append(apply(path, nothing, NVIDIA_MANAGER, force=False, metadata_only=True))
     return Removal(tuple(requests), keys + len(ours - theirs))

@@ -18,8 +18,9 @@ from toposcope.agent.node_watch import NodeWatch
 from toposcope.agent.nvml.supervisor import ProbeProcess
 from toposcope.agent.options import Options
 from toposcope.agent.planned import Planner
-from toposcope.agent.publish import Publisher
+from toposcope.agent.publish import RIGHTS, Publisher
 from toposcope.api.namespaces import HOME_NAMESPACE
+from toposcope.kube.account_rights import AccountRights
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load, pod_namespace
 from toposcope.kube.confinement import Confinement
@@ -62,7 +63,8 @@ def run(options: Options, probe: ProbeProcess) -> int:
         confinement = None
         if cluster.in_pod and not options.once:  # other credentials are a person's, whom no policy confines
             rng = random.Random()  # noqa: S311 - jitter, not a secret
-            confinement = Confinement(client, publisher.foreign_writes, time.monotonic, rng)
+            rights = AccountRights(RIGHTS, client.namespace)
+            confinement = Confinement(client, publisher.foreign_writes, time.monotonic, rng, rights)
         audit = _audit(client, options)
         agent = Agent(options, probe, publisher, metrics, nvidia_labels, confinement=confinement, audit=audit)
         if options.metrics_port is not None:

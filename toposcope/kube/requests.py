@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from toposcope.kube.client import APPLY, METADATA, Request
+from toposcope.kube.client import APPLY, MERGE, METADATA, Request
 from toposcope.kube.shapes import parts
 from toposcope.topology.text import compact
 
@@ -32,6 +32,11 @@ def apply(path: str, body: Mapping[str, Any], manager: str, *, force: bool, meta
 def get(path: str, *, metadata_only: bool = False) -> Request:
     """The request that reads one object."""
     return Request("GET", path, {}, accept=METADATA if metadata_only else "application/json")
+
+
+def merge_patch(path: str, manager: str, body: Mapping[str, Any]) -> Request:
+    """The request that merges `body` into an object; the answer is small."""
+    return Request("PATCH", path, {"fieldManager": manager}, compact(body).encode(), MERGE, METADATA)
 
 
 def create(path: str, body: Mapping[str, Any], manager: str) -> Request:

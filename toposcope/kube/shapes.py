@@ -32,12 +32,14 @@ _METADATA: Final[Shape] = {
     "managedFields": Optional([{"manager": Optional(str), "fieldsV1": _OWNED}]),
 }
 OBJECT: Final[Shape] = {"metadata": _METADATA, "spec": Optional(dict), "status": Optional(dict), "data": Optional(dict)}
+_WORD_LIST: Final[Shape] = Optional([str])
+_RULE: Final[Shape] = {"verbs": [str], "apiGroups": _WORD_LIST, "resources": _WORD_LIST, "resourceNames": _WORD_LIST}
+RULES_REVIEW: Final[Shape] = {"status": {"resourceRules": Optional([_RULE])}}
+ACCESS_REVIEW: Final[Shape] = {"status": dict}
+"""Both answer about rights: they are no objects, and have no names."""
 LIST: Final[Shape] = {"metadata": {"continue": Optional(str)}, "items": Optional([OBJECT])}
 _GROUPS: Final[Shape] = {"groups": [{"name": str, "versions": [{"version": str}]}]}
 _GROUP: Final[Shape] = {"versions": [{"version": str}]}
-_REVIEWS: Final = frozenset({"selfsubjectaccessreviews", "selfsubjectrulesreviews"})
-_REVIEW: Final[Shape] = {"status": dict}
-"""An answer about rights; it is no object, and has no name."""
 _RESOURCES: Final[Shape] = {"resources": [{"name": str}]}
 
 
@@ -55,8 +57,10 @@ def shape_of(method: str, path: str) -> Shape:
     if method == "DELETE":
         return dict
     below = parts(path)
-    if below and below[0] in _REVIEWS:
-        return _REVIEW
+    if below == ("selfsubjectrulesreviews",):
+        return RULES_REVIEW
+    if below == ("selfsubjectaccessreviews",):
+        return ACCESS_REVIEW
     if below:
         return LIST if len(below) == 1 and method == "GET" else OBJECT
     first, *rest = path.strip("/").split("/")

@@ -7,14 +7,18 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from toposcope.api.label_keys import SWITCHES
-from toposcope.kube.client import MERGE, METADATA, ApiClient, Request
-from toposcope.kube.confinement import NOBODY
+from toposcope.kube.account_rights import Right
+from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.confinement import FOREIGN_NODE_WRITES, NOBODY
 from toposcope.kube.pages import pages
-from toposcope.kube.requests import NODES, apply, get
+from toposcope.kube.requests import NODES, apply, get, merge_patch
 from toposcope.topology.rails import Miscabled, reported
-from toposcope.topology.text import compact
 
 MANAGER: Final = "toposcope-switches"
+RIGHTS: Final = frozenset(
+    {Right("", "nodes", "get"), Right("", "nodes", "patch"), Right("gpu.topology", "clustertopologies", "list")}
+)
+"""What RBAC may grant `toposcope switches`."""
 _TOPOLOGIES: Final = "/apis/gpu.topology/v1alpha1/clustertopologies"
 _PAGE: Final = 16
 """ClusterTopologies of one answer, up to half a MiB with all that manages them."""
@@ -67,11 +71,10 @@ class Publisher:
         return found, count
 
     def foreign_writes(self) -> dict[str, Request]:
-        """Writes that the admission policy must refuse: what each would do, and its request."""
-        tried = {"a label": {"labels": {f"{NOBODY}/unconfined": "true"}}}
-        tried["another annotation"] = {"annotations": {f"{SWITCHES}.{NOBODY}": "true"}}
-        query = {"fieldManager": MANAGER}
-        return {
-            what: Request("PATCH", self._path, query, compact({"metadata": metadata}).encode(), MERGE, METADATA)
-            for what, metadata in tried.items()
+        """Writes that the admission policy must refuse, one of each kind: what each would do, and its request."""
+        writes = {
+            "a label": {"metadata": {"labels": {f"{NOBODY}/unconfined": "true"}}},
+            "another annotation": {"metadata": {"annotations": {f"{SWITCHES}.{NOBODY}": "true"}}},
+            **FOREIGN_NODE_WRITES,
         }
+        return {what: merge_patch(self._path, MANAGER, body) for what, body in writes.items()}

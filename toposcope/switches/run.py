@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from toposcope.kube.account_rights import AccountRights
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 from toposcope.kube.confinement import Confinement
@@ -18,7 +19,7 @@ from toposcope.switches.infiniband import neighbour
 from toposcope.switches.loop import PAUSE, Switches
 from toposcope.switches.packets import LldpSockets
 from toposcope.switches.ports import read_ports
-from toposcope.switches.publish import MANAGER, Publisher
+from toposcope.switches.publish import MANAGER, RIGHTS, Publisher
 from toposcope.telemetry.logs import set_up
 
 log = logging.getLogger("switches")
@@ -44,7 +45,8 @@ def run(node_name: str, kubeconfig: str | None, sysfs: Path, interval: float, lo
         confinement = None
         if cluster.in_pod:  # other credentials are a person's, whom no policy confines
             rng = random.Random()  # noqa: S311 - jitter, not a secret
-            confinement = Confinement(client, publisher.foreign_writes, time.monotonic, rng)
+            rights = AccountRights(RIGHTS, client.namespace)
+            confinement = Confinement(client, publisher.foreign_writes, time.monotonic, rng, rights)
         ports = functools.partial(read_ports, sysfs)
         switches = Switches(ports, receiver, neighbour, publisher, interval, confinement)
         signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -1,0 +1,58 @@
+"""docs/security.md claims what tests show: each test that it names is there, and each of the rights' tests is named."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import DOCS, ROOT
+
+TESTS = ROOT / "tests"
+TABLE = (DOCS / "security.md").read_text(encoding="utf-8").partition("## What shows it")[2]
+ROWS = re.findall(r"^\| (?!claim|-)(.+?) \| (.+?) \|$", TABLE, re.MULTILINE)
+RIGHTS = (
+    "test_agent_rights",
+    "test_confined",
+    "test_controller_rights",
+    "test_managed_fields",
+    "test_prune",
+    "test_published_rights",
+    "test_stolen_agent",
+    "test_switches_rights",
+    "test_ui",
+)
+
+
+def names_in(path: Path) -> set[str]:
+    """The tests of a file, those of a class with its name."""
+    found = set()
+    for part in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(part, ast.FunctionDef):
+            found.add(part.name)
+        elif isinstance(part, ast.ClassDef):
+            found |= {f"{part.name}::{method.name}" for method in part.body if isinstance(method, ast.FunctionDef)}
+    return found
+
+
+@pytest.mark.parametrize(("claim", "cell"), ROWS, ids=[claim for claim, _ in ROWS])
+def test_each_claim_has_tests_that_are_there(claim: str, cell: str) -> None:
+    named = re.findall(r"`([^`]+)`", cell)
+    assert named, claim
+    for name in named:
+        file, _, test = name.partition("::")
+        path = TESTS / file
+        assert path.is_file(), name
+        assert test in names_in(path), name
+        assert test.rpartition("::")[2].startswith("test_"), name
+
+
+@pytest.mark.parametrize("module", RIGHTS)
+def test_each_file_about_rights_shows_a_claim(module: str) -> None:
+    assert f"`manifests/{module}.py::" in TABLE
+
+
+def test_no_claim_is_made_twice() -> None:
+    claims = [claim for claim, _ in ROWS]
+    assert len(claims) > 10
+    assert len(claims) == len(set(claims))

@@ -1,0 +1,100 @@
+"""What an account may do beyond what its program needs."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from toposcope.kube.account_rights import AccountRights, Right
+from toposcope.kube.client import Request
+from toposcope.kube.errors import ApiError
+
+EXPECTED = {Right("", "nodes", "get"), Right("", "nodes", "patch")}
+OF_EVERYBODY = [
+    {"verbs": ["create"], "apiGroups": ["authorization.k8s.io"], "resources": ["selfsubjectrulesreviews"]},
+    {"verbs": ["create"], "apiGroups": ["", "project.openshift.io"], "resources": ["projectrequests"]},
+    {"verbs": ["get", "list"], "apiGroups": ["certificates.k8s.io"], "resources": ["clustertrustbundles"]},
+    {"verbs": ["get", "patch"], "apiGroups": [""], "resources": ["nodes"]},
+]
+
+
+class Server:
+    """Answers a review with rules, or a status."""
+
+    def __init__(self, *rules: dict[str, Any], status: int = 201) -> None:
+        self.rules = [*OF_EVERYBODY, *rules]
+        self.status = status
+        self.asked: list[Request] = []
+
+    def call(self, request: Request) -> Any:
+        self.asked.append(request)
+        if self.status >= 400:
+            raise ApiError(self.status, "Because", "no")
+        return {"status": {"resourceRules": self.rules, "nonResourceRules": [], "incomplete": False}}
+
+
+def excess(server: Server) -> list[str]:
+    return AccountRights(EXPECTED, "toposcope-system").excess(server)
+
+
+def rule(verb: str, resource: str, group: str = "", *names: str) -> dict[str, Any]:
+    return {"verbs": [verb], "apiGroups": [group], "resources": [resource], "resourceNames": [*names]}
+
+
+def test_what_it_needs_and_what_everybody_may_is_nothing_beyond() -> None:
+    server = Server()
+    assert excess(server) == []
+    assert len(server.asked) == 1
+    body = server.asked[0].body
+    assert body is not None
+    assert b'"namespace":"toposcope-system"' in body
+
+
+@pytest.mark.parametrize(
+    ("granted", "named"),
+    [
+        (rule("get", "secrets"), "get secrets"),
+        (rule("get", "secrets", "", "one"), "get secrets"),
+        (rule("list", "nodes"), "list nodes"),
+        (rule("patch", "nodes/status"), "patch nodes/status"),
+        (rule("*", "nodes"), "do anything with nodes"),
+        (rule("get", "*"), "get all resources of the core group"),
+        (rule("*", "*", "*"), "do anything with all resources"),
+        (rule("create", "pods/exec"), "create pods/exec"),
+        (rule("delete", "daemonsets", "apps"), "delete daemonsets.apps"),
+        (rule("impersonate", "users"), "impersonate users"),
+        (rule("bind", "roles", "rbac.authorization.k8s.io"), "bind roles.rbac.authorization.k8s.io"),
+        (
+            rule("delete", "validatingadmissionpolicies", "admissionregistration.k8s.io"),
+            "delete validatingadmissionpolicies.admissionregistration.k8s.io",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_beyond_is_named(granted: dict[str, Any], named: str) -> None:
+    assert excess(Server(granted)) == [named]
+
+
+def test_an_expected_right_on_some_objects_is_expected() -> None:
+    assert excess(Server(rule("patch", "nodes", "", "n1"))) == []
+
+
+def test_of_many_some_are_named() -> None:
+    many = [
+        rule("get", name) for name in ("secrets", "pods", "services", "events", "configmaps", "namespaces", "bindings")
+    ]
+    assert excess(Server(*many))[-1] == "2 more"
+
+
+def test_where_no_account_may_ask_nothing_is_said_but_once_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    rights, server = AccountRights(EXPECTED, "default"), Server(status=403)
+    with caplog.at_level(logging.WARNING):
+        assert rights.excess(server) == rights.excess(server) == []
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
+        "cannot check whether this ServiceAccount has more rights than it needs"
+    ]
+
+
+def test_a_server_in_trouble_says_nothing_about_rights() -> None:
+    with pytest.raises(ApiError):
+        excess(Server(status=500))
