@@ -52,9 +52,10 @@ def discover(raw: RawNode) -> hw.NodeTopology:
     paths = nic_paths(matrix, nics, data_direct)
     usable = usable_nics(paths, nics)
     expected = expected_links([(gpu.name, nvlinks.active(gpu.pci)) for gpu in raw.gpus])
+    rails = [_names(nearest(row, chosen), nics) for row, chosen in zip(paths, usable, strict=True)]
     gpus = tuple(
-        _gpu(gpu, numa, nvlinks.facts(gpu.pci), links, tuple(nics[at].name for at in nearest(row, chosen)))
-        for gpu, links, row, chosen in zip(raw.gpus, expected, paths, usable, strict=True)
+        _gpu(gpu, numa, nvlinks.facts(gpu.pci), links, near)
+        for gpu, links, near in zip(raw.gpus, expected, rails, strict=True)
     )
     domains = nvlink_domains(matrix)
     fabric, clique = node_fabric(raw.gpus)
@@ -146,6 +147,10 @@ def _nic(raw: RawNic, numa: _Numa) -> hw.Nic:
     )
 
 
+def _names(positions: Sequence[int], nics: Sequence[hw.Nic]) -> tuple[str, ...]:
+    return tuple(nics[at].name for at in positions)
+
+
 def _owners(function: RawDataDirect, nics: Sequence[RawNic]) -> list[int]:
     """Positions of the NICs whose card a Data Direct function belongs to; none while the card is not known."""
     if not function.card:
@@ -174,8 +179,13 @@ def _rail_aligned(
     """Whether every GPU has a card of its own; None where a NIC, or the NIC of a Data Direct function, is not known."""
     if raw.hidden_nics or not all(function.nics for function in data_direct):
         return None
-    cards = {name: number for number, name in enumerate(dict.fromkeys(nic.card for nic in nics))}
-    near = [sorted({cards[nics[at].card] for at in chosen}) for chosen in usable]
+    numbers: dict[str, int] = {}
+    for nic in nics:
+        numbers.setdefault(nic.card, len(numbers))
+    near = []
+    for chosen in usable:
+        cards = {numbers[nics[at].card] for at in chosen}
+        near.append(sorted(cards))
     return bool(near) and rail_aligned(near)
 
 
