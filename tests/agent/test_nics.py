@@ -10,8 +10,11 @@ from tests.support.machines import discovered
 from tests.support.sysfs_trees import LivingMachine, machine_of
 from toposcope.agent.describe import describe
 from toposcope.agent.discover import discover
+from toposcope.agent.sysfs import Sysfs
+from toposcope.agent.sysfs_files import Files
 from toposcope.api.label_keys import RAIL_ALIGNED, SHAPE
 from toposcope.simulator.profile import load_profile
+from toposcope.simulator.sysfs import write_sysfs
 from toposcope.topology.hardware import NodeTopology
 
 HGX_B200 = """
@@ -354,3 +357,34 @@ def test_virtual_functions_in_pods_stay_rails(tmp_path: Path) -> None:
     for name in ("mlx5_2", "mlx5_5"):
         machine.hide(name)
     assert describe(machine.probe(), "n1").labels == before.labels
+
+
+def test_many_virtual_functions_cost_nothing_at_rest(tmp_path: Path) -> None:
+    many = ", ".join(f"vf{number}" for number in range(64))
+    text = SR_IOV.replace("[mlx5_2, mlx5_3]", f"[{many}]")
+    write_sysfs(machine_of(text, tmp_path), tmp_path / "sys")
+    files = CountedFiles()
+    sysfs = Sysfs(tmp_path / "sys", files)
+    assert [nic.name for nic in sysfs.nics()] == ["mlx5_0", "mlx5_1"]
+    files.paths.clear()
+    assert len(sysfs.nics()) == 2
+    assert not [path for path in files.paths if "/vf" in path]
+
+
+class CountedFiles(Files):
+    """Notes every path that is looked at."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+
+    def text(self, path: str) -> str:
+        self.paths.append(path)
+        return super().text(path)
+
+    def exists(self, path: str) -> bool:
+        self.paths.append(path)
+        return super().exists(path)
+
+    def lexists(self, path: str) -> bool:
+        self.paths.append(path)
+        return super().lexists(path)

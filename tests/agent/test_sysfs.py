@@ -20,6 +20,7 @@ from toposcope.agent.sysfs import Sysfs
 from toposcope.agent.sysfs_files import Files
 from toposcope.api import label_keys
 from toposcope.api.matrix_annotation import reasons
+from toposcope.simulator.capture import machine_from_capture
 from toposcope.simulator.faults import Faults
 from toposcope.simulator.machine import Ancestor
 from toposcope.simulator.nvml import SimulatedNvml
@@ -272,6 +273,22 @@ def test_one_numa_node_has_everything_whatever_the_firmware_says(tmp_path: Path)
     assert silent.matrix.cells[0] == ("X", "NODE", "NODE")
     assert labels_for(silent, "n1").known[label_keys.GPUS_PER_NUMA] == "1"
     assert {gpu.numa for gpu in silent.gpus} == {nic.numa for nic in silent.nics} == {0}
+
+
+def test_a_pasted_matrix_of_one_numa_node_has_its_cells(tmp_path: Path) -> None:
+    """One GPU and four ports of two cards, each behind a root complex of its own."""
+    matrix = """
+\tGPU0\tNIC0\tNIC1\tNIC2\tNIC3\tCPU Affinity\tNUMA Affinity
+GPU0\t X \tNODE\tNODE\tNODE\tNODE\t0-19\t0
+NIC0\tNODE\t X \tPIX\tNODE\tNODE
+NIC1\tNODE\tPIX\t X \tNODE\tNODE
+NIC2\tNODE\tNODE\tNODE\t X \tPIX
+NIC3\tNODE\tNODE\tNODE\tPIX\t X
+"""
+    topology = discovered(machine_from_capture(matrix), tmp_path)
+    assert topology.matrix.cells[0] == ("X", "NODE", "NODE", "NODE", "NODE")
+    assert topology.matrix.cells[1] == ("NODE", "X", "PIX", "NODE", "NODE")
+    assert labels_for(topology, "n1").known[label_keys.GPUS_PER_NUMA] == "1"
 
 
 def test_one_numa_node_has_also_what_the_firmware_puts_elsewhere(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def examine(raw: RawNode) -> Examination:
     paths = nic_paths(matrix, nics, data_direct)
     usable = usable_nics(paths, nics)
     asked = tuple([_without_fabric(gpu) for gpu in raw.gpus])
-    rails = [tuple([nics[at].name for at in nearest(row, chosen)]) for row, chosen in zip(paths, usable, strict=True)]
+    rails = [_names(nearest(row, chosen), nics) for row, chosen in zip(paths, usable, strict=True)]
     gpus = tuple(
         _gpu(gpu, numa, nvlinks, near, links_known=_links_known(gpu, raw, nvlinks))
         for gpu, near in zip(asked, rails, strict=True)
@@ -279,6 +279,10 @@ def _nic(raw: RawNic, numa: _Numa) -> hw.Nic:
     )
 
 
+def _names(positions: Sequence[int], nics: Sequence[hw.Nic]) -> tuple[str, ...]:
+    return tuple(nics[at].name for at in positions)
+
+
 def _owners(function: RawDataDirect, nics: Sequence[RawNic]) -> list[int]:
     """Positions of the NICs whose card a Data Direct function belongs to; none while the card is not known."""
     if not function.card:
@@ -307,8 +311,13 @@ def _rail_aligned(
     """Whether every GPU has a card of its own; None where a NIC, or the NIC of a Data Direct function, is not known."""
     if raw.hidden_nics or not all(function.nics for function in data_direct):
         return None
-    cards = {name: number for number, name in enumerate(dict.fromkeys(nic.card for nic in nics))}
-    near = [sorted({cards[nics[at].card] for at in chosen}) for chosen in usable]
+    numbers: dict[str, int] = {}
+    for nic in nics:
+        numbers.setdefault(nic.card, len(numbers))
+    near = []
+    for chosen in usable:
+        cards = {numbers[nics[at].card] for at in chosen}
+        near.append(sorted(cards))
     return bool(near) and rail_aligned(near)
 
 

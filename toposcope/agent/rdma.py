@@ -74,17 +74,20 @@ class RdmaDevices:
 
     def read(self, functions: Functions) -> Network:
         """The NICs that there are now; `functions` are those on the bus."""
-        devices = self._without_sub_devices(self._read_devices(functions))
-        nics = self._without_management(devices, functions)
-        seen = self._seen | {device.function: device.nic for device in nics}
-        self._seen = {function: nic for function, nic in seen.items() if function in functions}
+        every_device = self._read_devices(functions)
+        devices = self._without_sub_devices(every_device)
+        visible = self._without_management(devices, functions)
+        self._remember(visible, functions)
         held, hidden = self._invisible(functions, devices)
-        everything = [*(device.nic for device in nics), *held]
-        return Network(
-            nics=tuple(sorted(everything, key=lambda nic: natural(nic.name))),
-            data_direct=tuple(self._data_direct(functions)),
-            hidden=tuple(sorted(hidden)),
-        )
+        nics = [device.nic for device in visible] + held
+        nics.sort(key=lambda nic: natural(nic.name))
+        return Network(nics=tuple(nics), data_direct=tuple(self._data_direct(functions)), hidden=tuple(sorted(hidden)))
+
+    def _remember(self, visible: Sequence[_Device], functions: Functions) -> None:
+        for device in visible:
+            self._seen[device.function] = device.nic
+        for gone in self._seen.keys() - functions.keys():
+            del self._seen[gone]
 
     # The devices that the kernel shows
 
@@ -126,12 +129,19 @@ class RdmaDevices:
         return _Device(nic, function)
 
     def _read_ports(self, folder: str) -> tuple[RawPort, ...]:
-        numbers = sorted(int(name) for name in self._files.names(folder) if name.isdecimal())
-        return tuple(RawPort(number, self._files.text(f"{folder}/{number}/link_layer"), "") for number in numbers)
+        numbers = [int(name) for name in self._files.names(folder) if name.isdecimal()]
+        ports = []
+        for number in sorted(numbers):
+            link_layer = self._files.text(f"{folder}/{number}/link_layer")
+            ports.append(RawPort(number, link_layer, state=""))
+        return tuple(ports)
 
     def _with_states(self, nic: RawNic) -> RawNic:
         folder = f"{self._root}/class/infiniband/{nic.name}/ports"
-        ports = [port._replace(state=self._files.text(f"{folder}/{port.number}/state")) for port in nic.ports]
+        ports = []
+        for port in nic.ports:
+            state = self._files.text(f"{folder}/{port.number}/state")
+            ports.append(port._replace(state=state))
         return nic._replace(ports=tuple(ports))
 
     # Those that are no NICs
@@ -143,21 +153,21 @@ class RdmaDevices:
             by_function.setdefault(device.function, []).append(device)
         kept = []
         for function, group in by_function.items():
-            best = self._parent_device(group) if len(group) > 1 else group[0]
-            known = self._seen.get(function)
-            if len(group) == 1 and _named_as_sub_device(best) and known and known.name != best.nic.name:
-                continue  # its parent is elsewhere
-            kept.append(best)
+            if len(group) > 1:
+                kept.append(self._parent_device(group))
+            elif not self._lacks_parent(function, group[0]):
+                kept.append(group[0])
         return kept
+
+    def _lacks_parent(self, function: Entry, device: _Device) -> bool:
+        """Whether the only device of a function is a sub-device, whose parent a pod took along."""
+        known = self._seen.get(function)
+        return known is not None and known.name != device.nic.name and _named_as_sub_device(device)
 
     def _parent_device(self, group: Sequence[_Device]) -> _Device:
         with_verbs = self._names_with_verbs()
         candidates = [device for device in group if device.nic.name in with_verbs] or group
-        # A sub-device has a port for each plane of its parent's.
-        return min(
-            candidates,
-            key=lambda device: (_named_as_sub_device(device), len(device.nic.ports), natural(device.nic.name)),
-        )
+        return min(candidates, key=_parents_first)
 
     def _names_with_verbs(self) -> frozenset[str]:
         folder = f"{self._root}/class/infiniband_verbs"
@@ -233,7 +243,8 @@ class RdmaDevices:
         """Whether RDMA is off for a function of mlx5_core: then it has no RDMA device in any namespace."""
         if driver != _DRIVER:
             return False
-        parts = [name for name in self._files.names(self._bus.folder(function)) if name.startswith(f"{_DRIVER}.")]
+        names = self._files.names(self._bus.folder(function))
+        parts = [name for name in names if name.startswith(f"{_DRIVER}.")]
         if parts:  # the driver's auxiliary devices: mlx5_core.eth.0, mlx5_core.rdma.0 or mlx5_core.rdma-rep.0
             return not any(name.startswith(f"{_DRIVER}.rdma") for name in parts)
         modules = f"{self._root}/module"
@@ -257,6 +268,11 @@ def _is_mellanox(kind: Kind | None) -> bool:
 def _complete(nic: RawNic) -> bool:
     """Whether all of a device was there already when it was read."""
     return bool(nic.guid and nic.ports) and all(port.link_layer for port in nic.ports)
+
+
+def _parents_first(device: _Device) -> tuple[bool, int, object]:
+    """Sorts a parent before its sub-device, which has a port for each plane of the parent's."""
+    return _named_as_sub_device(device), len(device.nic.ports), natural(device.nic.name)
 
 
 def _named_as_sub_device(device: _Device) -> bool:

@@ -77,7 +77,7 @@ def _write_infiniband(nic: Nic, top: str) -> None:
 
 def _write_vpd(machine: Machine, top: str) -> None:
     """Vital product data of those whose data says something: bridges to NVSwitches, and the cards with Data Direct."""
-    cards = {nic.name: str(identity(machine.name, "card", nic.slot.card)) for nic in machine.nics}
+    cards = {nic.name: identity(machine.name, "card", nic.slot.card).hex for nic in machine.nics}
     readable = {nic.name for nic in machine.nics if nic.vpd}
     for nic in machine.nics:
         if nic.vpd and nic.physfn is None and (nic.management or machine.data_direct):

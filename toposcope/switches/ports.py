@@ -1,12 +1,13 @@
 """The ports of this machine's NICs: which network interface belongs to each, and which InfiniBand ports are up."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from toposcope.agent.raw import RawNic
 from toposcope.agent.sysfs import Sysfs
 from toposcope.agent.sysfs_files import Files
-from toposcope.topology.hardware import Port
 
 _REPRESENTOR: Final = re.compile(r"(c\d+)?pf\d+(vf|sf)\d+", re.ASCII)
 """`phys_port_name` of an interface that stands for a virtual function; no cable ends there."""
@@ -37,27 +38,57 @@ class NicPorts(NamedTuple):
         return (*own, *self.others)
 
 
+Umads = Mapping[tuple[str, int], str]
+"""Devices under /dev/infiniband by NIC and port."""
+
+
 def read_ports(root: Path, files: Files | None = None) -> list[NicPorts]:
     """The NICs in the order of the matrix; `root` stands for /sys, seen from the host's network namespace."""
     files = files or Files()
-    folder = f"{root}/class/infiniband_mad"
-    umads = {
-        (files.text(f"{folder}/{name}/ibdev"), files.text(f"{folder}/{name}/port")): name
-        for name in files.names(folder)
-        if name.startswith("umad")
-    }
-    found = []
-    for nic in Sysfs(root, files).nics():
-        ports = [Port(port.number, port.link_layer, port.state.rpartition(":")[2].strip()) for port in nic.ports]
-        linked = [port.number for port in ports if port.link_layer == _INFINIBAND and port.state != "DOWN"]
-        ethernet = next((port.number for port in ports if port.link_layer != _INFINIBAND), None)
-        netdev = "" if ethernet is None else _netdev(files, f"{root}/class/infiniband/{nic.name}/device/net", ethernet)
-        carrier = bool(netdev) and files.text(f"{root}/class/net/{netdev}/carrier") == "1"
-        devices = tuple((umads[nic.name, str(port)], port) for port in linked if (nic.name, str(port)) in umads)
-        others = _aggregated_with(files, f"{root}/class/net", netdev) if netdev else ()
-        aggregated = bool(others) or _BOND in nic.name
-        found.append(NicPorts(nic.name, netdev, carrier, devices, others, aggregated))
+    umads = _read_umads(f"{root}/class/infiniband_mad", files)
+    return [_nic_ports(root, files, nic, umads) for nic in Sysfs(root, files).nics()]
+
+
+def _read_umads(folder: str, files: Files) -> Umads:
+    found = {}
+    for name in files.names(folder):
+        nic = files.text(f"{folder}/{name}/ibdev")
+        port = files.text(f"{folder}/{name}/port")
+        if name.startswith("umad") and port.isdecimal():
+            found[nic, int(port)] = name
     return found
+
+
+def _nic_ports(root: Path, files: Files, nic: RawNic, umads: Umads) -> NicPorts:
+    netdevs = f"{root}/class/net"
+    ethernet = [port.number for port in nic.ports if port.link_layer != _INFINIBAND]
+    netdev = ""
+    if ethernet:
+        netdev = _netdev(files, f"{root}/class/infiniband/{nic.name}/device/net", ethernet[0])
+    carrier = False
+    others: tuple[str, ...] = ()
+    if netdev:
+        carrier = files.text(f"{netdevs}/{netdev}/carrier") == "1"
+        others = _aggregated_with(files, netdevs, netdev)
+    return NicPorts(
+        nic=nic.name,
+        netdev=netdev,
+        carrier=carrier,
+        umads=_linked_umads(nic, umads),
+        others=others,
+        aggregated=bool(others) or _BOND in nic.name,
+    )
+
+
+def _linked_umads(nic: RawNic, umads: Umads) -> tuple[tuple[str, int], ...]:
+    """Those of the InfiniBand ports that have a link."""
+    found = []
+    for port in nic.ports:
+        device = umads.get((nic.name, port.number))
+        state = port.state.rpartition(":")[2].strip()  # the kernel writes `4: ACTIVE`
+        if device and port.link_layer == _INFINIBAND and state != "DOWN":
+            found.append((device, port.number))
+    return tuple(found)
 
 
 def _aggregated_with(files: Files, folder: str, netdev: str) -> tuple[str, ...]:

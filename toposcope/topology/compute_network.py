@@ -5,7 +5,7 @@ port is not enough to tell that RoCE is for storage: what most GPUs have near th
 """
 
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from toposcope.topology.hardware import DataDirect, Nic
 from toposcope.topology.matrix import LinkMatrix
@@ -23,40 +23,66 @@ def nic_paths(matrix: LinkMatrix, nics: Sequence[Nic], data_direct: Sequence[Dat
 
     With several such functions the nearest counts.
     """
-    first_direct = matrix.gpus + len(nics)
+    first_nic = matrix.gpus
+    first_direct = first_nic + len(nics)
     paths = []
-    for row in matrix.cells[: matrix.gpus]:
+    for row in matrix.cells[:first_nic]:
+        to_nics = row[first_nic:first_direct]
         to_direct = row[first_direct:]
         cells = []
-        for nic, cell in zip(nics, row[matrix.gpus : first_direct], strict=True):
-            direct = [to_direct[at] for at, function in enumerate(data_direct) if nic.name in function.nics]
-            cells.append(min(direct, key=NEAREST_FIRST.index, default=cell))
+        for nic, own_path in zip(nics, to_nics, strict=True):
+            ways = _ways(nic, data_direct, to_direct)
+            cells.append(min(ways, key=NEAREST_FIRST.index, default=own_path))
         paths.append(cells)
     return paths
 
 
+def _ways(nic: Nic, data_direct: Sequence[DataDirect], cells: Sequence[str]) -> list[str]:
+    """The cells of a NIC's Data Direct functions."""
+    found = []
+    for function, cell in zip(data_direct, cells, strict=True):
+        if nic.name in function.nics:
+            found.append(cell)
+    return found
+
+
 def compute_nics(paths: Paths, nics: Sequence[Nic]) -> list[list[int]]:
     """For each GPU the positions of the NICs near it that belong to the compute network, be their ports up or down."""
-    infiniband = {at for at, nic in enumerate(nics) if is_infiniband(nic)}
-    return _of_one_kind(paths, infiniband)
+    return _of_one_kind(paths, _infiniband_nics(nics))
 
 
 def usable_nics(paths: Paths, nics: Sequence[Nic]) -> list[list[int]]:
     """As `compute_nics`, without NICs that are down. Where no InfiniBand near a GPU is up, Ethernet is RoCE."""
-    infiniband = {at for at, nic in enumerate(nics) if is_infiniband(nic)}
-    near = {at for row in paths for at in _near(row)}
+    infiniband = _infiniband_nics(nics)
+    near: set[int] = set()
+    for row in paths:
+        near.update(_near(row))
     if all(nics[at].down for at in near & infiniband):
         infiniband = set()
-    return [[at for at in chosen if not nics[at].down] for chosen in _of_one_kind(paths, infiniband)]
+    return [_without_down(chosen, nics) for chosen in _of_one_kind(paths, infiniband)]
 
 
 def nearest(row: Sequence[str], chosen: Collection[int]) -> list[int]:
     """Of the chosen NICs those nearest to the GPU of the row: all at PIX, else all at PXB."""
     for level in NEAR:
-        found = [at for at, cell in enumerate(row) if cell == level and at in chosen]
+        found = [at for at in chosen if row[at] == level]
         if found:
-            return found
+            return sorted(found)
     return []
+
+
+def is_infiniband(nic: Nic) -> bool:
+    """Whether its ports are InfiniBand: those that are up, or all of a NIC that is down."""
+    up = {port.link_layer for port in nic.ports if port.up}
+    every = {port.link_layer for port in nic.ports}
+    return _INFINIBAND in (up or every)
+
+
+class _Near(NamedTuple):
+    """The NICs near one GPU, by kind."""
+
+    infiniband: list[int]
+    ethernet: list[int]
 
 
 def _of_one_kind(paths: Paths, infiniband: Collection[int]) -> list[list[int]]:
@@ -64,24 +90,31 @@ def _of_one_kind(paths: Paths, infiniband: Collection[int]) -> list[list[int]]:
 
     As many: InfiniBand for a GPU that has it near, else Ethernet. More have Ethernet: InfiniBand for a GPU without it.
     """
-    with_infiniband: list[list[int]] = []
-    with_ethernet: list[list[int]] = []
-    for row in paths:
-        near = _near(row)
-        with_infiniband.append([at for at in near if at in infiniband])
-        with_ethernet.append([at for at in near if at not in infiniband])
-    balance = sum(map(bool, with_infiniband)) - sum(map(bool, with_ethernet))
-    if balance > 0:
-        return with_infiniband
-    first, second = (with_infiniband, with_ethernet) if balance == 0 else (with_ethernet, with_infiniband)
-    return [preferred or other for preferred, other in zip(first, second, strict=True)]
+    near_gpus = [_by_kind(row, infiniband) for row in paths]
+    with_infiniband = sum(bool(near.infiniband) for near in near_gpus)
+    with_ethernet = sum(bool(near.ethernet) for near in near_gpus)
+    if with_infiniband > with_ethernet:
+        return [near.infiniband for near in near_gpus]
+    if with_infiniband == with_ethernet:
+        return [near.infiniband or near.ethernet for near in near_gpus]
+    return [near.ethernet or near.infiniband for near in near_gpus]
+
+
+def _by_kind(row: Sequence[str], infiniband: Collection[int]) -> _Near:
+    found = _Near([], [])
+    for at in _near(row):
+        kind = found.infiniband if at in infiniband else found.ethernet
+        kind.append(at)
+    return found
+
+
+def _without_down(chosen: Sequence[int], nics: Sequence[Nic]) -> list[int]:
+    return [at for at in chosen if not nics[at].down]
+
+
+def _infiniband_nics(nics: Sequence[Nic]) -> set[int]:
+    return {at for at, nic in enumerate(nics) if is_infiniband(nic)}
 
 
 def _near(row: Sequence[str]) -> list[int]:
     return [at for at, cell in enumerate(row) if cell in NEAR]
-
-
-def is_infiniband(nic: Nic) -> bool:
-    """Whether its ports are InfiniBand: those that are up, or all of a NIC that is down."""
-    up = {port.link_layer for port in nic.ports if port.up}
-    return _INFINIBAND in (up or {port.link_layer for port in nic.ports})
