@@ -15,7 +15,8 @@ from tests.support.tables import each_case, each_row
 from toposcope.agent.describe import Description, describe, unknown
 from toposcope.agent.labels import NO_GPUS, Labels
 from toposcope.agent.nvidia_labels import KEYS, NvidiaLabelPublisher, nvidia_labels_for
-from toposcope.agent.publish import MANAGER, NodeEvent, Publisher
+from toposcope.agent.planned import MANAGER
+from toposcope.agent.publish import NodeEvent, Publisher
 from toposcope.api import label_keys
 from toposcope.kube.errors import ApiError
 from toposcope.simulator.profile import load_profile

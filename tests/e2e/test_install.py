@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.e2e.cluster import NAMESPACE, TOPOLOGY, Cluster, status_of
 from tests.support.api import MERGE, NODES, wait_until
-from toposcope.agent.publish import MANAGER
+from toposcope.agent.planned import MANAGER
 from toposcope.api.label_keys import GPUS, MATRIX, NVLINK_DOMAIN
 
 

@@ -9,7 +9,7 @@ from tools.docgen import __main__ as pages
 from tools.docgen import metrics, tables
 from tools.docgen.__main__ import main, outdated
 from toposcope.agent.labels import ALL
-from toposcope.api.label_keys import LEAF, LEAF_GROUP, NVLINK_DOMAIN
+from toposcope.api.label_keys import LEAF, LEAF_GROUP, NVLINK_DOMAIN, UNIQUE
 
 
 def test_no_page_differs_from_the_code() -> None:
@@ -35,7 +35,7 @@ def test_a_changed_page_is_found_and_put_right(
 
 
 def test_the_examples_show_every_label() -> None:
-    assert tables.meanings().keys() == {*ALL, *tables.ANNOTATIONS}
+    assert tables.meanings().keys() == {*ALL, *tables.ANNOTATIONS, UNIQUE}
     seen: set[str] = set()
     for profile in tables.EXAMPLES.values():
         seen |= tables.described(profile).labels.known.keys()

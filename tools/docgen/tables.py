@@ -75,11 +75,15 @@ def labels() -> str:
     """Every label of ours, with what it is on the machines of `EXAMPLES`."""
     shown = [described(profile).labels.known for profile in EXAMPLES.values()]
     rows = (
-        [code(key), meaning, *(code(known[key]) if key in known else "" for known in shown)]
+        [code(_shown(key)), meaning, *(code(known[key]) if key in known else "" for known in shown)]
         for key, meaning in meanings().items()
         if key not in ANNOTATIONS
     )
     return markdown(["label", "meaning", *EXAMPLES], rows)
+
+
+def _shown(key: str) -> str:
+    return f"{key}<level>" if key == label_keys.UNIQUE else key
 
 
 def annotations() -> str:

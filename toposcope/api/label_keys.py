@@ -83,8 +83,8 @@ SLINKY_KEPT: Final = f"annotation:{SLINKY}"
 
 
 UNIQUE: Final = PREFIX + "unique-"
-"""Followed by the domain of a level: the values of all levels down to it, unique even where names are reused. Only with
-`--unique-values`, where a ClusterTopology lists the level in `spec.uniqueValues`."""
+"""The values of all levels down to this one: unique even where names are reused. Only with `--unique-values`, where a
+ClusterTopology lists the level in `spec.uniqueValues`."""
 
 
 def unique_key(domain: str) -> str:
