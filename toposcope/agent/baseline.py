@@ -32,6 +32,8 @@ _MOST_ACCEPTED: Final = 64
 _UUID: Final = re.compile(r"[!-~]{1,64}")
 _KEY: Final = re.compile(r"[ -~]{1,96}")
 """Of an accepted fault."""
+_LONGEST_PRODUCT: Final = 96
+"""NVML_DEVICE_NAME_V2_BUFFER_SIZE."""
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -71,7 +73,7 @@ class Comparison(NamedTuple):
 def observed(topology: NodeTopology) -> Baseline:
     """The present state as a baseline: what NVML said, without what it refused to say."""
     gpus = topology.gpus
-    products = {gpu.pci: gpu.product for gpu in gpus if gpu.product}
+    products = {gpu.pci: product for gpu in gpus if (product := _plain(gpu.product))}
     several = len(set(products.values())) > 1
     return Baseline(
         product=next(iter(products.values()), None),
@@ -81,6 +83,13 @@ def observed(topology: NodeTopology) -> Baseline:
         uuids={pci: uuid for uuid, pci in _by_uuid(gpus).items()},
         products=products if several else _NOTHING,
     )
+
+
+def _plain(product: str | None) -> str | None:
+    """A product's name in printable ASCII, as the annotation has it; drivers that are damaged answer anything."""
+    if product is None:
+        return None
+    return "".join(character if " " <= character <= "~" else "?" for character in product)[:_LONGEST_PRODUCT]
 
 
 def _paths(topology: NodeTopology) -> dict[tuple[str, str], str]:
@@ -161,7 +170,7 @@ def _places(past: Baseline, topology: NodeTopology) -> dict[str, str]:
         if gpu.pci in places or gpu.pci in found:
             continue
         known = gpu.pci in past.links or gpu.pci in past.uuids
-        if known and _may_be(past.product_of(gpu.pci), gpu.product):
+        if known and _may_be(past.product_of(gpu.pci), _plain(gpu.product)):
             places[gpu.pci] = gpu.pci
     return places
 
