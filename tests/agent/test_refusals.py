@@ -396,6 +396,6 @@ def test_labels_under_nvidia_com_stay_too(tmp_path: Path) -> None:
     found = describe(probed(machine, tmp_path, faults), "n1")
     assert wanted_labels(found, {}) == {"nvidia.com/gpu.count": "8", "nvidia.com/gpu.product": "NVIDIA-H200"}
     carried = wanted_labels(whole, {})
-    fields = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in carried}}}
+    fields: dict[str, Any] = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in carried}}}
     metadata = {"labels": carried, "managedFields": [{"manager": MANAGER, "fieldsV1": fields}]}
     assert wanted_labels(found, metadata) == carried

@@ -1,6 +1,6 @@
 """What a probe, or its failure, means for the Node: labels, annotations and a line for the log."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from toposcope.agent import baseline
 from toposcope.agent.annotation import annotation_for
 from toposcope.agent.container_runtime import advice, withheld
 from toposcope.agent.discover import Examination, conclude, examine, expected_gpus, expecting, missing_gpus, weak_links
-from toposcope.agent.faults import FaultKind, acceptable, unaccepted
+from toposcope.agent.faults import Fault, FaultKind, acceptable, unaccepted
 from toposcope.agent.labels import NO_GPUS, NOTHING_KNOWN, Labels, labels_for
 from toposcope.agent.raw import RawNode
 from toposcope.api.label_keys import MATRIX, REFERENCE
@@ -68,6 +68,7 @@ def _described(raw: RawNode, node_name: str, past: baseline.Baseline | None, *, 
     if accept:
         new = new._replace(accepted=acceptable(faults))
     elif new.accepted is not None:
+        new = new._replace(accepted=_renumbered(new, faults, raw))
         lasting = acceptable(faults) | _undecided(new.accepted, seen, raw)
         new = new._replace(accepted=new.accepted & lasting)
     topology = conclude(topology, faults, seen.notes, new.accepted)
@@ -139,6 +140,28 @@ def _expected(position: int, gpu: Gpu, seen: Examination, compared: baseline.Com
     if best.accepted is not None and gpu.pci in best.links:
         return before
     return max(before, seen.wired[position] or 0)
+
+
+def _renumbered(best: baseline.Baseline, faults: Sequence[Fault], raw: RawNode) -> frozenset[str]:
+    """The accepted keys by today's addresses.
+
+    NVML tells no UUID of a GPU that it does not list. So as many GPUs as have left the addresses at which they were
+    accepted may be missing at others, of which the baseline knows nothing.
+    """
+    accepted = best.accepted or frozenset()
+    on_bus = {function.address for function in raw.gpu_functions}
+    left = set()
+    for key in accepted:
+        kind, _, address = key.partition(":")
+        if kind == FaultKind.GPU_ABSENT and address not in on_bus:
+            left.add(key)
+    came = set()
+    for fault in faults:
+        if fault.kind is FaultKind.GPU_ABSENT and fault.subject not in best.links and fault.key not in accepted:
+            came.add(fault.key)
+    if not raw.bus_visible or not 0 < len(came) <= len(left):
+        return accepted
+    return (accepted - left) | came
 
 
 def _undecided(accepted: frozenset[str], seen: Examination, raw: RawNode) -> frozenset[str]:
