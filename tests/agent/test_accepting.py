@@ -212,6 +212,22 @@ def test_an_accepted_missing_gpu_outlives_a_probe_without_sysfs(tmp_path: Path) 
     assert state(node.look(dead_gpus(5))) == "ok"
 
 
+def test_an_excluded_gpu_is_the_same_after_a_reboot_that_numbers_buses_anew(tmp_path: Path) -> None:
+    """The driver tells no UUID of it. A GPU that is missing where the baseline has another one is a fault."""
+    excluded = load_profile("hgx-h100-8").gpus[5].function.address
+
+    def elsewhere(raw: RawNode) -> RawNode:
+        moved = [f._replace(address="0001:8a:00.0") if f.address == excluded else f for f in raw.gpu_functions]
+        return raw._replace(gpu_functions=tuple(moved))
+
+    node = Watched(load_profile("hgx-h100-8"), tmp_path)
+    node.look(dead_gpus(5), accept=True)
+    assert state(node.look(dead_gpus(5), elsewhere)) == "ok"
+    assert state(node.look(dead_gpus(5), elsewhere)) == "ok"
+    more = node.look(dead_gpus(5, 6), elsewhere)
+    assert len(reasons(more)) == 1
+
+
 # A card that the driver ignores
 
 

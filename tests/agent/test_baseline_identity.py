@@ -240,6 +240,18 @@ def test_a_uuid_that_can_be_none_stays_out_of_the_annotation(uuid: str, board: M
     assert first.pci in document["gpus"]
 
 
+@pytest.mark.parametrize("name", ["\u00e9" * 100, "\u2603", "x" * 5000, "\x00", "\ud800"])
+def test_a_product_of_any_name_leaves_the_annotation_ascii_and_starts_no_new_baseline(
+    name: str, board: Machine, tmp_path: Path
+) -> None:
+    raw = probed(board, tmp_path)
+    odd = raw._replace(gpus=tuple(gpu._replace(name=name) for gpu in raw.gpus))
+    first = describe(odd, "n1").annotations[REFERENCE]
+    assert first.isascii()
+    assert len(first) <= LIMIT
+    assert describe(odd, "n1", first).annotations[REFERENCE] == first
+
+
 def test_a_uuid_of_two_gpus_tells_neither(board: Machine, tmp_path: Path) -> None:
     raw = probed(board, tmp_path)
     first, second, *others = raw.gpus

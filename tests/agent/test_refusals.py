@@ -344,11 +344,19 @@ def test_a_fabric_query_that_fails_means_nothing_where_no_fabric_can_be(profile:
     assert (found.fabric, found.state, found.reasons) == (Fabric.NOT_SUPPORTED, State.OK, ())
 
 
-def test_a_tray_keeps_its_domain_while_a_gpu_does_not_answer_about_the_fabric(tmp_path: Path) -> None:
-    faults = refused(*FABRIC, gpu=2, code=UNKNOWN)
-    topology = discovered(load_profile("gb200-nvl72-tray"), tmp_path, faults)
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (UNKNOWN, "GPU 2: fabric query failed: Unknown Error"),
+        (NOT_SUPPORTED, "GPU 2: not in the NVLink fabric that other GPUs of this node are in"),
+    ],
+)
+def test_a_tray_keeps_its_domain_while_a_gpu_does_not_answer_about_the_fabric(
+    code: int, reason: str, tmp_path: Path
+) -> None:
+    topology = discovered(load_profile("gb200-nvl72-tray"), tmp_path, refused(*FABRIC, gpu=2, code=code))
     made = labels_for(topology, "n1")
-    assert topology.reasons == ("GPU 2: fabric query failed: Unknown Error",)
+    assert (topology.state, topology.reasons) == (State.DEGRADED, (reason,))
     assert f"{PREFIX}nvlink-domain" not in made.known
     assert f"{PREFIX}nvlink-domain" in made.unknown
 
@@ -388,6 +396,6 @@ def test_labels_under_nvidia_com_stay_too(tmp_path: Path) -> None:
     found = describe(probed(machine, tmp_path, faults), "n1")
     assert wanted_labels(found, {}) == {"nvidia.com/gpu.count": "8", "nvidia.com/gpu.product": "NVIDIA-H200"}
     carried = wanted_labels(whole, {})
-    fields = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in carried}}}
+    fields: dict[str, Any] = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in carried}}}
     metadata = {"labels": carried, "managedFields": [{"manager": MANAGER, "fieldsV1": fields}]}
     assert wanted_labels(found, metadata) == carried

@@ -13,7 +13,7 @@ a fault again when it comes back.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -32,6 +32,8 @@ _MOST_ACCEPTED: Final = 64
 _UUID: Final = re.compile(r"[!-~]{1,64}")
 _KEY: Final = re.compile(r"[ -~]{1,96}")
 """Of an accepted fault."""
+_LONGEST_PRODUCT: Final = 96
+"""NVML_DEVICE_NAME_V2_BUFFER_SIZE."""
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -71,7 +73,7 @@ class Comparison(NamedTuple):
 def observed(topology: NodeTopology) -> Baseline:
     """The present state as a baseline: what NVML said, without what it refused to say."""
     gpus = topology.gpus
-    products = {gpu.pci: gpu.product for gpu in gpus if gpu.product}
+    products = {gpu.pci: product for gpu in gpus if (product := _plain(gpu.product))}
     several = len(set(products.values())) > 1
     return Baseline(
         product=next(iter(products.values()), None),
@@ -81,6 +83,13 @@ def observed(topology: NodeTopology) -> Baseline:
         uuids={pci: uuid for uuid, pci in _by_uuid(gpus).items()},
         products=products if several else _NOTHING,
     )
+
+
+def _plain(product: str | None) -> str | None:
+    """A product's name in printable ASCII, as the annotation has it; drivers that are damaged answer anything."""
+    if product is None:
+        return None
+    return "".join(character if " " <= character <= "~" else "?" for character in product)[:_LONGEST_PRODUCT]
 
 
 def _paths(topology: NodeTopology) -> dict[tuple[str, str], str]:
@@ -135,7 +144,21 @@ def _other_products(past: Baseline, today: Baseline) -> bool:
 
 
 def _moved(past: Baseline, topology: NodeTopology) -> Baseline:
-    """The past by today's addresses.
+    """The past by today's addresses. A GPU that is nowhere keeps its address, unless another one is there now."""
+    places = _places(past, topology)
+    taken = {gpu.pci for gpu in topology.gpus}
+    for before in (*past.links, *past.uuids):
+        if before in places:
+            continue
+        if before not in taken:
+            places[before] = before
+        elif before in past.uuids:
+            places[before] = past.uuids[before]
+    return _renamed(past, places)
+
+
+def _places(past: Baseline, topology: NodeTopology) -> dict[str, str]:
+    """Where the GPUs of the past are now.
 
     A GPU is the one with its UUID, else the one at its address: a card that replaced another has its place in the
     machine, and should have as many links. A GPU of another product is another GPU.
@@ -144,15 +167,12 @@ def _moved(past: Baseline, topology: NodeTopology) -> Baseline:
     places = {gpu: now_at[uuid] for gpu, uuid in past.uuids.items() if uuid in now_at}
     found = set(places.values())
     for gpu in topology.gpus:
+        if gpu.pci in places or gpu.pci in found:
+            continue
         known = gpu.pci in past.links or gpu.pci in past.uuids
-        if known and gpu.pci not in places and gpu.pci not in found and _may_be(past.product_of(gpu.pci), gpu.product):
+        if known and _may_be(past.product_of(gpu.pci), _plain(gpu.product)):
             places[gpu.pci] = gpu.pci
-    taken = {gpu.pci for gpu in topology.gpus}
-    for before in (*past.links, *past.uuids):
-        if before not in places:
-            # Another GPU is at its address now: only its UUID names it.
-            places[before] = past.uuids.get(before, "") if before in taken else before
-    return _renamed(past, {before: now for before, now in places.items() if now})
+    return places
 
 
 def _may_be(before: str | None, now: str | None) -> bool:
@@ -261,18 +281,7 @@ def _gone(past: Comparison) -> Iterable[Fault]:
 
 def encode(baseline: Baseline) -> str:
     """The annotation's value, of at most 16 KiB: on no known machine anything is left out for it."""
-    gpus = sorted(baseline.links)
-    links = {gpu: baseline.links[gpu] for gpu in gpus}
-    rows = [" ".join([*(baseline.paths.get((b, a), SYS) for b in gpus[:i]), SELF]) for i, a in enumerate(gpus)]
-    document: dict[str, Any] = {"version": VERSION, "product": baseline.product, "gpus": links, "paths": rows}
-    if baseline.fabric:
-        document["fabric"] = True
-    if baseline.uuids:
-        document["uuids"] = {gpu: baseline.uuids[gpu] for gpu in sorted(baseline.uuids)}
-    if baseline.products:
-        document["products"] = dict(sorted(baseline.products.items()))
-    if baseline.accepted is not None:
-        document["accepted"] = sorted(baseline.accepted)[:_MOST_ACCEPTED]
+    document = _written(baseline)
     text = compact(document)
     steps: tuple[dict[str, Any], ...] = ({"products": {}}, {"uuids": {}}, {"product": None, "gpus": {}, "paths": []})
     for smaller in steps:
@@ -280,6 +289,29 @@ def encode(baseline: Baseline) -> str:
             document |= smaller
             text = compact(document)
     return text
+
+
+def _written(baseline: Baseline) -> dict[str, Any]:
+    gpus = sorted(baseline.links)
+    rows = []
+    for number, gpu in enumerate(gpus):
+        cells = [baseline.paths.get((other, gpu), SYS) for other in gpus[:number]]
+        rows.append(" ".join([*cells, SELF]))
+    document: dict[str, Any] = {
+        "version": VERSION,
+        "product": baseline.product,
+        "gpus": {gpu: baseline.links[gpu] for gpu in gpus},
+        "paths": rows,
+    }
+    if baseline.fabric:
+        document["fabric"] = True
+    if baseline.uuids:
+        document["uuids"] = dict(sorted(baseline.uuids.items()))
+    if baseline.products:
+        document["products"] = dict(sorted(baseline.products.items()))
+    if baseline.accepted is not None:
+        document["accepted"] = sorted(baseline.accepted)[:_MOST_ACCEPTED]
+    return document
 
 
 def decode(text: str | None) -> Baseline | None:
@@ -291,23 +323,31 @@ def decode(text: str | None) -> Baseline | None:
         document: _Document = typed([content.get(name) for name in _Document._fields], _Document)
     except (ValueError, AttributeError, RecursionError):  # the second: not an object
         return None
-    gpus = sorted(document.gpus)
     rows = [row.split() for row in document.paths]
-    whole = [len(row) for row in rows] == list(range(1, len(gpus) + 1))
-    accepted = document.accepted or []
-    legal = len(accepted) <= _MOST_ACCEPTED and all(map(_KEY.fullmatch, accepted))
-    if document.version != VERSION or not whole or not legal:
+    if not _is_ours(document, rows):
         return None
-    uuids = {gpu: uuid for gpu, uuid in (document.uuids or {}).items() if _UUID.fullmatch(uuid)}
+    gpus = sorted(document.gpus)
+    paths = {}
+    for i, row in enumerate(rows):
+        for j in range(i):
+            paths[gpus[j], gpus[i]] = row[j]
     return Baseline(
         product=document.product,
         links=document.gpus,
-        paths={(gpus[j], gpus[i]): row[j] for i, row in enumerate(rows) for j in range(i)},
+        paths=paths,
         fabric=document.fabric or False,
-        uuids=uuids,
+        uuids={gpu: uuid for gpu, uuid in (document.uuids or {}).items() if _UUID.fullmatch(uuid)},
         products=document.products or {},
-        accepted=None if document.accepted is None else frozenset(accepted),
+        accepted=None if document.accepted is None else frozenset(document.accepted),
     )
+
+
+def _is_ours(document: "_Document", rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the fields fit together: a triangle of paths, and keys such as an agent writes."""
+    triangle = [len(row) for row in rows] == list(range(1, len(document.gpus) + 1))
+    accepted = document.accepted or []
+    keys = len(accepted) <= _MOST_ACCEPTED and all(_KEY.fullmatch(key) for key in accepted)
+    return document.version == VERSION and triangle and keys
 
 
 class _Document(NamedTuple):

@@ -1,6 +1,6 @@
 """What a probe, or its failure, means for the Node: labels, annotations and a line for the log."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from toposcope.agent import baseline
 from toposcope.agent.annotation import annotation_for
 from toposcope.agent.container_runtime import advice, withheld
 from toposcope.agent.discover import Examination, conclude, examine, expected_gpus, expecting, missing_gpus, weak_links
-from toposcope.agent.faults import FaultKind, acceptable, unaccepted
+from toposcope.agent.faults import Fault, FaultKind, acceptable, unaccepted
 from toposcope.agent.labels import NO_GPUS, NOTHING_KNOWN, Labels, labels_for
 from toposcope.agent.raw import RawNode
 from toposcope.api.label_keys import MATRIX, REFERENCE
@@ -59,24 +59,25 @@ def _described(raw: RawNode, node_name: str, past: baseline.Baseline | None, *, 
     compared = baseline.compare(past, seen.topology, seen.absent)
     if accept:
         compared = compared._replace(baseline=compared.baseline._replace(accepted=frozenset()))
-    topology = _forgotten_links(seen.topology, compared.baseline)
-    gpus = tuple(
-        [expecting(gpu, _expected(position, gpu, seen, compared)) for position, gpu in enumerate(topology.gpus)]
-    )
-    topology = topology._replace(gpus=gpus)
+    topology = _forgotten_links(seen, compared.baseline)
+    gpus = []
+    for position, gpu in enumerate(topology.gpus):
+        gpus.append(expecting(gpu, _expected(position, gpu, seen, compared)))
+    topology = topology._replace(gpus=tuple(gpus))
     faults = [*seen.faults, *weak_links(gpus), *baseline.degradations(compared, topology, seen.trained_off)]
-    new = compared.baseline
     if accept:
-        new = new._replace(accepted=acceptable(faults))
-    elif new.accepted is not None:
-        lasting = acceptable(faults) | _undecided(new.accepted, seen, raw)
-        new = new._replace(accepted=new.accepted & lasting)
-    topology = conclude(topology, faults, seen.notes, new.accepted)
+        accepted: frozenset[str] | None = acceptable(faults)
+    else:
+        accepted = _still_accepted(compared.baseline, faults, seen, raw)
+    topology = conclude(topology, faults, seen.notes, accepted)
     annotations = {MATRIX: annotation_for(topology)}
     if raw.nvlinks_read:
-        annotations[REFERENCE] = baseline.encode(new)
+        annotations[REFERENCE] = baseline.encode(compared.baseline._replace(accepted=accepted))
     return Description(
-        labels=labels_for(topology, node_name), topology=topology, annotations=annotations, expected=_on_bus(raw)
+        labels=labels_for(topology, node_name),
+        topology=topology,
+        annotations=annotations,
+        expected=_on_bus(raw),
     )
 
 
@@ -93,14 +94,17 @@ def _without_gpus(raw: RawNode, past: baseline.Baseline | None, *, accept: bool)
     if not raw.down and (ignored := _accepted_without(raw, past, accept=accept)):
         return ignored
     on_bus = ", ".join(names.values()) or ("none" if raw.bus_visible else "unknown, sysfs shows no PCI bus")
-    if raw.down:
-        why = f"{raw.down.text}: {advice(raw.down.code, raw)}"
-    elif raw.faults:
-        why = "; ".join(fault.text for fault in raw.faults)
-    else:
-        why = f"0 GPUs: {withheld(raw) or 'run `nvidia-smi` on the node; it asks the same library'}"
     reason = "nvml-unavailable" if raw.down else "no-devices"
-    return unknown(reason, f"NVML does not answer ({why}); GPUs on the PCI bus: {on_bus}", _on_bus(raw))
+    return unknown(reason, f"NVML does not answer ({_silence(raw)}); GPUs on the PCI bus: {on_bus}", _on_bus(raw))
+
+
+def _silence(raw: RawNode) -> str:
+    """Why NVML shows no GPU, and what to do about it."""
+    if raw.down:
+        return f"{raw.down.text}: {advice(raw.down.code, raw)}"
+    if raw.faults:
+        return "; ".join(fault.text for fault in raw.faults)
+    return f"0 GPUs: {withheld(raw) or 'run `nvidia-smi` on the node; it asks the same library'}"
 
 
 def _accepted_without(raw: RawNode, past: baseline.Baseline | None, *, accept: bool) -> Description | None:
@@ -119,11 +123,13 @@ def _on_bus(raw: RawNode) -> int | None:
     return len(expected_gpus(raw)) if raw.bus_visible else None
 
 
-def _forgotten_links(topology: NodeTopology, best: baseline.Baseline) -> NodeTopology:
+def _forgotten_links(seen: Examination, best: baseline.Baseline) -> NodeTopology:
     """The topology with its open questions: a GPU without any link, that had some before, has some that NVML hides."""
+    topology = seen.topology
     gpus = []
     for gpu in topology.gpus:
-        forgotten = not gpu.links and best.links.get(gpu.pci, 0) > 0
+        had_some = best.links.get(gpu.pci, 0) > 0 and gpu.pci not in seen.trained_off
+        forgotten = had_some and not gpu.links
         gpus.append(gpu._replace(links_known=False) if forgotten else gpu)
     if all(gpu.links_known for gpu in gpus):
         return topology
@@ -140,6 +146,38 @@ def _expected(position: int, gpu: Gpu, seen: Examination, compared: baseline.Com
     if best.accepted is not None and gpu.pci in best.links:
         return before
     return max(before, seen.wired[position] or 0)
+
+
+def _still_accepted(
+    best: baseline.Baseline, faults: Sequence[Fault], seen: Examination, raw: RawNode
+) -> frozenset[str] | None:
+    """The keys of the accepted faults that have not healed; None: nobody has accepted this node's state."""
+    if best.accepted is None:
+        return None
+    accepted = _renumbered(best, faults, raw)
+    return accepted & (acceptable(faults) | _undecided(accepted, seen, raw))
+
+
+def _renumbered(best: baseline.Baseline, faults: Sequence[Fault], raw: RawNode) -> frozenset[str]:
+    """The accepted keys by today's addresses.
+
+    NVML tells no UUID of a GPU that it does not list. So as many GPUs as have left the addresses at which they were
+    accepted may be missing at others, of which the baseline knows nothing.
+    """
+    accepted = best.accepted or frozenset()
+    on_bus = {function.address for function in raw.gpu_functions}
+    left = set()
+    for key in accepted:
+        kind, _, address = key.partition(":")
+        if kind == FaultKind.GPU_ABSENT and address not in on_bus:
+            left.add(key)
+    came = set()
+    for fault in faults:
+        if fault.kind is FaultKind.GPU_ABSENT and fault.subject not in best.links and fault.key not in accepted:
+            came.add(fault.key)
+    if not raw.bus_visible or not 0 < len(came) <= len(left):
+        return accepted
+    return (accepted - left) | came
 
 
 def _undecided(accepted: frozenset[str], seen: Examination, raw: RawNode) -> frozenset[str]:

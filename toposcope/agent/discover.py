@@ -177,17 +177,27 @@ def _unknown(
     raw: Sequence[RawGpu], gpus: Sequence[hw.Gpu], matrix: LinkMatrix, levels: hw.PciLevels
 ) -> frozenset[hw.Fact]:
     """What labels cannot say because NVML refused an answer about some GPU."""
-    up = [link for gpu in gpus for link in gpu.links if link.up]
-    in_fabric = any(attached(gpu.fabric) or (gpu.platform and gpu.platform.chassis) for gpu in raw)
+    joining = []
+    for gpu in gpus:
+        joining += [link for link in gpu.links if link.joins]
     refused = {
         hw.Fact.NVLINKS: not all(gpu.links_known for gpu in gpus),
-        hw.Fact.NVLINK_SPEED: not all(link.mbps for link in up if link.joins),
-        hw.Fact.NVLINK_VERSION: not all(link.version for link in up if link.joins),
+        hw.Fact.NVLINK_SPEED: not all(link.mbps for link in joining),
+        hw.Fact.NVLINK_VERSION: not all(link.version for link in joining),
         hw.Fact.PATHS: not all(path_known(matrix, levels, i, j) for i in range(len(gpus)) for j in range(i)),
         hw.Fact.PRODUCT: _product_open([gpu.product for gpu in gpus]),
-        hw.Fact.FABRIC: in_fabric and any(gpu.fabric_error for gpu in raw),
+        hw.Fact.FABRIC: _fabric_open(raw),
     }
     return frozenset(fact for fact, unknown in refused.items() if unknown)
+
+
+def _fabric_open(gpus: Sequence[RawGpu]) -> bool:
+    """Whether a GPU does not answer about the fabric that others are in, or that its place in a rack promises."""
+    racked = any(gpu.platform is not None and gpu.platform.chassis for gpu in gpus)
+    members = any(attached(gpu.fabric) for gpu in gpus)
+    if any(gpu.fabric_error for gpu in gpus):
+        return racked or members
+    return members and any(gpu.fabric is None for gpu in gpus)
 
 
 def path_known(matrix: LinkMatrix, levels: hw.PciLevels, a: int, b: int) -> bool:

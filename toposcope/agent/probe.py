@@ -4,7 +4,16 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import Any, Final, NamedTuple
 
-from toposcope.agent.nvml.gateway import GARBAGE, INVALID_ARGUMENT, NOT_FOUND, NOT_SUPPORTED, Nvml, NvmlReturn, numbered
+from toposcope.agent.nvml.gateway import (
+    GARBAGE,
+    INVALID_ARGUMENT,
+    NOT_FOUND,
+    NOT_SUPPORTED,
+    ImplausibleError,
+    Nvml,
+    NvmlReturn,
+    numbered,
+)
 from toposcope.agent.nvml.structs import ask_platform, bus_id, read_fabric, read_fields
 from toposcope.agent.raw import RawAncestor, RawFabric, RawFault, RawGpu, RawLink, RawNode, RawPci, RawPlatform
 from toposcope.agent.sysfs import Sysfs
@@ -110,11 +119,14 @@ def _gpu(nvml: Nvml, index: int, handle: Any, faults: list[RawFault]) -> RawGpu 
     if isinstance(pci, NvmlReturn) and pci.code != NOT_SUPPORTED:
         faults.append(RawFault(pci.code, pci.text, index))
         return None
-    address: str | None = None
     try:
         address = _address(pci, index)
-        gpu = _asked(nvml, index, handle, address)
     except ValueError as error:
+        faults.append(RawFault(GARBAGE, str(error), index))
+        return None
+    try:
+        gpu = _asked(nvml, index, handle, address)
+    except ImplausibleError as error:
         faults.append(RawFault(GARBAGE, str(error), index, address))
         return None
     if nvml.loss:
@@ -124,7 +136,7 @@ def _gpu(nvml: Nvml, index: int, handle: Any, faults: list[RawFault]) -> RawGpu 
 
 
 def _asked(nvml: Nvml, index: int, handle: Any, address: str) -> RawGpu:
-    """What a GPU answers. Raises ValueError for a count that only a damaged driver gives."""
+    """What a GPU answers. Raises ImplausibleError for a count that only a damaged driver gives."""
     uuid = nvml.value("nvmlDeviceGetUUID", handle)
     name, architecture = nvml.fixed((uuid,), ("nvmlDeviceGetName", handle), ("nvmlDeviceGetArchitecture", handle))
     nvml.enter(f"MIG of GPU {index}")
@@ -221,6 +233,8 @@ def _counted(nvml: Nvml, handle: Any) -> range | None:
 
     None where NVML refuses this too, other than by "there is no such link" or "there are no links".
     """
+    if not hasattr(nvml.module, "nvmlDeviceGetNvLinkState"):
+        return None  # a recording of a probe that did not ask this
     for link in range(_MAX_LINKS):
         state = nvml.ask("nvmlDeviceGetNvLinkState", handle, link)
         if isinstance(state, NvmlReturn):

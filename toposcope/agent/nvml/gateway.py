@@ -8,6 +8,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
+from toposcope.errors import ToposcopeError
+
 NOT_SUPPORTED: Final = 3
 INVALID_ARGUMENT: Final = 2
 FUNCTION_NOT_FOUND: Final = 13
@@ -132,10 +134,14 @@ class Nvml:
         self._step(step)
 
 
+class ImplausibleError(ToposcopeError, ValueError):
+    """An answer that no hardware gives: NVML's memory is damaged."""
+
+
 def numbered(things: str, count: int | None) -> range:
-    """The numbers of so many things, none for None. Raises ValueError for a count that only a damaged driver gives."""
+    """The numbers of so many things, none for None. Raises ImplausibleError for more than there can be."""
     if (count or 0) > _MOST:
-        raise ValueError(f"NVML counts {count} {things}, more than there can be")
+        raise ImplausibleError(f"NVML counts {count} {things}, more than there can be")
     return range(count or 0)
 
 
