@@ -123,42 +123,52 @@ def node_fabric(gpus: Sequence[RawGpu]) -> tuple[Fabric, str | None]:
 
     A GPU that refuses to answer, beside GPUs that are in no fabric and in no rack, is a fault of that GPU alone.
     """
-    members = [gpu.fabric for gpu in gpus if gpu.fabric and attached(gpu.fabric)]
-    refused = [gpu for gpu in gpus if gpu.fabric_error]
-    if refused and (members or len(refused) == len(gpus) or any(map(in_rack, gpus))):
+    members = _members(gpus)
+    if _refused(gpus, members):
         return Fabric.FAILED, None
-    if any(not completed(member) for member in members):
+    if not all(map(completed, members)):
         return Fabric.IN_PROGRESS, None
     if any(map(missing_from_rack, gpus)):
         return Fabric.FAILED, None
     if not members:
         return Fabric.NOT_SUPPORTED, None
     cliques = {clique_of(member) for member in members}
-    sound = not any(member.status or member.clique is None for member in members)
+    sound = all(map(_sound, members))
     if len(cliques) > 1 or len(members) < len(gpus) or not sound:
         return Fabric.FAILED, None
     return Fabric.COMPLETED, cliques.pop()
 
 
+def _members(gpus: Sequence[RawGpu]) -> list[RawFabric]:
+    """The answers of the GPUs that take part in a fabric."""
+    return [gpu.fabric for gpu in gpus if gpu.fabric and attached(gpu.fabric)]
+
+
+def _refused(gpus: Sequence[RawGpu], members: Sequence[RawFabric]) -> bool:
+    """Whether a GPU of which a fabric is expected did not answer."""
+    refused = [gpu for gpu in gpus if gpu.fabric_error]
+    if not refused:
+        return False
+    nobody_answered = len(refused) == len(gpus)
+    return bool(members) or nobody_answered or any(map(in_rack, gpus))
+
+
+def _sound(member: RawFabric) -> bool:
+    """Whether a registration that has completed gave the GPU what it needs."""
+    return member.status == 0 and member.clique is not None
+
+
 def fabric_reasons(gpus: Sequence[RawGpu]) -> list[str]:
     """What is wrong with the fabric, a reason each."""
-    expected = any(gpu.fabric and attached(gpu.fabric) for gpu in gpus)
+    members = _members(gpus)
+    answered = [gpu for gpu in gpus if not gpu.fabric_error]
     reasons = [f"GPU {gpu.index}: fabric query failed: {gpu.fabric_error}" for gpu in gpus if gpu.fabric_error]
-    if not expected:
+    if not members:
         reasons += _missing_from_rack(gpus)
-    cliques = set()
-    for gpu in gpus:
-        if gpu.fabric_error:
-            continue
-        if gpu.fabric is not None and attached(gpu.fabric):
-            reasons += _registration_problems(gpu.index, gpu.fabric)
-        elif expected:
-            reasons.append(f"GPU {gpu.index}: not in the NVLink fabric that other GPUs of this node are in")
-        if gpu.fabric is None or not _health_counts(gpu.fabric):
-            continue
-        reasons += _health_problems(gpu.index, gpu.fabric)
-        if attached(gpu.fabric):
-            cliques.add(clique_of(gpu.fabric))
+    for gpu in answered:
+        reasons += _registration_problems(gpu, expected=bool(members))
+        reasons += _health_problems(gpu)
+    cliques = {clique_of(member) for member in members if completed(member)}
     if len(cliques) > 1:
         reasons.append(f"the GPUs of this node are in {len(cliques)} fabric cliques: {', '.join(sorted(cliques))}")
     return reasons
@@ -168,9 +178,11 @@ def _missing_from_rack(gpus: Sequence[RawGpu]) -> list[str]:
     """Why GPUs of a rack are in no fabric; a tray that is missing as a whole is one fault, with one reason."""
     indices: dict[str, list[int]] = {}
     for gpu in gpus:
-        if gpu.platform and missing_from_rack(gpu):
-            where = f"slot {gpu.platform.slot} of chassis {gpu.platform.chassis}, an NVLink rack"
-            indices.setdefault(f"{_ended(gpu.fabric)}, in {where}", []).append(gpu.index)
+        if gpu.platform is None or not missing_from_rack(gpu):
+            continue
+        where = f"slot {gpu.platform.slot} of chassis {gpu.platform.chassis}, an NVLink rack"
+        why = f"{_ended(gpu.fabric)}, in {where}"
+        indices.setdefault(why, []).append(gpu.index)
     return [f"{_gpus(found)}: {why}" for why, found in indices.items()]
 
 
@@ -188,26 +200,31 @@ def _ended(fabric: RawFabric | None) -> str:
     return "fabric registration ended without a cluster UUID"
 
 
-def _registration_problems(index: int, fabric: RawFabric) -> list[str]:
-    """What is wrong with the registration of a GPU that takes part in a fabric."""
+def _registration_problems(gpu: RawGpu, *, expected: bool) -> list[str]:
+    """What is wrong with one GPU's registration; `expected`: GPUs of the node are in a fabric."""
+    fabric = gpu.fabric
+    name = f"GPU {gpu.index}"
+    if fabric is None or not attached(fabric):
+        return [f"{name}: not in the NVLink fabric that other GPUs of this node are in"] if expected else []
     if not completed(fabric):
-        return [f"GPU {index}: still registering with the NVLink fabric"]
+        return [f"{name}: still registering with the NVLink fabric"]
     problems = []
     if fabric.status:
-        problems.append(f"GPU {index}: fabric registration ended with NVML status {fabric.status}")
+        problems.append(f"{name}: fabric registration ended with NVML status {fabric.status}")
     if fabric.clique is None:
-        problems.append(f"GPU {index}: the fabric gave it no clique for memory access")
+        problems.append(f"{name}: the fabric gave it no clique for memory access")
     return problems
 
 
-def _health_counts(fabric: RawFabric) -> bool:
-    """Whether health means something: for good once registered, whatever the cluster UUID is, and not before."""
-    return completed(fabric) or fabric.state == NOT_SUPPORTED
+def _health_problems(gpu: RawGpu) -> list[str]:
+    """What is bad about one GPU's fabric health: the fields of the mask, else NVML's own verdict.
 
-
-def _health_problems(index: int, fabric: RawFabric) -> list[str]:
-    """What is bad about one GPU's fabric health: the fields of the mask, else NVML's own verdict."""
-    bits = health_bits(fabric)
-    if not bits and fabric.health_summary in _BAD_SUMMARIES:
-        return [f"GPU {index}: fabric health: {_SUMMARY[fabric.health_summary].replace('-', ' ')}"]
-    return [f"GPU {index}: fabric health: {words}" for words in bits.values()]
+    It counts whatever the cluster UUID is, but not while the GPU is still registering.
+    """
+    fabric = gpu.fabric
+    if fabric is None or fabric.state not in (COMPLETED, NOT_SUPPORTED):
+        return []
+    bad = list(health_bits(fabric).values())
+    if not bad and fabric.health_summary in _BAD_SUMMARIES:
+        bad.append(_SUMMARY[fabric.health_summary].replace("-", " "))
+    return [f"GPU {gpu.index}: fabric health: {words}" for words in bad]
