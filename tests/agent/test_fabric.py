@@ -15,10 +15,13 @@ from toposcope.agent.labels import labels_for
 from toposcope.agent.nvml.structs import read_fabric, read_platform
 from toposcope.agent.raw import RawFabric, RawGpu
 from toposcope.api import label_keys
-from toposcope.simulator.faults import Faults
+from toposcope.simulator.faults import CallFault, Faults
+from toposcope.simulator.machine import Fabric as SimulatedFabric
+from toposcope.simulator.machine import Machine
+from toposcope.simulator.machine import Platform as SimulatedPlatform
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
-from toposcope.topology.hardware import Fabric, State
+from toposcope.topology.hardware import Fabric, GpuFabric, State
 
 TRAY = "gb200-nvl72-tray"
 MEMBER = RawFabric(3, 0, "6a8ab8c124e44fd19d5c0d9f3fd6a1b2", clique=32766, cliques=((0, 32766),))
@@ -56,9 +59,24 @@ def test_other_products_have_no_platform() -> None:
     assert read_platform(*started(SimulatedNvml(load_profile("dgx-h200")))) is None
 
 
-def test_a_tray_whose_fabric_is_down_reports_that_it_has_none(tmp_path: Path) -> None:
+def everywhere(machine: Machine, **facts: Any) -> Machine:
+    """The machine with other facts about each of its GPUs."""
+    return replace(machine, gpus=tuple(replace(gpu, **facts) for gpu in machine.gpus))
+
+
+def unplaced(machine: Machine) -> Machine:
+    """The machine with a driver that has no platform information: before 570."""
+    return everywhere(machine, platform=None)
+
+
+def outside_fabrics(machine: Machine, **fabric: Any) -> Machine:
+    """The machine with this answer about its fabric and a cluster UUID of zeros."""
+    return everywhere(machine, fabric=SimulatedFabric(**fabric))
+
+
+def test_a_tray_whose_place_is_not_known_is_measured_by_its_past(tmp_path: Path) -> None:
     """State 0 is "not supported" on a PCIe card; on a node that was in a fabric before it is a fault."""
-    machine = load_profile(TRAY)
+    machine = unplaced(load_profile(TRAY))
     before = describe(probed(machine, tmp_path), "n1").annotations[label_keys.REFERENCE]
     down = probed(machine, tmp_path, Faults(fabric={i: {"state": 0} for i in range(4)}))
     description = describe(down, "n1", before)
@@ -69,6 +87,144 @@ def test_a_tray_whose_fabric_is_down_reports_that_it_has_none(tmp_path: Path) ->
     again = describe(probed(machine, tmp_path), "n1", description.annotations[label_keys.REFERENCE])
     assert again.labels.known[label_keys.STATE] == "ok"
     assert describe(down, "n1").labels.known[label_keys.STATE] == "ok"  # it never was in one: nothing is missing
+
+
+PLACE = "in slot 1 of chassis 1821025193108, an NVLink rack"
+NO_FABRIC = f"NVML says that there is no NVLink fabric, {PLACE}"
+
+
+@pytest.mark.parametrize(
+    ("fabric", "reason"),
+    [
+        pytest.param(
+            SimulatedFabric(state=3, status=26),
+            f"fabric registration ended with NVML status 26 and without a cluster UUID, {PLACE}",
+            id="registration ended with a status",
+        ),
+        pytest.param(
+            SimulatedFabric(state=3, status=999, clique=32766),
+            f"fabric registration ended with NVML status 999 and without a cluster UUID, {PLACE}",
+            id="another status, and a clique of nothing",
+        ),
+        pytest.param(
+            SimulatedFabric(state=3),
+            f"fabric registration ended without a cluster UUID, {PLACE}",
+            id="registration ended well and without a UUID",
+        ),
+        pytest.param(SimulatedFabric(state=0), NO_FABRIC, id="state 0: not supported"),
+        pytest.param(None, NO_FABRIC, id="the call is not supported"),
+    ],
+)
+def test_a_tray_of_a_rack_without_a_fabric_has_failed_at_first_sight(
+    fabric: SimulatedFabric | None, reason: str, tmp_path: Path
+) -> None:
+    topology = discovered(everywhere(load_profile(TRAY), fabric=fabric), tmp_path)
+    assert (topology.fabric, topology.state, topology.clique) == (Fabric.FAILED, State.DEGRADED, None)
+    assert {gpu.fabric for gpu in topology.gpus} == {GpuFabric.FAILED}
+    assert topology.reasons == (f"GPUs 0, 1, 2, 3: {reason}",)
+
+
+@pytest.mark.parametrize("state", [1, 2])
+def test_a_tray_that_still_registers_has_not_failed(state: int, tmp_path: Path) -> None:
+    topology = discovered(outside_fabrics(load_profile(TRAY), state=state), tmp_path)
+    assert (topology.fabric, topology.state) == (Fabric.IN_PROGRESS, State.UNKNOWN)
+
+
+def test_a_rack_s_fault_is_named_once_beside_a_past_in_a_fabric(tmp_path: Path) -> None:
+    machine = load_profile(TRAY)
+    before = describe(probed(machine, tmp_path), "n1").annotations[label_keys.REFERENCE]
+    description = describe(probed(outside_fabrics(machine, state=0), tmp_path), "n1", before)
+    assert description.topology
+    assert description.topology.reasons == (f"GPUs 0, 1, 2, 3: {NO_FABRIC}",)
+    assert description.labels.known[label_keys.FABRIC] == "failed"
+    assert description.labels.known[label_keys.NVLINK_DOMAIN] == "n1"
+
+
+def test_gpus_of_a_tray_that_failed_in_two_ways_are_named_apart(tmp_path: Path) -> None:
+    machine = everywhere(load_profile(TRAY), fabric=SimulatedFabric(state=3, status=26))
+    topology = discovered(machine, tmp_path, Faults(fabric={2: {"state": 0, "status": 0}}))
+    assert topology.reasons == (
+        f"GPUs 0, 1, 3: fabric registration ended with NVML status 26 and without a cluster UUID, {PLACE}",
+        f"GPU 2: {NO_FABRIC}",
+    )
+
+
+HGX_PLACE = SimulatedPlatform(chassis="1650000000001", slot=0, tray=0, host=0, peer_type=1, ib_guid=bytes(16))
+"""An HGX board that answers a serial number and a module, and no slot of a rack."""
+
+
+@pytest.mark.parametrize(
+    ("profile", "platform"),
+    [
+        pytest.param("hgx-b200-8", HGX_PLACE, id="a serial number and no slot"),
+        pytest.param("hgx-b200-8", replace(HGX_PLACE, slot=255), id="an unknown slot"),
+        pytest.param("hgx-b200-8", replace(HGX_PLACE, chassis="", slot=1), id="no serial number"),
+        pytest.param("hgx-b300-8", replace(HGX_PLACE, chassis="0000000000000", slot=1), id="a serial number of zeros"),
+        pytest.param("hgx-b300-8", replace(HGX_PLACE, chassis="", host=1), id="nothing but a host and a module"),
+        pytest.param(TRAY, replace(HGX_PLACE, slot=1, peer_type=0), id="GPUs wired to each other (NVL4)"),
+    ],
+)
+@pytest.mark.parametrize(
+    "fabric", [SimulatedFabric(state=0), SimulatedFabric(state=3), SimulatedFabric(state=3, status=26), None]
+)
+def test_a_board_outside_racks_needs_no_fabric(
+    profile: str, platform: SimulatedPlatform, fabric: SimulatedFabric | None, tmp_path: Path
+) -> None:
+    topology = discovered(everywhere(load_profile(profile), platform=platform, fabric=fabric), tmp_path)
+    assert (topology.fabric, topology.state, topology.reasons) == (Fabric.NOT_SUPPORTED, State.OK, ())
+
+
+@pytest.mark.parametrize(
+    ("profile", "fabric", "words"),
+    [
+        pytest.param("dgx-h200", SimulatedFabric(state=3, health_mask=0x1), "degraded bandwidth", id="bandwidth"),
+        pytest.param("hgx-b200-8", SimulatedFabric(state=3, health_mask=0x1A9), "degraded bandwidth", id="one field"),
+        pytest.param("dgx-h200", SimulatedFabric(state=3, health_mask=0x10), "route unhealthy", id="route"),
+        pytest.param("hgx-b200-8", SimulatedFabric(state=3, health_mask=0x500), "too few NVLinks", id="configuration"),
+        pytest.param("hgx-b300-8", SimulatedFabric(state=3, health_summary=2), "unhealthy", id="summary"),
+        pytest.param("hgx-b300-8", SimulatedFabric(state=3, health_summary=3), "limited capacity", id="capacity"),
+        pytest.param("dgx-h200", SimulatedFabric(state=0, health_mask=0x1), "degraded bandwidth", id="state 0"),
+    ],
+)
+def test_health_counts_without_a_cluster_uuid(
+    profile: str, fabric: SimulatedFabric, words: str, tmp_path: Path
+) -> None:
+    machine = everywhere(load_profile(profile), fabric=fabric)
+    topology = discovered(machine, tmp_path)
+    assert (topology.fabric, topology.state) == (Fabric.NOT_SUPPORTED, State.DEGRADED)
+    assert topology.reasons == tuple(f"GPU {gpu.index}: fabric health: {words}" for gpu in topology.gpus)
+
+
+def test_bad_health_without_a_cluster_uuid_is_in_the_annotation_too(tmp_path: Path) -> None:
+    bad = SimulatedFabric(state=3, health_mask=0x1)
+    topology = discovered(everywhere(load_profile("dgx-h200"), fabric=bad), tmp_path)
+    registrations = [gpu.registration for gpu in topology.gpus]
+    assert [known.health if known else None for known in registrations] == [("degraded_bandwidth",)] * 8
+
+
+@pytest.mark.parametrize("mask", [0, 0x1AA, 0x51AA])
+def test_good_or_unknown_health_without_a_cluster_uuid_is_no_fault(mask: int, tmp_path: Path) -> None:
+    healthy = SimulatedFabric(state=3, health_mask=mask, health_summary=int(bool(mask)))
+    topology = discovered(everywhere(load_profile("hgx-b200-8"), fabric=healthy), tmp_path)
+    assert (topology.fabric, topology.state, topology.reasons) == (Fabric.NOT_SUPPORTED, State.OK, ())
+
+
+def test_the_missing_fabric_and_bad_health_of_a_tray_are_both_named(tmp_path: Path) -> None:
+    machine = outside_fabrics(load_profile(TRAY), state=3, status=26, health_mask=0x400)
+    topology = discovered(machine, tmp_path)
+    assert topology.fabric is Fabric.FAILED
+    assert topology.reasons[:2] == (
+        f"GPUs 0, 1, 2, 3: fabric registration ended with NVML status 26 and without a cluster UUID, {PLACE}",
+        "GPU 0: fabric health: no partition",
+    )
+
+
+def test_a_gpu_that_refuses_the_question_says_nothing_of_a_board_without_a_fabric(tmp_path: Path) -> None:
+    """A lost GPU that still answers some calls: the others are in no fabric, and none is missing there."""
+    faults = Faults(calls=(CallFault(call="nvmlDeviceGetGpuFabricInfoV", gpu=1, error=pynvml.NVML_ERROR_GPU_IS_LOST),))
+    topology = discovered(outside_fabrics(load_profile("dgx-h200"), state=3), tmp_path, faults)
+    assert topology.fabric is Fabric.NOT_SUPPORTED
+    assert topology.reasons == ("GPU 1: fabric query failed: GPU is lost",)
 
 
 @pytest.mark.parametrize("code", [pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH, pynvml.NVML_ERROR_INVALID_ARGUMENT])

@@ -117,7 +117,10 @@ def test_no_series_names_a_node(scraped: Scraped) -> None:
 
 
 def test_the_fabric_in_numbers(scraped: Scraped) -> None:
-    nodes = [gpu_node(f"a{i}", {NVLINK_DOMAIN: fabric(1, clique=i // 4)}) for i in range(5)]
+    states = ["ok", "ok", "ok", "ok", "degraded"]
+    nodes = [
+        gpu_node(f"a{i}", {NVLINK_DOMAIN: fabric(1, clique=i // 4)}, state=state) for i, state in enumerate(states)
+    ]
     scraped.metrics.show({"cluster": reported(nodes)})
     assert scraped.value("topology_split_domains", topology="cluster") == 1
     assert scraped.value("topology_small_domains", topology="cluster") == 1

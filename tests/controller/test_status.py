@@ -72,6 +72,16 @@ def test_names_go_before_words_and_the_verdict_never() -> None:
     assert cut["conditions"][1]["message"].endswith(" ... (cut: the status would be too large)")
 
 
+def test_rebuilds_are_cut_with_the_other_names() -> None:
+    """Losing them costs no second Event: a controller remembers what it has reported."""
+    chassis = [long(f"c{i}-", 63) for i in range(4)]
+    rebuilds = [{"from": f"{i:036}", "to": f"{i + 9:036}", "nodes": 18, "chassis": chassis} for i in range(5)]
+    status = {"levels": [], "conditions": [], "fabric": {"splitDomains": 0, "rebuilds": rebuilds}}
+    assert fit_to_size(status) == status
+    assert fit_to_size(status, most=1500)["fabric"]["rebuilds"] == rebuilds[:2]
+    assert fit_to_size(status, most=100)["fabric"] == {"splitDomains": 0}
+
+
 def segment(name: str, nodes: int, names: int = 3, values: int = 0) -> dict[str, Any]:
     selector = {"matchExpressions": [{"key": long("k"), "operator": "In", "values": [long("v")] * values}]}
     return {

@@ -18,7 +18,7 @@ from tests.support.paths import CRD, ROOT
 from tests.support.upstream_crds import stand_in
 from tools.apiserver.server import free_port
 from toposcope.api.cluster_topology import PATH
-from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME, NVLINK_DOMAIN, RAILS
+from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME, NVLINK_DOMAIN, RAILS, STATE
 from toposcope.controller.metrics import LeaderMetrics, WatchMetrics
 from toposcope.telemetry.prometheus import new_registry, page
 from toposcope.telemetry.server import TelemetryServer
@@ -76,8 +76,9 @@ class TroubledCluster:
         self._api.create(KUEUE, foreign)
         kind = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": metadata}
         self._api.create(PATH, {**kind, "spec": SPEC})
-        for number in (1, 2):  # two halves of one fabric, the second without a zone
-            domain = {GPUS: "4", NVLINK_DOMAIN: fabric(1, clique=number)}
+        # Two halves of one fabric, the second without a zone, and degraded: else these would be partitions.
+        for number, state in ((1, "ok"), (2, "degraded")):
+            domain = {GPUS: "4", NVLINK_DOMAIN: fabric(1, clique=number), STATE: state}
             self._add_node(f"tray-{number}", domain | ({ZONE: "z", BLOCK: "b"} if number == 1 else {}))
         self._add_node("worn", {ZONE: "z", BLOCK: "b2"})  # blocks within a zone, listed above it
         self._add_node("mute", {ZONE: "z"})
@@ -140,7 +141,7 @@ class TroubledCluster:
         self._add_node("unknown", {ZONE: "z"})
         self._start_agent("bare", {})
         self._cable(CABLED[0], "leaf-1")
-        self._label("tray-2", {ZONE: "z", NVLINK_DOMAIN: fabric(1, clique=1)})
+        self._label("tray-2", {ZONE: "z", NVLINK_DOMAIN: fabric(1, clique=1), STATE: "ok"})
         for name in ("tray-2", *CABLED, *AGENTS):
             self._label(name, {RACK: "r", BLOCK: "b"})
         self._api.request("DELETE", f"{KUEUE}/cluster")

@@ -10,11 +10,15 @@ from toposcope.api.cluster_topology import Topology, read
 from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import GPUS, HOSTNAME, NVLINK_DOMAIN
 from toposcope.controller.assess.assessment import Assessment, assess
+from toposcope.controller.assess.rebuilds import FabricHistory
+from toposcope.controller.events import LevelEvent, condition_events, rebuild_events
+from toposcope.controller.held_labels import HeldLabels
 from toposcope.controller.segments import SegmentTopology
-from toposcope.controller.status import conditions_of, status_of
+from toposcope.controller.status import conditions_of, fresh_rebuilds, status_of
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.label_values import count_of
 from toposcope.topology.node import Hardware, NodeFacts, Traits, node_facts, spans_nodes
+from toposcope.topology.table import table_of
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ZONE = "topology.kubernetes.io/zone"
@@ -76,9 +80,11 @@ class History:
         self.preferred: Sequence[str] = ()
         self.bound: Container[str] | None = ()
         self.by_value: dict[str, str] = {}
-        self.absences = Absences()
         self.now = 0.0
         self.status: dict[str, Any] = {}
+        self.events: list[LevelEvent] = []
+        """All so far, but for those about levels."""
+        self.restart()
 
     def look(
         self, nodes: Sequence[NodeFacts], after: float = 0.0, children: Sequence[SegmentTopology] = ()
@@ -86,16 +92,37 @@ class History:
         """Assess `after` seconds later."""
         self.now += after
         current = topology(self.status, **self.spec)
+        table = table_of(nodes, self.catalogue.placeholders)
+        self.held_labels.observe(table, self.now)
+        rebuilds = self.fabric_history.observe(table)
         found = assess(
-            current, nodes, self.absences, self.now, (), self.preferred, self.catalogue, self.bound, self.by_value
+            current,
+            table,
+            self.absences,
+            self.now,
+            (),
+            self.preferred,
+            self.catalogue,
+            self.bound,
+            self.by_value,
+            held=self.held_labels.table(table, current.grace),
+            rebuilds=rebuilds,
         )
         conditions = conditions_of(current, found, [], anything_served=True, children=children)
-        self.status = status_of(current, found, [], START, conditions, children=children)
+        fresh = fresh_rebuilds(current, found, self.told)
+        self.status = status_of(current, found, [], START, conditions, children=children, told=self.told)
+        self.events += condition_events(current, self.status) + rebuild_events(current, fresh)
+        self.told.intersection_update(rebuild.pair for rebuild in rebuilds)
+        self.told.update(rebuild.pair for rebuild in fresh)
+        self.fabric_history.report(fresh)
         return found
 
     def restart(self) -> None:
         """Forget what is not in the status."""
         self.absences = Absences()
+        self.held_labels = HeldLabels()
+        self.fabric_history = FabricHistory()
+        self.told: set[tuple[str, str]] = set()
 
     def condition(self, kind: str) -> dict[str, Any]:
         """A condition of the status; empty when it is not there."""

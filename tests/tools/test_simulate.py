@@ -98,6 +98,40 @@ def test_a_fault_of_programs_happens(fault: str) -> None:
     assert (twice, births) == ((True, [1]) if fault == "resent" else (False, [2]))
 
 
+def _covered(seed: int, rounds: str) -> tuple[set[str], bool]:
+    """What `LevelsCovered` said of the topology with the DRA driver's label, and whether an invariant was broken."""
+    said: set[str] = set()
+
+    @contextlib.contextmanager
+    def watched(world: World) -> Iterator[None]:
+        seen = world.observer.topologies.seen
+
+        def noted(document: dict[str, Any]) -> None:
+            if document["metadata"]["name"] == "cliques":
+                conditions = (document.get("status") or {}).get("conditions") or ()
+                said.update(c["status"] for c in conditions if c["type"] == "LevelsCovered")
+            seen(document)
+
+        with patch.object(world.observer.topologies, "seen", noted):
+            yield
+
+    violations = run(seed, steps.read(rounds, ACTORS), watched=watched).violations
+    return said, bool(violations)
+
+
+_DRIVER = "driver-restarted@5+300;driver-restarted@5+14;driver-restarted@5+540"
+
+
+def test_a_driver_that_restarts_and_takes_its_label_along_changes_nothing() -> None:
+    assert _covered(1, _DRIVER) == ({"True"}, False)
+
+
+def test_without_a_memory_of_labels_a_driver_s_restart_shows() -> None:
+    with patch("toposcope.controller.held_labels.HeldLabels.table", lambda _self, nodes, _grace: nodes):
+        said, _ = _covered(1, _DRIVER)
+    assert said == {"True", "False"}
+
+
 def test_every_planted_defect_has_a_seed() -> None:
     assert {row.defect for row in rows("planted_defects.yaml", Defect)} == PLANTED.keys()
 

@@ -29,8 +29,16 @@ LOST: Final = BLOCK_KEY
 BEAT: Final = "example.com/beat"
 """The annotation that somebody keeps changing: a Node of a living cluster never stands still."""
 
+CLIQUE: Final = "nvidia.com/gpu.clique"
+"""The label that NVIDIA's DRA driver writes, and removes when it stops."""
+DRA_DRIVER: Final = "example.com/dra-driver"
+"""The label of Nodes that it runs on: the compute trays."""
+
 _SERVERS: Final = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
 _PROFILES: Final = ("gb200-nvl72-tray", "dgx-h200", "l40s-4", "gb200-nvl72-tray", "hgx-a100-4", "dgx-h200")
+_TRAY: Final = "gb200-nvl72-tray"
+_FABRIC: Final = "6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.32766"
+"""What NVML says on a tray."""
 _GPUS: Final = {"gb200-nvl72-tray": 4, "dgx-h200": 8, "l40s-4": 4, "hgx-a100-4": 4}
 _OTHERS: Final = 22
 _HERE: Final = Path(__file__).parent
@@ -66,6 +74,8 @@ def machine_node(machine: Machine) -> dict[str, Any]:
         "example.com/pool": f"pool-{number}",
         "gpu.topology.example.com/lookalike": "not-ours",
     }
+    if machine.profile == _TRAY:
+        labels |= {DRA_DRIVER: "present", CLIQUE: _FABRIC}
     node = bare(node_object(machine.node, labels, machine.gpus, uid="0"))
     node["metadata"]["annotations"] |= {"example.com/note": "keep", BEAT: "0"}
     node["spec"] = {"taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]}
@@ -98,9 +108,24 @@ def foreign_objects() -> list[tuple[str, dict[str, Any]]]:
 
 
 def topologies() -> list[dict[str, Any]]:
-    """The ClusterTopologies: one of everything, and one whose name others have taken for what it would publish."""
+    """The ClusterTopologies.
+
+    One of everything, one whose name others have taken for what it would publish, and one that has a level from the DRA
+    driver's label and is not published.
+    """
     selector = {"matchLabels": {ZONE_KEY: "region-1-a"}}
-    specs = {"cluster": {"required": ["rack"], "gracePeriod": "30s"}, "taken": {"nodeSelector": selector}}
+    keys = {"rack": RACK_KEY, "nvlink-domain": CLIQUE, "host": HOSTNAME}
+    cliques = {
+        "nodeSelector": {"matchLabels": {DRA_DRIVER: "present"}},
+        "levels": [{"domain": domain, "key": key} for domain, key in keys.items()],
+        "required": ["nvlink-domain"],
+        "publish": dict.fromkeys(COLLECTIONS, "Never"),
+    }
+    specs: dict[str, dict[str, Any]] = {
+        "cluster": {"required": ["rack"], "gracePeriod": "30s"},
+        "taken": {"nodeSelector": selector},
+        "cliques": cliques,
+    }
     head = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology"}
     return [{**head, "metadata": {"name": name}, "spec": spec} for name, spec in specs.items()]
 

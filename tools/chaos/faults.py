@@ -17,7 +17,7 @@ import psutil
 import yaml
 
 from tools.apiserver.client import MERGE
-from tools.chaos.cluster import COLLECTIONS, GROVE, KUEUE, NODES, crds, machine_node, topologies
+from tools.chaos.cluster import CLIQUE, COLLECTIONS, GROVE, KUEUE, NODES, crds, machine_node, topologies
 from tools.chaos.machines import PREFIX, Machine
 from tools.chaos.processes import Actor
 from tools.chaos.proxy import Mode
@@ -227,6 +227,15 @@ def _edit_labels(world: World, machine: Machine) -> None:
     _done(world.api.request("PATCH", f"{NODES}/{machine.node}", gone, content_type=MERGE))
 
 
+def _label_cliques(world: World, *, runs: bool) -> None:
+    """Have the DRA driver write its label on the Nodes that it runs on, or remove it from them."""
+    for machine in world.machines:
+        clique = machine_node(machine)["metadata"]["labels"].get(CLIQUE)
+        if clique is not None:
+            change = {"metadata": {"labels": {CLIQUE: clique if runs else None}}}
+            _done(world.api.request("PATCH", f"{NODES}/{machine.node}", change, content_type=MERGE), 404)
+
+
 # A machine, and the process that asks it.
 def _suffer(faults: str, _world: World, machine: Machine) -> None:
     machine.now.silent = True  # until a new worker has looked, nobody can vouch for anything
@@ -343,6 +352,10 @@ _ACTIONS: Final[dict[str, tuple[Action, Action]]] = {
     "kueue-edited": (partial(_edit, KUEUE, {"nodeLabel": "example.com/by-hand"}), nothing),
     "published-deleted": (_delete_published, nothing),
     "labels-edited": (_on_machine(_edit_labels), nothing),
+    "driver-restarted": (
+        lambda world, _: _label_cliques(world, runs=False),
+        lambda world, _: _label_cliques(world, runs=True),
+    ),
     "worker-segfault": (_signal_worker(signal.SIGSEGV), nothing),
     "worker-stopped": (_signal_worker(signal.SIGSTOP), _signal_worker(signal.SIGCONT)),
     "worker-garbage": (_feed, nothing),

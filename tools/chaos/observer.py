@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final, Self
 
 from tools.apiserver.client import AdminApi
-from tools.chaos.cluster import BEAT, GROVE, KAI, KUEUE, LOST, NODES, TOPOLOGIES
+from tools.chaos.cluster import BEAT, CLIQUE, GROVE, KAI, KUEUE, LOST, NODES, TOPOLOGIES
 from tools.chaos.desired import timeless
 from tools.chaos.machines import PREFIX, Machine
 from tools.chaos.violations import Findings
@@ -26,7 +26,8 @@ def others(node: dict[str, Any]) -> dict[str, Any]:
     metadata = node["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     return {
-        "labels": {k: v for k, v in labels.items() if not k.startswith(PREFIX) and k != LOST},
+        "labels": {k: v for k, v in labels.items() if not k.startswith(PREFIX) and k not in (LOST, CLIQUE)},
+        "clique": labels.get(CLIQUE),
         "annotations": {k: v for k, v in annotations.items() if not k.startswith(PREFIX) and k != BEAT},
         "finalizers": metadata.get("finalizers"),
         "owners": metadata.get("ownerReferences"),
@@ -59,10 +60,7 @@ class NodeRules:
         if planted is None:
             return
         self._findings.checked("foreign")
-        for part, was in planted.items():
-            now = labels if part == "ours" else others(node)[part]
-            if (part != "ours" or name not in self._machines) and now != was:
-                self._findings.add("foreign", f"node {name}: {part} were {was} and are {now}")
+        self._judge_others(name, planted, {**others(node), "ours": labels})
         machine = self._machines.get(name)
         if machine is None:
             return
@@ -76,6 +74,14 @@ class NodeRules:
         for key, value in sorted(labels.items()):
             if before.get(key) != value and not machine.may_say(key, value):
                 self._findings.add("labels", f"node {name}: {key} became {value!r} without evidence")
+
+    def _judge_others(self, name: str, planted: dict[str, Any], now: dict[str, Any]) -> None:
+        """Judge what is not an agent's to write. The clique may be away: its writer has stopped."""
+        for part, was in planted.items():
+            if part == "ours" and name in self._machines:
+                continue
+            if now[part] != was and not (part == "clique" and now[part] is None):
+                self._findings.add("foreign", f"node {name}: {part} were {was} and are {now[part]}")
 
 
 class ObjectRules:

@@ -411,9 +411,11 @@ class LevelsTrace(Trace):
     def seen(self, subject: str) -> dict[str, Any]:
         return self._now[subject]
 
-    def _on_assess(self, act: Act, topology: Topology, nodes: Table, absences: Absences, now: float, *more: Any) -> Any:
+    def _on_assess(
+        self, act: Act, topology: Topology, nodes: Table, absences: Absences, now: float, *more: Any, **_named: Any
+    ) -> Any:
         assessed, process, uid = act(), self._world.scheduler.current.process, topology.uid
-        if not self._world.actors[process.name].program.leads():
+        if topology.levels is not None or not self._world.actors[process.name].program.leads():
             return assessed
         carrying, bound = sum(bool(node.label(LOST)) for node in nodes), more[3]
         few = "few" if 100 * carrying < topology.min_coverage * len(nodes) else "most"

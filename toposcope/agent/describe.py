@@ -74,10 +74,7 @@ def _described(raw: RawNode, node_name: str, past: baseline.Baseline | None, *, 
     if raw.nvlinks_read:
         annotations[REFERENCE] = baseline.encode(compared.baseline._replace(accepted=accepted))
     return Description(
-        labels=labels_for(topology, node_name),
-        topology=topology,
-        annotations=annotations,
-        expected=_on_bus(raw),
+        labels=labels_for(topology, node_name), topology=topology, annotations=annotations, expected=_on_bus(raw)
     )
 
 

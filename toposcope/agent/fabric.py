@@ -14,6 +14,11 @@ NOT_STARTED: Final = 1
 COMPLETED: Final = 3
 ZERO_UUID: Final = "0" * 32
 
+_DIRECT_PEERS: Final = 0
+"""Platform peer type of GPUs that are wired to each other, with no switch between trays; 1 is switched."""
+_NO_SLOT: Final = frozenset({0, 0xFF})
+"""Slots of a rack are counted from 1; a board outside a rack answers one of these."""
+
 _MISCONFIGURED: Final = {
     2: "wrong system GUID",
     3: "wrong chassis serial number",
@@ -57,6 +62,24 @@ def attached(fabric: RawFabric | None) -> bool:
     return fabric is not None and fabric.state != NOT_SUPPORTED and not (completed(fabric) and fabric.uuid == ZERO_UUID)
 
 
+def in_rack(gpu: RawGpu) -> bool:
+    """Whether the GPU sits in a compute tray of an NVLink rack, so that it must be in a fabric.
+
+    Platform information places it in a slot of a chassis whose trays are joined by switches. An HGX board may answer
+    a serial number and a module too, but is in no slot; boards whose GPUs are wired to each other have no switches.
+    """
+    platform = gpu.platform
+    if platform is None or platform.slot in _NO_SLOT:
+        return False
+    serial = platform.chassis.strip("0 ")
+    return bool(serial) and platform.peer_type != _DIRECT_PEERS
+
+
+def missing_from_rack(gpu: RawGpu) -> bool:
+    """Whether the GPU's rack has a fabric and the GPU is in none: a fault, whatever the node has shown before."""
+    return in_rack(gpu) and not gpu.fabric_error and not attached(gpu.fabric)
+
+
 def completed(fabric: RawFabric) -> bool:
     """Whether the registration has completed; only then do `status`, `uuid` and `clique` mean anything."""
     return fabric.state == COMPLETED
@@ -72,7 +95,7 @@ def gpu_fabric(gpu: RawGpu) -> GpuFabric:
     if gpu.fabric_error:
         return GpuFabric.FAILED
     if gpu.fabric is None or not attached(gpu.fabric):
-        return GpuFabric.NOT_SUPPORTED
+        return GpuFabric.FAILED if missing_from_rack(gpu) else GpuFabric.NOT_SUPPORTED
     if not completed(gpu.fabric):
         return GpuFabric.NOT_STARTED if gpu.fabric.state == NOT_STARTED else GpuFabric.IN_PROGRESS
     return GpuFabric.FAILED if gpu.fabric.status or gpu.fabric.clique is None else GpuFabric.COMPLETED
@@ -85,7 +108,7 @@ def registration(fabric: RawFabric) -> Registration:
         clique=fabric.clique,
         cliques=fabric.cliques,
         status=fabric.status,
-        health=tuple(health_bits(fabric)) if attached(fabric) else (),
+        health=tuple(health_bits(fabric)),
         summary=_SUMMARY.get(fabric.health_summary or 0, "unknown"),
     )
 
@@ -96,47 +119,112 @@ def _dashed(digits: str) -> str:
 
 
 def node_fabric(gpus: Sequence[RawGpu]) -> tuple[Fabric, str | None]:
-    """The fabric state over all GPUs, and the clique if they share one. GPUs that disagree are a fault."""
-    if any(gpu.fabric_error for gpu in gpus):
+    """The fabric state over all GPUs, and the clique if they share one. GPUs that disagree are a fault.
+
+    A GPU that refuses to answer, beside GPUs that are in no fabric and in no rack, is a fault of that GPU alone.
+    """
+    members = _members(gpus)
+    if _refused(gpus, members):
         return Fabric.FAILED, None
-    members = [gpu.fabric for gpu in gpus if gpu.fabric and attached(gpu.fabric)]
-    if any(not completed(member) for member in members):
+    if not all(map(completed, members)):
         return Fabric.IN_PROGRESS, None
+    if any(map(missing_from_rack, gpus)):
+        return Fabric.FAILED, None
     if not members:
         return Fabric.NOT_SUPPORTED, None
     cliques = {clique_of(member) for member in members}
-    sound = not any(member.status or member.clique is None for member in members)
+    sound = all(map(_sound, members))
     if len(cliques) > 1 or len(members) < len(gpus) or not sound:
         return Fabric.FAILED, None
     return Fabric.COMPLETED, cliques.pop()
 
 
+def _members(gpus: Sequence[RawGpu]) -> list[RawFabric]:
+    """The answers of the GPUs that take part in a fabric."""
+    return [gpu.fabric for gpu in gpus if gpu.fabric and attached(gpu.fabric)]
+
+
+def _refused(gpus: Sequence[RawGpu], members: Sequence[RawFabric]) -> bool:
+    """Whether a GPU of which a fabric is expected did not answer."""
+    refused = [gpu for gpu in gpus if gpu.fabric_error]
+    if not refused:
+        return False
+    nobody_answered = len(refused) == len(gpus)
+    return bool(members) or nobody_answered or any(map(in_rack, gpus))
+
+
+def _sound(member: RawFabric) -> bool:
+    """Whether a registration that has completed gave the GPU what it needs."""
+    return member.status == 0 and member.clique is not None
+
+
 def fabric_reasons(gpus: Sequence[RawGpu]) -> list[str]:
     """What is wrong with the fabric, a reason each."""
-    fabric, _ = node_fabric(gpus)
+    members = _members(gpus)
+    answered = [gpu for gpu in gpus if not gpu.fabric_error]
     reasons = [f"GPU {gpu.index}: fabric query failed: {gpu.fabric_error}" for gpu in gpus if gpu.fabric_error]
-    cliques = set()
-    for gpu in gpus:
-        if gpu.fabric is None or not attached(gpu.fabric):
-            if fabric in (Fabric.FAILED, Fabric.IN_PROGRESS) and not gpu.fabric_error:
-                reasons.append(f"GPU {gpu.index}: not in the NVLink fabric that other GPUs of this node are in")
-        elif not completed(gpu.fabric):
-            reasons.append(f"GPU {gpu.index}: still registering with the NVLink fabric")
-        else:
-            reasons += _problems(gpu.index, gpu.fabric)
-            cliques.add(clique_of(gpu.fabric))
+    if not members:
+        reasons += _missing_from_rack(gpus)
+    for gpu in answered:
+        reasons += _registration_problems(gpu, expected=bool(members))
+        reasons += _health_problems(gpu)
+    cliques = {clique_of(member) for member in members if completed(member)}
     if len(cliques) > 1:
         reasons.append(f"the GPUs of this node are in {len(cliques)} fabric cliques: {', '.join(sorted(cliques))}")
     return reasons
 
 
-def _problems(index: int, fabric: RawFabric) -> list[str]:
+def _missing_from_rack(gpus: Sequence[RawGpu]) -> list[str]:
+    """Why GPUs of a rack are in no fabric; a tray that is missing as a whole is one fault, with one reason."""
+    indices: dict[str, list[int]] = {}
+    for gpu in gpus:
+        if gpu.platform is None or not missing_from_rack(gpu):
+            continue
+        where = f"slot {gpu.platform.slot} of chassis {gpu.platform.chassis}, an NVLink rack"
+        why = f"{_ended(gpu.fabric)}, in {where}"
+        indices.setdefault(why, []).append(gpu.index)
+    return [f"{_gpus(found)}: {why}" for why, found in indices.items()]
+
+
+def _gpus(indices: Sequence[int]) -> str:
+    """`GPU 3`, `GPUs 0, 1, 3`."""
+    return f"GPU{'s' if len(indices) > 1 else ''} {', '.join(map(str, indices))}"
+
+
+def _ended(fabric: RawFabric | None) -> str:
+    """How the registration of a GPU in no fabric ended."""
+    if fabric is None or not completed(fabric):
+        return "NVML says that there is no NVLink fabric"
+    if fabric.status:
+        return f"fabric registration ended with NVML status {fabric.status} and without a cluster UUID"
+    return "fabric registration ended without a cluster UUID"
+
+
+def _registration_problems(gpu: RawGpu, *, expected: bool) -> list[str]:
+    """What is wrong with one GPU's registration; `expected`: GPUs of the node are in a fabric."""
+    fabric = gpu.fabric
+    name = f"GPU {gpu.index}"
+    if fabric is None or not attached(fabric):
+        return [f"{name}: not in the NVLink fabric that other GPUs of this node are in"] if expected else []
+    if not completed(fabric):
+        return [f"{name}: still registering with the NVLink fabric"]
     problems = []
     if fabric.status:
-        problems.append(f"GPU {index}: fabric registration ended with NVML status {fabric.status}")
+        problems.append(f"{name}: fabric registration ended with NVML status {fabric.status}")
     if fabric.clique is None:
-        problems.append(f"GPU {index}: the fabric gave it no clique for memory access")
-    problems += [f"GPU {index}: fabric health: {words}" for words in health_bits(fabric).values()]
-    if fabric.health_summary in _BAD_SUMMARIES and not health_bits(fabric):
-        problems.append(f"GPU {index}: fabric health: {_SUMMARY[fabric.health_summary].replace('-', ' ')}")
+        problems.append(f"{name}: the fabric gave it no clique for memory access")
     return problems
+
+
+def _health_problems(gpu: RawGpu) -> list[str]:
+    """What is bad about one GPU's fabric health: the fields of the mask, else NVML's own verdict.
+
+    It counts whatever the cluster UUID is, but not while the GPU is still registering.
+    """
+    fabric = gpu.fabric
+    if fabric is None or fabric.state not in (COMPLETED, NOT_SUPPORTED):
+        return []
+    bad = list(health_bits(fabric).values())
+    if not bad and fabric.health_summary in _BAD_SUMMARIES:
+        bad.append(_SUMMARY[fabric.health_summary].replace("-", " "))
+    return [f"GPU {gpu.index}: fabric health: {words}" for words in bad]

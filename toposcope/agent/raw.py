@@ -50,6 +50,8 @@ class RawPlatform(NamedTuple):
     tray: int
     host: int
     module: int
+    peer_type: int | None = None
+    """0: the GPUs are wired to each other, 1: through switches."""
 
 
 class RawGpu(NamedTuple):

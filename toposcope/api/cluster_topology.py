@@ -88,6 +88,19 @@ class _StatusSegment(msgspec.Struct, frozen=True, rename="camel"):
     node_selector: dict[str, Any] | None = None
 
 
+class _StatusRebuild(msgspec.Struct, frozen=True):
+    before: str = msgspec.field(name="from")
+    after: str = msgspec.field(name="to")
+    nodes: int
+    time: str
+    left: int = 0
+    chassis: list[str] | None = None
+
+
+class _StatusFabric(msgspec.Struct, frozen=True):
+    rebuilds: list[_StatusRebuild] | None = None
+
+
 _STATUS: Final[dict[str, Any]] = {
     "levels": list[_StatusLevel],
     "conditions": list[_StatusCondition],
@@ -95,6 +108,7 @@ _STATUS: Final[dict[str, Any]] = {
     "preferredBy": list[_PreferredLevel],
     "published": list[_PublishedObject],
     "segments": list[_StatusSegment],
+    "fabric": _StatusFabric,
 }
 
 

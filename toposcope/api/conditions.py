@@ -52,6 +52,11 @@ def previous(status: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
     return next((c for c in status.get("conditions") or () if c.get("type") == kind), None)
 
 
+def utc(moment: datetime) -> str:
+    """A time in UTC as Kubernetes writes it."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def stamped(
     conditions: Iterable[Condition], before: Mapping[str, Any], generation: int, now: datetime
 ) -> list[dict[str, Any]]:
@@ -67,7 +72,7 @@ def stamped(
                 "reason": condition.reason,
                 "message": condition.message[:_LONGEST_MESSAGE],
                 "observedGeneration": generation,
-                "lastTransitionTime": kept or now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "lastTransitionTime": kept or utc(now),
             }
         )
     return stamps

@@ -17,13 +17,15 @@ from typing import Final
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
-from toposcope.topology.hierarchy import USUAL_COVERAGE, widely_carried
+from toposcope.topology.hierarchy import USUAL_COVERAGE, lies_around, nested, widely_carried
 from toposcope.topology.levels import MAX_LEVELS, Level
 from toposcope.topology.table import Table
 
+_ORDER: Final = "order of "
 _LEVEL: Final = "level "
 UNNEEDED: Final = "unneeded "
-"""Prefixes of levels in `Absences`: that no node carries, and retained ones that no workload requires any more."""
+"""Prefixes of levels in `Absences`: whose place is another one by the labels, that no node carries, and retained ones
+that no workload requires any more."""
 
 
 class Absences:
@@ -94,7 +96,8 @@ def reported(topology: Topology) -> EffectiveLevels:
 def inferred_levels(topology: Topology | None, nodes: Table, catalogue: Catalogue) -> tuple[Level, ...]:
     """The levels that nearly all `nodes` carry; without a topology by the default share."""
     percent = topology.min_coverage if topology else USUAL_COVERAGE
-    return catalogue.infer(widely_carried(catalogue.level_keys, nodes, percent))
+    levels = catalogue.infer(widely_carried(catalogue.level_keys, nodes, percent))
+    return nested(levels, lambda level, rack, above: lies_around(level, rack, above, nodes) is True)
 
 
 def effective_levels(
@@ -143,8 +146,22 @@ def effective_levels(
     kept = {level.domain: level for level in before if topology.retain or level not in over or level in held}
     # A change of key takes the level from workloads that ask for it by key: only the admin's configuration does that.
     levels = inferred | {domain: x for domain, x in kept.items() if inferred.get(domain, x).key not in catalogue.chosen}
-    ordered = [levels[domain] for domain in _order(catalogue, before) if domain in levels]
-    return EffectiveLevels(tuple(ordered[-MAX_LEVELS:]), frozenset(over.intersection(ordered)), frozenset(held))
+
+    def is_around(level: Level, rack: Level, above: Level | None) -> bool:
+        """Whether an NVLink level stands above the racks; it changes sides after the grace period, as levels go."""
+        says = lies_around(level, rack, above, nodes)
+        if level not in before or rack not in before:
+            return says is True
+        was = before.index(level) < before.index(rack)
+        other = says is not None and says != was
+        about = _ORDER + level.domain
+        back, forth = (" around", " within") if was else (" within", " around")
+        absences.longer_than(topology.uid, about + back, gone=False, grace=topology.grace, now=now)
+        turned = absences.longer_than(topology.uid, about + forth, gone=other, grace=topology.grace, now=now)
+        return was != turned
+
+    ordered = nested([levels[domain] for domain in _order(catalogue, before) if domain in levels], is_around)
+    return EffectiveLevels(ordered[-MAX_LEVELS:], frozenset(over.intersection(ordered)), frozenset(held))
 
 
 def _before(topology: Topology, catalogue: Catalogue) -> tuple[Level, ...]:

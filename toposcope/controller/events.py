@@ -5,7 +5,7 @@ Pure.
 What was reported before is in the stored status, so a restarted controller repeats nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,10 +23,12 @@ from toposcope.api.conditions import (
 )
 from toposcope.controller.assess.availability import reported_missed
 from toposcope.controller.assess.rails import MISCABLED, MOST_FINDINGS, Rails
+from toposcope.controller.assess.rebuilds import Rebuild
 from toposcope.controller.requirements import Resolved, WorkloadsByLevel
 from toposcope.integrations.framework.level_requests import WorkloadRef
 from toposcope.topology.rails import reported
 
+FABRIC_REBUILT: Final = "FabricRebuilt"
 BURST: Final = 200.0
 """Events at once: one transition is reported on so many workloads."""
 PER_SECOND: Final = 1.0
@@ -95,14 +97,22 @@ def rail_events(topology: Topology, found: Rails) -> list[LevelEvent]:
     ]
 
 
+def rebuild_events(topology: Topology, fresh: Iterable[Rebuild]) -> list[LevelEvent]:
+    """An Event on the ClusterTopology for each fabric that was rebuilt, and has not been reported yet."""
+    return [LevelEvent(_itself(topology), False, FABRIC_REBUILT, rebuild.sentence) for rebuild in fresh]
+
+
+def _itself(topology: Topology) -> dict[str, str]:
+    return {"apiVersion": API_VERSION, "kind": KIND, "name": topology.name, "uid": topology.uid}
+
+
 def _turned(topology: Topology, status: Mapping[str, Any], kind: str) -> list[LevelEvent]:
     """The Event about a condition that turned False, or True from False: to be always well, or Unknown, is no news."""
     before, after = previous(topology.status, kind), previous(status, kind)
     was, now = ((condition or {}).get("status") for condition in (before, after))
     if after is None or not ((now == "False" and was != "False") or (now == "True" and was == "False")):
         return []
-    about = {"apiVersion": API_VERSION, "kind": KIND, "name": topology.name, "uid": topology.uid}
-    return [LevelEvent(about, now == "False", after["reason"], after["message"])]
+    return [LevelEvent(_itself(topology), now == "False", after["reason"], after["message"])]
 
 
 def _on_workloads(askers: WorkloadsByLevel, gone: frozenset[str], back: frozenset[str]) -> list[LevelEvent]:

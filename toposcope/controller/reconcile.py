@@ -15,9 +15,18 @@ from toposcope.api.effective_levels import Absences
 from toposcope.controller.agent_pods import AgentPods
 from toposcope.controller.assess.assessment import Assessment, assess
 from toposcope.controller.assess.availability import unsynced
+from toposcope.controller.assess.rebuilds import FabricHistory, Rebuild
 from toposcope.controller.assess.selection import Overlaps, overlaps
-from toposcope.controller.events import EventRateLimit, LevelEvent, condition_events, level_events, rail_events
+from toposcope.controller.events import (
+    EventRateLimit,
+    LevelEvent,
+    condition_events,
+    level_events,
+    rail_events,
+    rebuild_events,
+)
 from toposcope.controller.fence import NotLeaderError
+from toposcope.controller.held_labels import HeldLabels
 from toposcope.controller.metrics import Report, report
 from toposcope.controller.node_plan import (
     ALL_WRITTEN,
@@ -41,6 +50,7 @@ from toposcope.controller.status import (
     Demand,
     conditions_of,
     demand_of,
+    fresh_rebuilds,
     left_out,
     old_schema_summary,
     reduced,
@@ -163,6 +173,12 @@ class Reconciler:
         """What was shown or logged last about each published resource."""
         self._agent_pods = AgentPods(client, monotonic)
         self._absences = Absences(single_look=single_look)
+        self._held_labels = HeldLabels()
+        self._fabric_history = FabricHistory()
+        self._rebuilds: Sequence[Rebuild] = ()
+        """Those that this pass has found, of all nodes."""
+        self._told: dict[str, set[tuple[str, str]]] = {}
+        """Rebuilds that an Event has told, by the uid of the topology."""
         self._event_rate_limit = EventRateLimit()
         self._condition_rate_limit = EventRateLimit()
         """Apart: one node without labels is news for each of many topologies, and must not silence a lost level."""
@@ -202,16 +218,15 @@ class Reconciler:
         Where a required level went or came back comes first. With `changed`, False: the pass was long, and left some of
         the others to the next one, which begins with them, because something has changed or a grace period is over.
         """
-        for gone in set(self._pending) - {topology.uid for topology in topologies}:
-            del self._pending[gone]
-            self._shown = {key: text for key, text in self._shown.items() if key[0] != gone}
-            self._absences.forget(gone)
+        self._forget_deleted(topologies)
         self._due.clear()
         self.schema.look()
         everything = [self._latest(topology) for topology in sorted(topologies, key=attrgetter("created", "name"))]
         latest = everything[:MOST_TOPOLOGIES]
         levels = {topology.name: topology.last_levels for topology in latest}
         table = table_of(nodes, self.catalogue.placeholders)
+        self._held_labels.observe(table, self._monotonic())
+        self._rebuilds = self._fabric_history.observe(table)
         tiers = self._hyper_nodes.begin(latest, table)
         demands = resolve(levels, workloads.level_requests(), self.catalogue, tiers)
         requests = workloads.bound_requests()
@@ -256,6 +271,14 @@ class Reconciler:
             raise self._failed
         return not works
 
+    def _forget_deleted(self, topologies: Sequence[Topology]) -> None:
+        """Drop what is remembered of topologies that are gone."""
+        for gone in set(self._pending) - {topology.uid for topology in topologies}:
+            del self._pending[gone]
+            self._told.pop(gone, None)
+            self._shown = {key: text for key, text in self._shown.items() if key[0] != gone}
+            self._absences.forget(gone)
+
     def _finish_all(
         self, works: dict[str, Callable[[], None]], changed: Callable[[], bool] | None, began: float, over: float
     ) -> None:
@@ -289,7 +312,10 @@ class Reconciler:
         """Seconds until a level has been gone for its grace period or a publisher wants another pass; None: neither."""
         now = self._monotonic()
         wait = self._absences.next_deadline({topology.uid: topology.grace for topology in topologies}, now)
-        return min([*(max(due - now, 0.0) for due in self._due), *([] if wait is None else [wait])], default=None)
+        held = self._held_labels.next_deadline((topology.grace for topology in topologies), now)
+        waits = [max(due - now, 0.0) for due in self._due]
+        waits += [seconds for seconds in (wait, held) if seconds is not None]
+        return min(waits, default=None)
 
     def _latest(self, topology: Topology) -> Topology:
         """The topology with the status that we wrote last, while the watch still shows an older one."""
@@ -313,7 +339,17 @@ class Reconciler:
         now = self._monotonic()
         bound = None if self._bound is None else self._bound[topology.name]
         assessment = assess(
-            topology, nodes, self._absences, now, demand.required, demand.preferred, self.catalogue, bound, by_value
+            topology,
+            nodes,
+            self._absences,
+            now,
+            demand.required,
+            demand.preferred,
+            self.catalogue,
+            bound,
+            by_value,
+            held=self._held_labels.table(nodes, topology.grace),
+            rebuilds=self._rebuilds,
         )
         conditions = tuple(map(self._agent_pods.explained, assessment.conditions))
         assessment = replace(assessment, conditions=conditions)
@@ -347,7 +383,9 @@ class Reconciler:
         )
         if self.schema.missing:
             conditions = (*conditions[:-1], old_schema_summary(self.schema.problem))
-        status = status_of(topology, assessment, published, self._now(), conditions, demand, children)
+        told = self._told.setdefault(topology.uid, set())
+        fresh = fresh_rebuilds(topology, assessment, told)
+        status = status_of(topology, assessment, published, self._now(), conditions, demand, children, told=told)
         status = self.schema.declared_part(status)
         self._log_hints(topology, assessment)
         refusal = None
@@ -356,6 +394,10 @@ class Reconciler:
             self._record_events(topology, level_events(topology, status, draft.demanded), self._event_rate_limit)
             turned = condition_events(topology, status) + rail_events(topology, assessment.rails)
             self._record_events(topology, turned, self._condition_rate_limit)
+        self._record_events(topology, rebuild_events(topology, fresh), self._condition_rate_limit)
+        told.intersection_update(rebuild.pair for rebuild in self._rebuilds)
+        told.update(rebuild.pair for rebuild in fresh)
+        self._fabric_history.report(fresh)
         if refusal:
             conditions = (*conditions[:-1], refused_summary(refusal))
         else:

@@ -1,16 +1,17 @@
 """The status of a ClusterTopology: counts and a few names, so that its size does not grow with the cluster."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.api.conditions import IN_SYNC, LEVELS_AVAILABLE, PUBLISHED, READY, Condition, ready, stamped
+from toposcope.api.conditions import IN_SYNC, LEVELS_AVAILABLE, PUBLISHED, READY, Condition, ready, stamped, utc
 from toposcope.controller.assess.assessment import Assessment
 from toposcope.controller.assess.diagnostics import Diagnostic
 from toposcope.controller.assess.health import MOST_FINDINGS, DegradedLevel, Health
 from toposcope.controller.assess.rails import rails_status
+from toposcope.controller.assess.rebuilds import MOST_REBUILDS, Rebuild, fabrics
 from toposcope.controller.assess.selection import Overlaps, disjoint_condition
 from toposcope.controller.publishers.dry_run import DRY_RUN
 from toposcope.controller.requirements import Resolved, WorkloadsByLevel
@@ -128,8 +129,13 @@ def status_of(
     conditions: Sequence[Condition],
     demand: Demand = _NO_DEMAND,
     children: Sequence[SegmentTopology] = (),
+    *,
+    told: Container[tuple[str, str]] = (),
 ) -> dict[str, Any]:
-    """The whole status, as it is applied, within its size limit."""
+    """The whole status, as it is applied, within its size limit.
+
+    `told`: rebuilds of fabrics that an Event has told, by their cluster UUIDs before and after.
+    """
     status: dict[str, Any] = {
         "observedGeneration": topology.generation,
         "nodes": assessment.nodes,
@@ -145,7 +151,7 @@ def status_of(
     if assessment.diagnostics:
         status["hints"] = [_hint(diagnostic) for diagnostic in assessment.diagnostics]
     if assessment.nodes:
-        status["fabric"] = _fabric(assessment.health)
+        status["fabric"] = _fabric(assessment.health, _rebuilds(topology, assessment, told, now))
     if assessment.rails.nodes:
         status["rails"] = rails_status(assessment.rails)
     if demand.required:
@@ -250,7 +256,46 @@ def _hint(diagnostic: Diagnostic) -> dict[str, Any]:
     return entry | ({"domain": diagnostic.domain} if diagnostic.domain else {})
 
 
-def _fabric(health: Health) -> dict[str, Any]:
+def fresh_rebuilds(
+    topology: Topology, assessment: Assessment, told: Container[tuple[str, str]] = ()
+) -> tuple[Rebuild, ...]:
+    """The rebuilds that are over and neither in the stored status nor among those that were `told`."""
+    before = {(entry["from"], entry["to"]) for entry in _rebuilds_before(topology.status)}
+    over = assessment.health.fabric.rebuilds.over
+    return tuple(rebuild for rebuild in over if rebuild.pair not in before and rebuild.pair not in told)
+
+
+def _rebuilds_before(status: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    fabric = status.get("fabric") or {}
+    return fabric.get("rebuilds") or ()
+
+
+def _rebuilds(
+    topology: Topology, assessment: Assessment, told: Container[tuple[str, str]], now: datetime
+) -> list[dict[str, Any]]:
+    """The latest rebuilds, newest first; one leaves the list when no selected node is in its new fabric any more."""
+    entries = [_rebuild(rebuild, utc(now)) for rebuild in fresh_rebuilds(topology, assessment, told)]
+    here = fabrics(assessment.selected)
+    over = {rebuild.pair: rebuild for rebuild in assessment.health.fabric.rebuilds.over}
+    for entry in _rebuilds_before(topology.status):
+        known = over.get((entry["from"], entry["to"]))
+        if known is not None:
+            entries.append(_rebuild(known, entry["time"]))
+        elif entry["to"] in here:
+            entries.append(dict(entry))
+    return entries[:MOST_REBUILDS]
+
+
+def _rebuild(rebuild: Rebuild, since: str) -> dict[str, Any]:
+    entry: dict[str, Any] = {"from": rebuild.before, "to": rebuild.after, "nodes": rebuild.nodes, "time": since}
+    if rebuild.left:
+        entry["left"] = rebuild.left
+    if rebuild.chassis:
+        entry["chassis"] = list(rebuild.chassis)
+    return entry
+
+
+def _fabric(health: Health, rebuilds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     fabric: dict[str, Any] = {
         "degradedNodes": health.count(State.DEGRADED),
         "unknownNodes": health.count(State.UNKNOWN),
@@ -265,6 +310,8 @@ def _fabric(health: Health) -> dict[str, Any]:
     if health.fabric.small:
         small = health.fabric.small[:MOST_FINDINGS]
         fabric["small"] = [{"name": domain.name, "gpus": domain.gpus, "usual": domain.usual} for domain in small]
+    if rebuilds:
+        fabric["rebuilds"] = list(rebuilds)
     return fabric
 
 

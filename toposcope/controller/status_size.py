@@ -49,7 +49,7 @@ def _fits(status: Status, most: int) -> bool:
 
 def _lists_cut(status: Status, most: int) -> Status:
     levels = [_cut(level, ("missingNodes", "degraded"), most) for level in status["levels"]]
-    fabric = {"fabric": _cut(status["fabric"], ("splits", "small"), most)} if "fabric" in status else {}
+    fabric = {"fabric": _cut(status["fabric"], ("splits", "small", "rebuilds"), most)} if "fabric" in status else {}
     rails = {"rails": _cut(status["rails"], ("miscabled", "sharedNames"), most)} if "rails" in status else {}
     # One name stays: it shows that the segment's nodes exist and have changed.
     segments = [_cut(segment, ("firstNodes",), 1) for segment in status.get("segments") or ()]

@@ -46,7 +46,7 @@ class GpuFabric(StrEnum):
     NOT_SUPPORTED = "not-supported"
     """NVML reports this, or "completed" with a cluster UUID of zeros: the GPU is in no fabric."""
     FAILED = "failed"
-    """The registration ended with an error, or NVML did not answer."""
+    """The registration ended with an error, NVML did not answer, or a GPU of an NVLink rack is in no fabric."""
 
 
 class LinkEnd(StrEnum):

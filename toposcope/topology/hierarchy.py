@@ -3,7 +3,7 @@
 The identity of a domain is the tuple of values from the broadest level down: rack names are reused across blocks.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from itertools import chain, compress
@@ -24,6 +24,9 @@ MOST_NAMES: Final = 10
 """How many node names a message or status carries: a list of all of them would outgrow etcd's object limit."""
 
 _LEAVES: Final = frozenset({LEAF, LEAF_GROUP})
+_RACK: Final = "rack"
+_NVLINK: Final = frozenset({"nvlink-domain", "nvlink-partition"})
+"""Domains that may span racks; in the catalogue they lie within one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +153,67 @@ def tree(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> Domain:
     return root
 
 
+def lies_around(level: Level, rack: Level, above: Level | None, nodes: Table) -> bool | None:
+    """Whether the domains of `level` span racks (True) or lie within them (False), all of them.
+
+    None: the labels do not tell. Both are the same, or some span racks and some divide them, or there is one that spans
+    several domains of the level `above` too: no order makes such levels nest.
+    """
+    racks_within = nodes.nests(level.key, rack.key)
+    within_racks = nodes.nests(rack.key, level.key)
+    if racks_within == within_racks:
+        return None
+    if racks_within and above is not None and not nodes.nests(above.key, level.key):
+        return None
+    return racks_within
+
+
+def nested(levels: Sequence[Level], is_around: Callable[[Level, Level, Level | None], bool]) -> tuple[Level, ...]:
+    """The levels with each NVLink level above the rack level if `is_around` says so of it, the racks, and those above.
+
+    One NVLink domain may span several racks, as those of NVL36x2 do. It may span leaf switches in any case.
+    """
+    rack = _rack(levels)
+    if rack is None:
+        return tuple(levels)
+    place = levels.index(rack)
+    above = _above(rack, levels)
+    around: list[Level] = []
+    within: list[Level] = []
+    for level in levels[place + 1 :]:
+        spans = level.domain in _NVLINK and is_around(level, rack, above)
+        (around if spans else within).append(level)
+    return (*levels[:place], *around, rack, *within)
+
+
+def will_turn(levels: Sequence[Level], nodes: Table) -> bool:
+    """Whether the labels show another order of racks and an NVLink level than `levels` have."""
+    rack = _rack(levels)
+    if rack is None:
+        return False
+    above = _above(rack, levels)
+    for level in levels:
+        if level.domain not in _NVLINK:
+            continue
+        is_around = levels.index(level) < levels.index(rack)
+        says = lies_around(level, rack, above, nodes)
+        if says is not None and says != is_around:
+            return True
+    return False
+
+
+def _rack(levels: Sequence[Level]) -> Level | None:
+    return next((level for level in levels if level.domain == _RACK), None)
+
+
+def _above(rack: Level, levels: Sequence[Level]) -> Level | None:
+    """The nearest level above the racks in which an NVLink domain has to lie."""
+    for level in reversed(levels[: levels.index(rack)]):
+        if level.domain not in _NVLINK and level.key not in _LEAVES:
+            return level
+    return None
+
+
 class CrossedLevels(NamedTuple):
     """A level with values that lie under several values of the one above."""
 
@@ -158,22 +222,26 @@ class CrossedLevels(NamedTuple):
     domain: str
     reused: bool
     """Whether most of its values do, as where each block numbers its racks from 1: ordinary to whom the path counts."""
+    turned: bool
+    """Whether these are a rack and an NVLink level that nest the other way round."""
     sentence: str
 
 
-def crossings(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> list[CrossedLevels]:
+def crossings(
+    levels: Sequence[Level], nodes: Iterable[NodeFacts], passing: Collection[str] = ()
+) -> list[CrossedLevels]:
     """Which values lie under two parents, a sentence for each two neighbouring levels: the first by name, and how many.
 
     Most schedulers take such a value for two domains. This is reported, not corrected: only an admin can tell a reused
     name from a cable in the wrong switch. NVLink needs no leaf switch, so a domain of it may span several: there the
-    next level above counts.
+    next level above counts. Nothing is said of `passing` values, which nodes are leaving or joining.
     """
     table = table_of(nodes)
     found: list[CrossedLevels] = []
     for broad, narrow in _neighbours(levels):
         if table.column(narrow.key).unique or table.nests(broad.key, narrow.key):
             continue
-        found += _crossing(broad, narrow, table.expanded_for_levels((broad.key, narrow.key)))
+        found += _crossing(broad, narrow, table.expanded_for_levels((broad.key, narrow.key)), passing)
     return found
 
 
@@ -184,8 +252,9 @@ def _neighbours(levels: Sequence[Level]) -> Iterator[tuple[Level, Level]]:
             yield above[-1], narrow
 
 
-def _crossing(broad: Level, narrow: Level, table: Table) -> Iterator[CrossedLevels]:
-    several, total = table.crossing(broad.key, narrow.key)
+def _crossing(broad: Level, narrow: Level, table: Table, passing: Collection[str]) -> Iterator[CrossedLevels]:
+    crossing, total = table.crossing(broad.key, narrow.key)
+    several = _without(passing, crossing) if passing else crossing
     if not several:
         return
     reversed_order = table.nests(narrow.key, broad.key)
@@ -207,7 +276,14 @@ def _crossing(broad: Level, narrow: Level, table: Table) -> Iterator[CrossedLeve
         f"Grove, KAI and Kueue treat it as one {narrow.domain} domain in each, kube-scheduler's gangs and pod affinity "
         f"as one in all; {advice}"
     )
-    yield CrossedLevels(narrow.key, narrow.domain, reused, text)
+    turned = reversed_order and _RACK in (broad.domain, narrow.domain) and bool({broad.domain, narrow.domain} & _NVLINK)
+    yield CrossedLevels(narrow.key, narrow.domain, reused, turned, text)
+
+
+def _without(passing: Collection[str], crossing: Mapping[str, Collection[str]]) -> dict[str, Collection[str]]:
+    """The values that lie under several others that are not passing."""
+    staying = {value: set(around).difference(passing) for value, around in crossing.items() if value not in passing}
+    return {value: around for value, around in staying.items() if len(around) > 1}
 
 
 @dataclass(frozen=True, slots=True)

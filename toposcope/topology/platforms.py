@@ -21,6 +21,9 @@ Topograph writes the first; an HGX board without multi-node NVLink may report an
 clique ids seen in the field.
 """
 
+REMOVED_BY_WRITER: Final[Mapping[str, str]] = _WRITTEN["removed_by_writer"]
+"""Keys that disappear from a node while their writer does not run, to the writers: this says nothing of the node."""
+
 RETIRED: Final[Mapping[str, tuple[str, str]]] = {key: tuple(known) for key, known in _WRITTEN["retired"].items()}
 """Keys that still say where a node is, to their successor and their writer, whose later versions leave them behind."""
 

@@ -126,7 +126,7 @@ def ask_platform(nvml: Nvml, handle: Any) -> RawPlatform | NvmlReturn:
 
 
 def _platform(memory: bytes) -> RawPlatform:
-    _, _, chassis, slot, tray, host, _, module = _PLATFORM.unpack_from(memory)
+    _, _, chassis, slot, tray, host, peer_type, module = _PLATFORM.unpack_from(memory)
     return RawPlatform(
         # A serial number in ASCII, padded with zeros; other bytes are no serial number.
         chassis=chassis.split(b"\0")[0].decode("ascii", "replace").strip(),
@@ -134,4 +134,5 @@ def _platform(memory: bytes) -> RawPlatform:
         tray=tray,
         host=host,
         module=module,
+        peer_type=peer_type,
     )

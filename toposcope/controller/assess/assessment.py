@@ -23,13 +23,14 @@ from toposcope.controller.assess.covered import covered_condition
 from toposcope.controller.assess.diagnostics import Diagnostic, diagnostics
 from toposcope.controller.assess.health import Health, fabric_condition, health
 from toposcope.controller.assess.rails import Rails, rails, rails_condition
+from toposcope.controller.assess.rebuilds import Rebuild, Rebuilds, rebuilds_of
 from toposcope.controller.assess.selection import selected
 from toposcope.controller.segments import UNCLAIMED, Segments, observe, reported_segments
 from toposcope.topology import hierarchy
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.label_values import MOST_COUNT, count_of
 from toposcope.topology.levels import Level
-from toposcope.topology.node import NodeFacts, Traits
+from toposcope.topology.node import NodeFacts, Traits, fabric_of
 from toposcope.topology.table import Table, table_of
 
 IS_IT_RUNNING: Final = "is the agent's DaemonSet running there?"
@@ -74,13 +75,19 @@ def assess(
     catalogue: Catalogue = BUILT_IN,
     bound: Container[str] | None = (),
     by_value: Mapping[str, str] = MappingProxyType({}),
+    *,
+    held: Table | None = None,
+    rebuilds: Sequence[Rebuild] = (),
 ) -> Assessment:
     """Assess one topology against all nodes, at `now` (monotonic seconds), with the domains that workloads ask for.
 
-    `bound` as in `effective_levels`. `by_value`: who here goes by a label's value alone, by its key.
+    `bound` as in `effective_levels`. `by_value`: who here goes by a label's value alone, by its key. `held`: the same
+    nodes with the labels that are away for a while only; whether a level is gone is judged without them, because that
+    has a grace period of its own. `rebuilds`: as observed on all nodes.
     """
     table = table_of(nodes, catalogue.placeholders)
-    chosen = selected(topology, table)
+    chosen = selected(topology, table if held is None else held)
+    seen = chosen if held is None or held is table else _as_seen(table, chosen)
     reporting = _agents_reporting(table)
     if not chosen:
         # Nodes that come after this may lack their labels for a while, whatever those before them lacked.
@@ -102,15 +109,19 @@ def assess(
             selected=chosen,
             segments=reported_segments(topology),
         )
-    effective = effective_levels(topology, chosen, absences, now, catalogue, bound)
+    effective = effective_levels(topology, seen, absences, now, catalogue, bound)
     coverage = hierarchy.cover(effective.levels, chosen)
     segments = observe(topology, chosen, effective.levels, absences, now, catalogue)
     wanted = {*_required(topology, effective, segments), *required}
     kept = {level.domain for level in effective.retained}
-    crossed = hierarchy.crossings(effective.levels, chosen)
+    moves = rebuilds_of(topology, chosen, rebuilds, absences, now)
+    crossed = hierarchy.crossings(effective.levels, chosen, _passing(chosen, moves))
+    if topology.levels is None and hierarchy.will_turn(effective.levels, chosen):
+        crossed = [clash for clash in crossed if not clash.turned]
     mixed = {clash.key: by_value[clash.key] for clash in crossed if clash.key in by_value}
-    verdict = availability.judge(topology, wanted, coverage, absences, now, preferred, kept)
-    report = health(effective.levels, chosen)
+    carried = coverage if seen is chosen else hierarchy.cover(effective.levels, seen)
+    verdict = availability.judge(topology, wanted, carried, absences, now, preferred, kept)
+    report = health(effective.levels, chosen, moves)
     cabled = rails(topology, chosen, absences, now)
     listed = segments.listed if segments else ()
     segment_keys = {level.key for segment in listed for level in segment.levels}
@@ -141,6 +152,20 @@ def assess(
         segments=segments,
         diagnostics=diagnostics(topology, chosen, effective.levels, catalogue, segment_keys, mixed),
     )
+
+
+def _passing(nodes: Table, moves: Rebuilds) -> frozenset[str]:
+    """The NVLink domains that nodes are leaving or joining."""
+    if not moves.under_way:
+        return frozenset()
+    domains = [machine.domain for machine, _ in nodes.machines if machine.domain is not None]
+    return frozenset(domain for domain in domains if fabric_of(domain) in moves.moving)
+
+
+def _as_seen(nodes: Table, chosen: Table) -> Table:
+    """The nodes of the same names with the labels that they carry now."""
+    names = {node.name for node in chosen}
+    return table_of([node for node in nodes if node.name in names], nodes.placeholders)
 
 
 def _left_out(levels: Sequence[Level], nodes: Table) -> tuple[int, int]:

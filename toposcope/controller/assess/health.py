@@ -3,8 +3,9 @@
 Two findings about the fabric. A domain is *split* if what the hardware says is one domain is not: one cluster UUID with
 several cliques, or one chassis whose nodes are in different fabrics (a tray that fell out of its clique is a domain of
 its own). A domain is *small* if it has fewer GPUs than most of its siblings. Racks are bought half full, so nothing is
-concluded from either. NVLink domains of several nodes each, all of them sound, are *partitions*: whoever runs the
-fabric manager made them, or the chassis has several by design. They are told and are no finding.
+concluded from either. NVLink domains whose nodes are all sound are *partitions*, also if there is one node in them:
+whoever runs the fabric manager made them, or the chassis has several by design. They are reported and are no finding,
+and neither is a fabric that is being rebuilt (see `rebuilds`).
 """
 
 from collections import Counter
@@ -15,6 +16,7 @@ from typing import Final
 
 from toposcope.api.conditions import FABRIC_HEALTHY, Condition
 from toposcope.api.label_keys import MATRIX, NVLINK_DOMAIN, STATE
+from toposcope.controller.assess.rebuilds import NO_REBUILDS, Rebuilds, under_way_words
 from toposcope.topology.hardware import State
 from toposcope.topology.hierarchy import MOST_NAMES
 from toposcope.topology.levels import Level
@@ -56,6 +58,7 @@ class FabricFacts:
     splits: tuple[Split, ...] = ()
     small: tuple[Small, ...] = ()
     partitions: tuple[Split, ...] = ()
+    rebuilds: Rebuilds = NO_REBUILDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,7 @@ class Health:
         return self.states.get(state, 0)
 
 
-def health(levels: Sequence[Level], nodes: Table) -> Health:
+def health(levels: Sequence[Level], nodes: Table, rebuilds: Rebuilds = NO_REBUILDS) -> Health:
     """The health of `nodes`, whose levels are `levels`, broadest first."""
     states: Counter[str] = Counter()
     gpus = 0
@@ -118,7 +121,7 @@ def health(levels: Sequence[Level], nodes: Table) -> Health:
         states={state: states[state] for state in State if states[state]},
         degraded_nodes=nodes.first_names(degraded, MOST_NAMES),
         levels=degraded_levels(levels, nodes) if states[State.DEGRADED] else (),
-        fabric=fabric_facts(levels, nodes),
+        fabric=fabric_facts(levels, nodes, rebuilds),
     )
 
 
@@ -156,42 +159,51 @@ def _of_one_node(values: Sequence[str | None], weights: Sequence[int], wanted: s
     return {value for value, nodes in counts.items() if nodes == 1}
 
 
-def fabric_facts(levels: Sequence[Level], nodes: Table) -> FabricFacts:
-    """Examine the domains that span nodes; `levels` are the effective ones, broadest first."""
+def fabric_facts(levels: Sequence[Level], nodes: Table, rebuilds: Rebuilds = NO_REBUILDS) -> FabricFacts:
+    """Examine the domains that span nodes; `levels` are the effective ones, broadest first.
+
+    Nothing is concluded from fabrics that nodes are leaving or joining.
+    """
     sizes: dict[str, int] = {}
     for (domain, _, _, gpus), count in nodes.machines:
         if domain is not None:
             sizes[domain] = sizes.get(domain, 0) + gpus * count
     if not sizes:
-        return FabricFacts()
+        return FabricFacts(rebuilds=rebuilds)
+    moving = rebuilds.moving
     above = [level.key for level in takewhile(lambda level: level.key != NVLINK_DOMAIN, levels)]
     nested = _around(sizes, above, nodes) if len(above) < len(levels) else ()
-    found = (*_split_fabrics(sizes, nodes.machines), *_split_chassis(nodes.machines))
+    found = (*_split_fabrics(sizes, nodes.machines, moving), *_split_chassis(nodes.machines, moving))
     partitions = tuple(split for split in found if split.within)
     intended = frozenset[str]().union(*(partition.within for partition in partitions))
-    small = tuple(domain for domain in _small(sizes, nested) if domain.name not in intended)
-    return FabricFacts(tuple(split for split in found if not split.within), small, partitions)
+    small = tuple(
+        domain
+        for domain in _small(sizes, nested)
+        if domain.name not in intended and fabric_of(domain.name) not in moving
+    )
+    return FabricFacts(tuple(split for split in found if not split.within), small, partitions, rebuilds)
 
 
-def _partitions(within: Counter[str | None], machines: Machines) -> frozenset[str]:
-    """The domains, if each has several nodes and nothing is wrong with any of these; else none of them."""
-    if min(within.values()) == 1 or None in within:
-        return frozenset()
-    sick = any(hardware.domain in within and hardware.state != State.OK for hardware, _ in machines)
-    return frozenset() if sick else frozenset(filter(None, within))
+def _partitions(within: Counter[str | None], sick: Collection[str | None]) -> frozenset[str]:
+    """The domains, if nothing is wrong with a node of theirs (`sick`: domains of degraded nodes); else none of them.
+
+    A node whose state is not known says nothing: its labels are those of before.
+    """
+    return frozenset() if within.keys() & sick else frozenset(filter(None, within))
 
 
-def _split_fabrics(domains: Collection[str], machines: Machines) -> Iterator[Split]:
-    several = _repeated(list(map(fabric_of, domains)))
+def _split_fabrics(domains: Collection[str], machines: Machines, moving: Collection[str]) -> Iterator[Split]:
+    several = _repeated(list(map(fabric_of, domains))).difference(moving)
     nodes_by_domain: dict[str, Counter[str | None]] = {uuid: Counter() for uuid in sorted(several)}
     for hardware, count in machines if several else ():
         if hardware.domain is not None and (uuid := fabric_of(hardware.domain)) in several:
             nodes_by_domain[uuid][hardware.domain] += count
+    sick = {hardware.domain for hardware, _ in machines if hardware.state == State.DEGRADED} if several else ()
     for uuid, within in nodes_by_domain.items():
-        yield Split("fabric", uuid, len(within), within.total(), _partitions(within, machines))
+        yield Split("fabric", uuid, len(within), within.total(), _partitions(within, sick))
 
 
-def _split_chassis(machines: Machines) -> Iterator[Split]:
+def _split_chassis(machines: Machines, moving: Collection[str]) -> Iterator[Split]:
     """Chassis in which several fabrics meet; a node that is a domain of its own counts as a fabric of its own.
 
     A chassis without any fabric holds machines that NVLink does not leave: nothing is split there. Several cliques of
@@ -200,15 +212,18 @@ def _split_chassis(machines: Machines) -> Iterator[Split]:
     # A superset of the split ones: a chassis also repeats if only the state of its nodes differs.
     mixed = _repeated([chassis for (_, chassis, _, _), _ in machines if chassis])
     nodes_by_domain: dict[str, Counter[str | None]] = {name: Counter() for name in sorted(mixed)}
+    sick_by_chassis: dict[str, set[str | None]] = {name: set() for name in mixed}
     for hardware, count in machines if mixed else ():
         if hardware.chassis in mixed:
             nodes_by_domain[hardware.chassis][hardware.domain] += count
+            if hardware.state == State.DEGRADED:
+                sick_by_chassis[hardware.chassis].add(hardware.domain)
     for name, within in nodes_by_domain.items():
         fabrics = {fabric_of(domain) for domain in within if domain is not None}
         alone = within[None]
-        if len(fabrics) > 1 or (fabrics and alone):
+        if fabrics.isdisjoint(moving) and (len(fabrics) > 1 or (fabrics and alone)):
             count = len(within.keys() - {None}) + alone
-            yield Split("chassis", name, count, within.total(), _partitions(within, machines))
+            yield Split("chassis", name, count, within.total(), _partitions(within, sick_by_chassis[name]))
 
 
 def _repeated(names: Collection[str]) -> set[str]:
@@ -275,6 +290,8 @@ def fabric_condition(report: Health) -> Condition:
     texts = [text for _, text in parts] or ["No node is degraded and no NVLink domain is broken"]
     if report.fabric.partitions:
         texts.append(f"partitions, not faults: {_named(report.fabric.partitions)}")
+    if report.fabric.rebuilds.under_way:
+        texts.append(under_way_words(report.fabric.rebuilds.under_way))
     status, reason = ("False", parts[0][0]) if parts else ("True", "AllHealthy")
     return Condition(FABRIC_HEALTHY, status, reason, "; ".join(texts))
 

@@ -1,0 +1,250 @@
+"""NVLink fabrics that were rebuilt: the nodes of a chassis have another cluster UUID than before. Pure.
+
+A rack's fabric gets a new cluster UUID when it is set up anew (NVIDIA/infra-controller#6420). Its nodes register with
+the new one together or one by one, and on the way there one chassis holds two fabrics, as it does for good where it is
+partitioned (#4132). What a node was in before tells the two apart, so it is remembered here: a controller that starts
+in the middle of a rebuild sees the rest of it, and one that starts afterwards sees none.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from toposcope.api.cluster_topology import Topology
+from toposcope.api.effective_levels import Absences
+from toposcope.topology.node import Hardware, fabric_of
+from toposcope.topology.table import Table
+from toposcope.topology.text import listing, plural
+
+MOST_REBUILDS: Final = 5
+"""How many rebuilds a status lists, the newest first."""
+MOST_CHASSIS: Final = 4
+"""How many chassis of a rebuild are named."""
+
+_REBUILD: Final = "rebuild "
+"""Prefix of rebuilds in `Absences`: since when nothing has moved in one that is not complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    """Nodes that left one fabric for another and stayed in their chassis."""
+
+    before: str
+    """The cluster UUID that they had."""
+    after: str
+    """The cluster UUID that they have."""
+    nodes: int
+    """Nodes that are in `after` now."""
+    left: int
+    """Nodes that are still in `before`, or have left it for no other fabric yet."""
+    chassis: tuple[str, ...] = ()
+    """The first names, sorted; none where NVML does not name them."""
+    other_chassis: int = 0
+    """How many more there are."""
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """What tells it from other rebuilds."""
+        return self.before, self.after
+
+    @property
+    def place(self) -> str:
+        """The chassis in words."""
+        if not self.chassis:
+            return "an NVLink fabric"
+        total = len(self.chassis) + self.other_chassis
+        return f"the NVLink fabric of chassis {listing(self.chassis, MOST_CHASSIS, total)}"
+
+    @property
+    def sentence(self) -> str:
+        """What happened."""
+        place = self.place[0].upper() + self.place[1:]
+        nodes = f"{self.nodes} {plural(self.nodes, 'node')}"
+        text = f"{place} was rebuilt: cluster UUID {self.before} became {self.after} on {nodes}"
+        if not self.left:
+            return text
+        left = f"{self.left} {plural(self.left, 'node is', 'nodes are')}"
+        return f"{text}; {left} not in the new one"
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilds:
+    """The rebuilds that the nodes of one topology are part of."""
+
+    under_way: tuple[Rebuild, ...] = ()
+    """Nodes are still moving, or have stopped for less than the grace period."""
+    over: tuple[Rebuild, ...] = ()
+    """Nobody is left in the old fabric, or nothing has moved for the grace period."""
+
+    @property
+    def moving(self) -> frozenset[str]:
+        """The cluster UUIDs of the fabrics that nodes are leaving and joining: nothing is concluded from them yet."""
+        return frozenset(uuid for rebuild in self.under_way for uuid in rebuild.pair)
+
+
+NO_REBUILDS: Final = Rebuilds()
+
+
+class _Seat(NamedTuple):
+    """Where a node is: equal seats share a fabric and a chassis."""
+
+    chassis: str
+    fabric: str
+
+
+class FabricHistory:
+    """Remembers the fabric of each node from one pass to the next. One for all topologies."""
+
+    def __init__(self) -> None:
+        self._counts: Mapping[_Seat, int] = {}
+        """Nodes by seat in the last pass: while they are equal, no node is looked at."""
+        self._seats: dict[str, _Seat] = {}
+        """The last seat of each node; it stays while a node is in no fabric."""
+        self._origins: dict[str, str] = {}
+        """The fabric that a node came from, of nodes that have moved."""
+        self._over: set[tuple[str, str]] = set()
+        """Rebuilds that have left nobody behind, or were reported as over."""
+        self._rebuilds: tuple[Rebuild, ...] = ()
+
+    def observe(self, nodes: Table) -> tuple[Rebuild, ...]:
+        """Look at all nodes; the rebuilds that any of them has been part of since, in the order of their UUIDs."""
+        counts = _counts(nodes)
+        if counts != self._counts:
+            self._counts = counts
+            self._look_at(nodes)
+            self._rebuilds = self._found()
+            self._over &= {rebuild.pair for rebuild in self._rebuilds}
+            self._over |= {rebuild.pair for rebuild in self._rebuilds if not rebuild.left}
+        return self._rebuilds
+
+    def report(self, rebuilds: Iterable[Rebuild]) -> None:
+        """Note that these are over for a topology: nodes that go back are a rebuild of their own."""
+        self._over.update(rebuild.pair for rebuild in rebuilds)
+
+    def _look_at(self, nodes: Table) -> None:
+        known = {seat.fabric for seat in self._seats.values()}
+        shared: dict[_Seat, _Seat] = {}
+        seats: dict[str, _Seat] = {}
+        for node in nodes:
+            before = self._seats.get(node.name)
+            seat = _seat(node.traits.hardware, before)
+            if seat is None:
+                continue
+            seats[node.name] = shared.setdefault(seat, seat)
+            if before is not None and before != seat:
+                self._moved(node.name, before, seat, known)
+        self._seats = seats
+        self._origins = {name: origin for name, origin in self._origins.items() if name in seats}
+
+    def _moved(self, name: str, before: _Seat, seat: _Seat, known: set[str]) -> None:
+        """Note where a node came from, unless it is a machine in another place now."""
+        origin = self._origins.pop(name, "")
+        if before.chassis != seat.chassis:
+            return
+        if not origin or (origin, before.fabric) in self._over:
+            origin = before.fabric
+        # Without a chassis a node may have been carried to another rack, whose fabric was there before.
+        carried = not seat.chassis and seat.fabric in known and not self._under_way(origin, seat.fabric)
+        # Back where it came from before the others followed: nothing was rebuilt.
+        if origin != seat.fabric and not carried:
+            self._origins[name] = origin
+
+    def _under_way(self, before: str, after: str) -> bool:
+        return any(rebuild.pair == (before, after) for rebuild in self._rebuilds)
+
+    def _found(self) -> tuple[Rebuild, ...]:
+        moved: dict[tuple[str, str], Counter[str]] = {}
+        for name, origin in self._origins.items():
+            seat = self._seats[name]
+            pair = origin, seat.fabric
+            by_chassis = moved.setdefault(pair, Counter())
+            by_chassis[seat.chassis] += 1
+        if not moved:
+            return ()
+        counts = Counter(self._seats.values())
+        in_fabric: Counter[str] = Counter()
+        for seat, count in counts.items():
+            in_fabric[seat.fabric] += count
+        rebuilds = []
+        for before, after in sorted(moved):
+            by_chassis = moved[before, after]
+            nodes = _arrived(after, by_chassis, counts)
+            chassis = tuple(sorted(filter(None, by_chassis)))
+            rebuilds.append(
+                Rebuild(
+                    before=before,
+                    after=after,
+                    nodes=nodes,
+                    left=in_fabric[before],
+                    chassis=chassis[:MOST_CHASSIS],
+                    other_chassis=max(len(chassis) - MOST_CHASSIS, 0),
+                )
+            )
+        return tuple(rebuilds)
+
+
+def _arrived(after: str, moved: Mapping[str, int], counts: Mapping[_Seat, int]) -> int:
+    """The nodes of a fabric in the chassis in which nodes have moved, also those that moved before anybody looked."""
+    nodes = 0
+    for chassis, seen_moving in moved.items():
+        nodes += counts[_Seat(chassis, after)] if chassis else seen_moving
+    return nodes
+
+
+def _counts(nodes: Table) -> dict[_Seat, int]:
+    counts: dict[_Seat, int] = {}
+    for hardware, count in nodes.machines:
+        if hardware.domain is not None:
+            seat = _Seat(hardware.chassis, fabric_of(hardware.domain))
+            counts[seat] = counts.get(seat, 0) + count
+    return counts
+
+
+def _seat(hardware: Hardware, before: _Seat | None) -> _Seat | None:
+    """A node's seat. One in no fabric keeps the seat that it had, unless it is in another chassis now."""
+    if hardware.domain is not None:
+        return _Seat(hardware.chassis, fabric_of(hardware.domain))
+    if before is not None and hardware.chassis in ("", before.chassis):
+        return before
+    return None
+
+
+def rebuilds_of(topology: Topology, nodes: Table, found: Sequence[Rebuild], absences: Absences, now: float) -> Rebuilds:
+    """Those of the rebuilds that selected nodes are part of, and whether they are over at `now`, monotonic seconds."""
+    if not found:
+        absences.keep_only(topology.uid, _REBUILD, ())
+        return NO_REBUILDS
+    here = fabrics(nodes)
+    mine = [rebuild for rebuild in found if rebuild.after in here]
+    unfinished = [rebuild for rebuild in mine if rebuild.left]
+    absences.keep_only(topology.uid, _REBUILD, map(_standing, unfinished))
+    under_way = [rebuild for rebuild in unfinished if not _has_stopped(topology, rebuild, absences, now)]
+    over = [rebuild for rebuild in mine if rebuild not in under_way]
+    return Rebuilds(tuple(under_way), tuple(over))
+
+
+def fabrics(nodes: Table) -> set[str]:
+    """The cluster UUIDs of the fabrics that nodes are in."""
+    return {fabric_of(hardware.domain) for hardware, _ in nodes.machines if hardware.domain is not None}
+
+
+def _standing(rebuild: Rebuild) -> str:
+    """Its name in `Absences`, another one after each move."""
+    return f"{rebuild.before} {rebuild.after} {rebuild.nodes} {rebuild.left}"
+
+
+def _has_stopped(topology: Topology, rebuild: Rebuild, absences: Absences, now: float) -> bool:
+    name = _REBUILD + _standing(rebuild)
+    return absences.longer_than(topology.uid, name, gone=True, grace=topology.grace, now=now)
+
+
+def under_way_words(rebuilds: Iterable[Rebuild]) -> str:
+    """What `FabricHealthy` says of rebuilds that are not over; empty without any."""
+    texts = []
+    for rebuild in rebuilds:
+        moved = f"{rebuild.nodes} {plural(rebuild.nodes, 'node has', 'nodes have')} moved"
+        waiting = f"{rebuild.left} {plural(rebuild.left, 'has', 'have')} not"
+        uuids = f"from cluster UUID {rebuild.before} to {rebuild.after}"
+        texts.append(f"{rebuild.place}: {moved} {uuids}, {waiting}")
+    return f"being rebuilt, no fault: {listing(texts, MOST_REBUILDS)}" if texts else ""
