@@ -25,9 +25,10 @@ _LARGE: Final = 1 << 20
 """Bytes that can't be too many values."""
 _BASE: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _ALIAS: Final = re.compile(rb"(?:^|[\s\[{,:-])[&*][^\s,\]}]", re.MULTILINE)
+# linear: at most 40 indicators from each place, and no place lies in the blanks after an indicator
 _NESTED_LINE: Final = re.compile(rb"(?:[-?:][ \t]+){40}")
 _PATH: Final = re.compile(r"\.([^.\[\]]+)|\[([^\[\]]+)\]")
-_UNREAD: Final = re.compile(rb"^( +)(?:managedFields|images):[ \t]*\r?\n(?:\1[- ].*\n)*", re.MULTILINE)
+_UNREAD: Final = re.compile(rb"^( +)(?:managedFields|images):[ \t]*\r?\n", re.MULTILINE)
 _NODE_OR_POD: Final = re.compile(rb"^ *(?:- )?kind: (?:Node|Pod)[ \t]*\r?$", re.MULTILINE)
 
 
@@ -136,7 +137,25 @@ def without_unread(text: bytes) -> bytes:
 
     They are whole blocks of lines, recognised by indentation. Lines after them move, so use this text for values only.
     """
-    return _UNREAD.sub(b"", text) if _NODE_OR_POD.search(text) else text
+    if not _NODE_OR_POD.search(text):
+        return text
+    kept: list[bytes] = []
+    begin = 0
+    while unread := _UNREAD.search(text, begin):
+        kept.append(text[begin : unread.start()])
+        begin = _end_of_block(text, unread.end(), unread[1])
+    return b"".join((*kept, text[begin:]))
+
+
+def _end_of_block(text: bytes, begin: int, indentation: bytes) -> int:
+    """Where the lines end that are the value of a key with this indentation: deeper ones, and items of its list."""
+    values = indentation + b" ", indentation + b"-"
+    while text.startswith(values, begin):
+        end = text.find(b"\n", begin)
+        if end < 0:
+            return begin
+        begin = end + 1
+    return begin
 
 
 def locate(text: bytes, path: str, inside: str = "") -> tuple[str, int]:

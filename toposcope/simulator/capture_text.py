@@ -24,11 +24,11 @@ _WORD: Final = r"X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC"
 _CELL: Final = re.compile(rf"\s*({_WORD})(?=\s|$|{_WORD})")
 _NUMBERED: Final = r"GPU\d+|NIC\d+"
 _LEGEND_NIC: Final = re.compile(r"\s*(NIC\d+):\s*(\S+)\s*")
-_GPU_LINE: Final = re.compile(r"GPU (\d+): ([^(]*[^(\s])(?:\s*\(UUID: ([^)]*)\))?\s*")
-_LINK_LINE: Final = re.compile(r"\s*Link (\d+): (?:(\d+(?:\.\d+)?) GB/s|<inactive>)\s*")
-_BUS_LINE: Final = re.compile(r"(\d+),\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*")
-_NODE_LINE: Final = re.compile(r"\s*NUMA node(\d+) CPU\(s\):\s*((?:\d+(?:-\d+)?(?:,|\b))*)\s*")
-_SOCKET_LINE: Final = re.compile(r"\s*Socket\(s\):\s*(\d+)\s*")
+_GPU_LINE: Final = re.compile(r"GPU (\d{1,9}): ([^(]*[^(\s])(?:\s*\(UUID: ([^)]*)\))?\s*")
+_LINK_LINE: Final = re.compile(r"\s*Link (\d{1,9}): (?:(\d{1,9}(?:\.\d{1,9})?) GB/s|<inactive>)\s*")
+_BUS_LINE: Final = re.compile(r"(\d{1,9}),\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*")
+_NODE_LINE: Final = re.compile(r"\s*NUMA node(\d{1,9}) CPU\(s\):\s*((?:\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*,?)?)")
+_SOCKET_LINE: Final = re.compile(r"\s*Socket\(s\):\s*(\d{1,9})\s*")
 _UUID: Final = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -106,6 +106,7 @@ def _is_gpu(device: str) -> bool:
 def _split_names(words: list[str], rows: set[str]) -> Iterator[str]:
     """The device names of a header, glued ones taken apart by the names that head rows."""
     known = "|".join(sorted(map(re.escape, rows), key=len, reverse=True))
+    # linear: names, and numbers that nothing follows
     glued = re.compile(f"({_NUMBERED}" + (f"|{known}" if known else "") + ")")
     for word in words:
         parts = [part for part in glued.split(word) if part]
@@ -199,7 +200,7 @@ def _read_extra(capture: Capture, line: str) -> None:
         capture.links.setdefault(latest, []).append(round(float(match[2]) * 1000) if match[2] else None)
     elif match := _BUS_LINE.fullmatch(line):
         capture.addresses[int(match[1])] = match[2]
-    elif match := _NODE_LINE.fullmatch(line):
+    elif match := _NODE_LINE.fullmatch(line.rstrip()):
         try:
             capture.node_cpus[int(match[1])] = parse_list(match[2])
         except ValueError as error:

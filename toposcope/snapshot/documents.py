@@ -33,17 +33,22 @@ _LONGEST_LOCATED: Final = 1 << 20
 _OF_OBJECT: Final = 16
 _OF_YAML: Final = 4
 """Parts of the limit that a JSON object and a YAML document may have. No API server takes an object of 16 MiB."""
-_BETWEEN: Final = re.compile(rb"(?:[ \t]*+(?:\r?\n|\xef\xbb\xbf|#[^\n]*+\n|---[ \t\r]*+(?:#[^\n]*+)?\n))*+[ \t]*+")
-"""What may stand before JSON: blank lines, comments, and marks with nothing else on their line."""
-_JSON: Final = re.compile(_BETWEEN.pattern + rb"(?=[{\[])")
-_JSON_ITEMS: Final = re.compile(rb'\{(\r?\n) +"apiVersion": "[^"\n]*",\1( +)"items": \[\1( +)(?=\{\1)')
-_YAML_ITEMS: Final = re.compile(rb"(?:(?:#.*|---[ \t]*|[ \t]*)\r?\n)*apiVersion: \S+\r?\nitems:\r?\n(?=- )")
+_BLANK: Final = re.compile(rb"(?:[ \t]*+(?:\r?\n|\xef\xbb\xbf|#[^\n]*+\n|---[ \t\r]*+(?:#[^\n]*+)?\n))*+")
+"""Whole lines that hold no object: blank ones, comments, and marks with nothing else on their line.
+
+Possessive, as `_EMPTY`: each line is read once, and no step of it is kept in memory."""
+# linear: applied at one place, never searched for
+_JSON: Final = re.compile(rb"[ \t]*+(?=[{\[])")
+_JSON_ITEMS: Final = re.compile(
+    rb'\{(\r?\n) {1,64}"apiVersion": "[^"\n]{0,256}",\1( {1,64})"items": \[\1( {1,64})(?=\{\1)'
+)
+"""Bounded, because the indentation becomes part of what `_json_items` looks for."""
+_YAML_ITEMS: Final = re.compile(rb"apiVersion: \S+\r?\nitems:\r?\n(?=- )")
 _YAML_DASH: Final = re.compile(rb"- ")
 _YAML_ITEM: Final = re.compile(rb"^(?:- |[^\s#-]|---)", re.MULTILINE)
 _NAMED: Final = re.compile(rb'\{\s*"apiVersion":\s*"([^"\\]*)",\s*"kind":\s*"([^"\\]+)"')
 """How kubectl begins an object: its kind is known without parsing all of it."""
 _EMPTY: Final = re.compile(rb"(?:---(?=\s|\Z)|#[^\n]*+|\s|\xef\xbb\xbf)*+\Z")
-"""Possessive: in a file of comments, backtracking would keep each step in memory."""
 _DOCUMENT: Final = re.compile(rb"^---(?=\s)", re.MULTILINE)
 _JSON_NEXT: Final = re.compile(rb"\n(?=\{|---\s)")
 _MARK: Final = re.compile(rb"\n---")
@@ -215,19 +220,18 @@ class _Reader:
         """JSON and YAML documents in any order."""
         number = 0
         while True:
-            if json := cutter.starts_with(_JSON):
-                cutter.skip(len(json[0]))
-            if layout := cutter.starts_with(_JSON_ITEMS):
-                number += 1
-                cutter.take(len(layout[0]))
-                yield from self._json_items(Place(self._name, number), cutter, layout)
-            elif layout := cutter.starts_with(_YAML_ITEMS):
-                number += 1
-                cutter.take(len(layout[0]))
-                yield from self._yaml_items(Place(self._name, number), cutter)
-            elif json:
+            blank = cutter.starts_with(_BLANK)
+            before = blank[0] if blank else b""
+            if json := cutter.starts_with(_JSON, after=len(before)):
+                cutter.skip(len(before) + len(json[0]))
                 number = yield from self._json(cutter, number)
+            elif layout := cutter.starts_with(_YAML_ITEMS, after=len(before)):
+                number += 1
+                cutter.take(len(before) + len(layout[0]))
+                yield from self._yaml_items(Place(self._name, number), cutter)
             else:
+                # What ends with the last mark is empty: each document looks at the lines before it once.
+                cutter.skip(before.rfind(b"\n---") + 1)
                 line = cutter.line
                 # A document begins with its own `---`, which does not end it.
                 text = cutter.until(_DOCUMENT, skip=3)
@@ -240,6 +244,15 @@ class _Reader:
                     return
 
     def _json(self, cutter: Cutter, number: int) -> Generator[Document, None, int]:
+        """A list as kubectl prints it, or other JSON; returns the number of the last document."""
+        layout = cutter.starts_with(_JSON_ITEMS)
+        if layout is None:
+            return (yield from self._json_documents(cutter, number))
+        cutter.take(len(layout[0]))
+        yield from self._json_items(Place(self._name, number + 1), cutter, layout)
+        return number + 1
+
+    def _json_documents(self, cutter: Cutter, number: int) -> Generator[Document, None, int]:
         """JSON documents up to where one ends with its line, or to a mark; returns the number of the last one.
 
         A line that begins with a brace may belong to the document before it: then twice as much is read.
@@ -259,8 +272,7 @@ class _Reader:
                 continue
             text, begin = b"".join(pieces), 0
             while not _EMPTY.match(text, begin):
-                between = _BETWEEN.match(text, begin)
-                begin, before = between.end() if between else begin, begin
+                begin, before = _after_blank(text, begin), begin
                 place = replace(_down(place, text.count(b"\n", before, begin)), document=number + 1)
                 end = size
                 try:
@@ -296,6 +308,7 @@ class _Reader:
         """The items of a list on many lines, as kubectl prints it; many at a time, where somebody takes lists."""
         newline, outer, inner = layout.groups()
         closing, separator, opening = newline + inner + b"}", b"," + newline + inner, b"{" + newline
+        # linear: literal text, of an indentation that `_JSON_ITEMS` bounds
         last = re.compile(closing + b"(?:" + separator + rb"(?=\{)|" + newline + outer + rb"\])")
         item = one_by_one = 0
         while True:
@@ -410,6 +423,14 @@ class _Reader:
                 yield from self._yaml_object(replace(place, item=number), text, item, *of, at)
             return
         yield Document(place, str(values.get("apiVersion") or version), str(own or kind), text, values, inside)
+
+
+def _after_blank(text: bytes, begin: int) -> int:
+    """Where JSON begins after lines without an object."""
+    for pattern in (_BLANK, _JSON):
+        found = pattern.match(text, begin)
+        begin = found.end() if found else begin
+    return begin
 
 
 def _elements(array: memoryview) -> Iterator[msgspec.Raw]:

@@ -68,6 +68,7 @@ def escaped(text: str, kept: str = "") -> str:
 
     JSON and double-quoted YAML read them back. `kept` is a pattern of what stays. All such output comes through here.
     """
+    # linear: single characters, and styles of a few literal codes
     return re.sub(f"(?!{kept}){_UNSAFE}" if kept else _UNSAFE, lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
