@@ -11,6 +11,7 @@ import msgspec
 
 from toposcope.kube.client import METADATA_LIST, Caller, Request
 from toposcope.kube.errors import ResourceExpiredError
+from toposcope.kube.pages import Pages
 
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for text that is not JSON, not UTF-8, or nested too deeply."""
@@ -48,11 +49,12 @@ def everything(
     def pages() -> list[dict[str, Any]]:
         query = {"limit": str(_PAGE), **selected}
         items: list[dict[str, Any]] = []
+        tokens = Pages(path)
         while True:
             page = client.call(Request("GET", path, query, accept=accept))
             items += page.get("items") or ()  # null where a kube-apiserver has the metadata of no object to tell
             progress(len(items))
-            token = page["metadata"].get("continue")
+            token = tokens.following(page["metadata"].get("continue"))
             if not token:
                 return items
             query["continue"] = token

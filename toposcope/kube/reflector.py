@@ -14,6 +14,7 @@ import msgspec
 from toposcope.kube.client import JSON, METADATA, METADATA_LIST, ApiClient, Request, Stream
 from toposcope.kube.errors import ApiError, KubeError, ResourceExpiredError, UnreachableError
 from toposcope.kube.listing import UNREADABLE
+from toposcope.kube.pages import Pages
 from toposcope.topology.text import printable
 
 _LEAST: Final = 0.5
@@ -270,15 +271,16 @@ class Reflector(Generic[T]):
     def _paged(self) -> dict[str, T]:
         items: dict[str, T] = {}
         query = {"limit": _PAGE_SIZE}
+        tokens = Pages(self._path)
         while True:
             page = self._page(query, METADATA_LIST if self._accept == METADATA else self._accept)
             for raw in page.items or ():
                 self._add(items, raw)
-            following = page.metadata.get("continue")
+            following = tokens.following(page.metadata.get("continue"))
             if not following:
                 self._version = str(page.metadata.get("resourceVersion", ""))
                 return items
-            query = {"limit": _PAGE_SIZE, "continue": str(following)}
+            query = {"limit": _PAGE_SIZE, "continue": following}
 
     def _page(self, query: dict[str, str], accept: str) -> _Page:
         try:

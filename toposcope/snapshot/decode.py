@@ -25,6 +25,7 @@ from toposcope.snapshot.model import NOTHING, NodeView, Owner, PodView, Publishe
 from toposcope.topology.hardware import State
 from toposcope.topology.label_values import is_name
 from toposcope.topology.levels import Level
+from toposcope.topology.text import bounded
 
 
 def checked_names(**names: str) -> None:
@@ -393,7 +394,7 @@ def _shared(
 
 
 def _waiting(conditions: Iterable[_Condition]) -> str:
-    return next((c.message for c in conditions if c.type == "PodScheduled" and c.status != "True"), "")
+    return bounded(next((c.message for c in conditions if c.type == "PodScheduled" and c.status != "True"), ""))
 
 
 def published(api_version: str, kind: str, read: Callable[[type[Any]], Any]) -> Published:

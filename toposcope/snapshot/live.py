@@ -21,6 +21,7 @@ from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.discovery import Kind
 from toposcope.kube.errors import ApiError, KubeError, UnreachableError
 from toposcope.kube.listing import UNREADABLE, once_more
+from toposcope.kube.pages import Pages
 from toposcope.kube.pod_resources import gpu_count
 from toposcope.kube.requests import NODES
 from toposcope.snapshot import decode
@@ -260,7 +261,7 @@ class _Reader:
 
     def _pages(self, what: str, path: str, query: Mapping[str, str], read: Callable[[msgspec.Raw], _T]) -> list[_T]:
         found: list[_T] = []
-        token = ""
+        token, tokens = "", Pages(path)
         while True:
             asked = {**query, "limit": str(_PAGE)} | ({"continue": token} if token else {})
             body = self._client.read(Request("GET", path, asked))
@@ -271,7 +272,7 @@ class _Reader:
                 raise UnreachableError(f"the answer to GET {path} is not a list of {what}: {error}") from error
             left = page.metadata.left
             self._progress(what, len(found), None if left is None else len(found) / max(1, len(found) + left))
-            token = page.metadata.token
+            token = tokens.following(page.metadata.token)
             if not token:
                 return found
 

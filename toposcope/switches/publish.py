@@ -8,6 +8,7 @@ from typing import Any, Final
 from toposcope.api.label_keys import SWITCHES
 from toposcope.kube.client import MERGE, METADATA, ApiClient, Request
 from toposcope.kube.confinement import NOBODY
+from toposcope.kube.pages import Pages
 from toposcope.kube.requests import NODES, apply, get
 from toposcope.topology.rails import Miscabled, reported
 from toposcope.topology.text import compact
@@ -51,13 +52,13 @@ class Publisher:
     def miscabled(self) -> tuple[dict[str, Miscabled], int]:
         """What ClusterTopologies find wrong here, by NIC, and how many requests that took. Raises KubeError."""
         found: dict[str, Miscabled] = {}
-        query, pages = {"limit": str(_PAGE)}, 0
-        while pages == 0 or query["continue"]:
+        query, pages = {"limit": str(_PAGE)}, Pages(_TOPOLOGIES)
+        while pages.count == 0 or query["continue"]:
             page = self._client.call(Request("GET", _TOPOLOGIES, query))
             wrong = [rail for topology in page.get("items") or () for rail in reported(topology.get("status") or {})]
             found |= {rail.nic: rail for rail in wrong if rail.node == self._name}
-            query, pages = {**query, "continue": page["metadata"].get("continue") or ""}, pages + 1
-        return found, pages
+            query = {**query, "continue": pages.following(page["metadata"].get("continue"))}
+        return found, pages.count
 
     def foreign_writes(self) -> dict[str, Request]:
         """Writes that the admission policy must refuse: what each would do, and its request."""

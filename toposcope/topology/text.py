@@ -84,6 +84,17 @@ def printable(text: str, most: int = 200) -> str:
     return shown if len(shown) <= most else shown[: most - 3] + "..."
 
 
+LONGEST_MESSAGE: Final = 32 << 10
+"""Characters of a message that an object carries: Kubernetes' own limit for those of conditions (metav1.Condition)."""
+
+
+def bounded(text: str) -> str:
+    """A message of an object, cut where it is longer than Kubernetes' conditions may be; the cut is said."""
+    if len(text) <= LONGEST_MESSAGE:
+        return text
+    return f"{text[:LONGEST_MESSAGE]}... (cut after {LONGEST_MESSAGE >> 10} KiB of {len(text):,} characters)"
+
+
 def not_utf8(error: UnicodeDecodeError) -> str:
     """What is wrong with bytes that should be text."""
     wrong = error.object[error.start]

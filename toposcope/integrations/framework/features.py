@@ -18,7 +18,7 @@ from toposcope.api.yaml_text import load
 from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import Field
 from toposcope.kube.discovery import Kind
-from toposcope.topology.text import Command, shell
+from toposcope.topology.text import Command, bounded, shell
 
 Object = Mapping[str, Any]
 
@@ -46,10 +46,12 @@ class Ref:
 
 def conditions(document: Object, field: str = "conditions") -> tuple[Condition, ...]:
     """The conditions in `status.<field>`; what is missing or malformed in one is empty."""
-    return tuple(
-        Condition(*((entry / name).text() or "" for name in ("type", "status", "reason", "message")))
-        for entry in (Field(document) / "status" / field).items()
-    )
+    return tuple(map(_condition, (Field(document) / "status" / field).items()))
+
+
+def _condition(entry: Field) -> Condition:
+    type_, status, reason, message = ((entry / name).text() or "" for name in ("type", "status", "reason", "message"))
+    return Condition(type_, status, reason, bounded(message))
 
 
 def condition(document: Object, kind: str) -> Condition | None:
