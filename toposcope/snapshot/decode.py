@@ -7,7 +7,7 @@ conditions) is kept once.
 import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -23,7 +23,7 @@ from toposcope.integrations.volcano import api as volcano
 from toposcope.kube.pod_resources import ContainerRequests, Requests, amounts, gpu_count, pod_requests
 from toposcope.snapshot.model import NOTHING, NodeView, Owner, PodView, Published
 from toposcope.topology.hardware import State
-from toposcope.topology.label_values import is_name
+from toposcope.topology.label_values import MAX_VALUE, is_harmless_value, is_name
 from toposcope.topology.levels import Level
 from toposcope.topology.text import bounded
 
@@ -38,11 +38,28 @@ def checked_names(**names: str) -> None:
 _NO_NAME: Final = "cannot be a name: those are of lower-case letters, digits, '-' and '.', up to 253 of them"
 
 
-def _checked_labels(texts: Sequence[str]) -> None:
-    """Raise ValueError for control characters and the like. Others that no label can have do no harm."""
-    if not all(map(str.isprintable, texts)):
-        bad = next(text for text in texts if not text.isprintable())
-        raise ValueError(f"{bad!r} cannot be in a label - at `$.metadata.labels`")
+def _checked_keys(keys: Sequence[str]) -> None:
+    """Raise ValueError for control characters and the like. Others that no label key can have do no harm."""
+    if not all(map(str.isprintable, keys)):
+        bad = next(key for key in keys if not key.isprintable())
+        raise ValueError(f"{bad[:_SHOWN]!r} cannot be in a label - at `$.metadata.labels`")
+
+
+def _checked_value(value: str) -> str:
+    """The value of a label. Raises ValueError for one that may mean something in another system's file or a shell.
+
+    Letters beyond ASCII, and signs at its ends, which no label has either, do no harm.
+    """
+    if not is_harmless_value(value):
+        raise ValueError(f"{value[:_SHOWN]!r} {_NO_VALUE} - at `$.metadata.labels`")
+    return value
+
+
+_SHOWN: Final = 80
+_NO_VALUE: Final = (
+    f"cannot be the value of a label: those are of letters, digits, '-', '_' and '.', up to {MAX_VALUE} of them, and "
+    "begin and end with a letter or digit"
+)
 
 
 def topology_of(document: Any) -> Topology:
@@ -137,7 +154,7 @@ class _PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     node_selector: dict[str, Any] | None = None
     affinity: dict[str, Any] | None = None
     tolerations: list[Any] | None = None
-    priority: int | None = None
+    priority: Annotated[int, msgspec.Meta(ge=-(1 << 31), lt=1 << 31)] | None = None
     scheduling_group: dict[str, Any] | None = None
 
 
@@ -251,6 +268,7 @@ class Decoder:
     def __init__(self, keep_matrix: KeepMatrix = degraded) -> None:
         self._keep_matrix = keep_matrix
         self._strings: dict[str, str] = {}
+        self._label_values: dict[str, str] = {}
         self._matrices: dict[str, str] = {}
         self._places: dict[tuple[str, ...], Mapping[str, int]] = {}
         self._resources: dict[tuple[tuple[str, str | int | float], ...], Requests] = {}
@@ -290,7 +308,7 @@ class Decoder:
         keys = tuple(sorted(labels))
         places = self._places.get(keys)
         if places is None:
-            _checked_labels(keys)
+            _checked_keys(keys)
             places = self._places[keys] = {share(key, key): i for i, key in enumerate(keys)}
         conditions = status.conditions or ()
         state = labels.get(STATE)
@@ -340,11 +358,15 @@ class Decoder:
 
     def _values(self, name: str, values: list[str]) -> tuple[str, ...]:
         """Label values of a node, shared with others, but for its own name: that would only fill the table."""
-        _checked_labels(values)
-        share = self._strings.setdefault
         if name in values:
-            return tuple([name if value == name else share(value, value) for value in values])
-        return tuple(map(share, values, values))
+            return tuple([name if value == name else self._value(value) for value in values])
+        return tuple(map(self._value, values))
+
+    def _value(self, value: str) -> str:
+        known = self._label_values.get(value)
+        if known is None:
+            known = self._label_values[value] = _checked_value(value)
+        return known
 
     def _shared_taints(self, taints: Iterable[_Taint]) -> tuple[Taint, ...]:
         kept = tuple(Taint(t.key, t.value or "", t.effect) for t in taints if t.effect in ("NoSchedule", "NoExecute"))

@@ -17,13 +17,13 @@ from typing import IO, Any, Final, TypeVar, cast
 
 import msgspec
 
-from toposcope.api.yaml_text import YamlSyntaxError, load, locate, without_unread
+from toposcope.api.yaml_text import MAX_DEPTH, YamlSyntaxError, check_depth, load, locate, without_unread
 from toposcope.kube.listing import UNREADABLE
 from toposcope.snapshot.cutter import BYTES_PER_OBJECT, LIMIT, Cutter, TooLargeError
 from toposcope.snapshot.problems import InputError, Place, Problem
+from toposcope.snapshot.sources import STDIN, Prefixed, Source
 from toposcope.topology.text import not_utf8, type_words
 
-STDIN: Final = "-"
 SUFFIXES: Final = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 """What is read of a directory."""
 
@@ -33,6 +33,8 @@ _LONGEST_LOCATED: Final = 1 << 20
 _OF_OBJECT: Final = 16
 _OF_YAML: Final = 4
 """Parts of the limit that a JSON object and a YAML document may have. No API server takes an object of 16 MiB."""
+_DEEPEST_LIST: Final = 8
+"""Lists within lists: each is parsed once more for every list around it, and kubectl prints none."""
 _BLANK: Final = re.compile(rb"(?:[ \t]*+(?:\r?\n|\xef\xbb\xbf|#[^\n]*+\n|---[ \t\r]*+(?:#[^\n]*+)?\n))*+")
 """Whole lines that hold no object: blank ones, comments, and marks with nothing else on their line.
 
@@ -104,11 +106,21 @@ class Document:
             if self.values is not None:
                 return msgspec.convert(self.values, kind)
             decoded: _T = decoder(cast("Hashable", kind)).decode(self.text)
+            if kind is dict and self._may_be_deep:
+                check_depth(decoded)
+        except YamlSyntaxError as error:
+            raise InputError(Problem(self.place, "", str(error))) from error
         except UNREADABLE as error:
             if self.values is None and not isinstance(error, msgspec.ValidationError):
                 raise InputError(_malformed(self.place, bytes(self.text), error)) from error
             raise self.bad(error) from error
         return decoded
+
+    @property
+    def _may_be_deep(self) -> bool:
+        """Whether it has as many brackets as the deepest document may nest: counting is cheap, and most have fewer."""
+        text = bytes(self.text)
+        return text.count(b"{") + text.count(b"[") > MAX_DEPTH
 
     def bad(self, error: Exception) -> InputError:
         """The error with its place, for an object that parses and makes no sense."""
@@ -124,7 +136,7 @@ def _down(place: Place, lines: int) -> Place:
 
 
 def documents(
-    names: Iterable[str],
+    names: Iterable[str | Source],
     report: Report,
     stdin: IO[bytes] | None = None,
     on_read: Callable[[int], None] | None = None,
@@ -140,16 +152,17 @@ def documents(
     Objects that `take_list` takes are not yielded; with it, lines are not counted, which takes as long as parsing.
     """
     reader = partial(_Reader, report, take_list, limit, of_any_kind)
-    for name in names:
-        if name == STDIN:
+    for given in names:
+        source = given if isinstance(given, Source) else Source(given)
+        if source.name == STDIN:
             yield from reader("standard input").read(stdin or sys.stdin.buffer, on_read)
             continue
         try:
-            for path in _files(Path(name)):
-                with path.open("rb") as file:
-                    yield from reader(str(path)).read(file, on_read)
+            for file in _files(source):
+                with file.opened() as stream:
+                    yield from reader(file.name).read(stream, on_read)
         except OSError as error:
-            report(Problem(Place(str(error.filename or name)), "", error.strerror or str(error)))
+            report(Problem(Place(str(error.filename or source.name)), "", error.strerror or str(error)))
 
 
 def kindless(document: Document) -> Problem:
@@ -157,29 +170,15 @@ def kindless(document: Document) -> Problem:
     return Problem(document.place, "kind", "is missing; what object is this?")
 
 
-def _files(path: Path) -> Sequence[Path]:
-    if not path.is_dir():
-        return [path]
+def _files(source: Source) -> Sequence[Source]:
+    """The source itself, or the files of a directory. Raises OSError where it has none."""
+    path = Path(source.name)
+    if source.stream is not None or not path.is_dir():
+        return [source]
     files = sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES) and file.is_file())
     if not files:
         raise FileNotFoundError(2, f"no file here that ends in {', '.join(SUFFIXES)}", str(path))
-    return files
-
-
-@dataclass
-class _Peeked:
-    """A stream whose first bytes have been read already; standard input cannot be rewound."""
-
-    _head: bytes
-    _stream: IO[bytes]
-    _on_read: Callable[[int], None] | None
-
-    def read(self, size: int) -> bytes:
-        head, self._head = self._head, b""
-        chunk = head + self._stream.read(max(0, size - len(head)))
-        if self._on_read:
-            self._on_read(len(chunk))
-        return chunk
+    return [Source(str(file)) for file in files]
 
 
 @dataclass
@@ -193,7 +192,7 @@ class _Reader:
     _name: str
     _objects: int = 0
 
-    def read(self, stream: IO[bytes], on_read: Callable[[int], None] | None) -> Iterator[Document]:
+    def read(self, stream: IO[bytes] | Prefixed, on_read: Callable[[int], None] | None) -> Iterator[Document]:
         head = stream.read(len(_GZIP))
         if head == _PACKED[: len(_GZIP)]:
             head += stream.read(len(_PACKED) - len(head))
@@ -201,7 +200,7 @@ class _Reader:
                 text = "written by toposcope save: give it as a file of its own, --from FILE"
                 self._report(Problem(Place(self._name), "", text))
                 return
-        peeked: Any = _Peeked(head, stream, on_read)
+        peeked: Any = Prefixed(head, stream, on_read)
         if head == _GZIP:
             peeked = gzip.GzipFile(fileobj=peeked)
         cutter = Cutter(peeked, count_lines=self._take_list is None, limit=self._limit)
@@ -337,10 +336,13 @@ class _Reader:
                 return
 
     def _json_object(
-        self, place: Place, text: bytes | msgspec.Raw, kind: str = "", version: str = ""
+        self, place: Place, text: bytes | msgspec.Raw, kind: str = "", version: str = "", depth: int = 0
     ) -> Iterator[Document]:
         """One object, or the items of a list; `kind` and `version` are those of a typed list for its items."""
         self._count()
+        if depth > _DEEPEST_LIST:
+            self._report(Problem(place, "items", f"lists are nested more than {_DEEPEST_LIST} levels deep"))
+            return
         named = _NAMED.match(text)
         if named and not named[2].endswith(b"List"):
             if self._too_large(place, "an object", text, _OF_OBJECT):
@@ -354,7 +356,7 @@ class _Reader:
                 if bytes((items := memoryview(whole.items))[:4]) != b"null":
                     of = _item_type(whole.kind, whole.api_version)
                     for number, item in enumerate(_elements(items), 1):
-                        yield from self._json_object(replace(place, item=number, line=0), item, *of)
+                        yield from self._json_object(replace(place, item=number, line=0), item, *of, depth + 1)
                     return
         except UNREADABLE as error:
             self._report(_malformed(place, bytes(text), error))

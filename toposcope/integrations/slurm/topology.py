@@ -13,8 +13,10 @@ from typing import Any, Final
 
 from toposcope.integrations.framework.levels import ExportError
 from toposcope.integrations.slurm.hostlist import hostlist, natural
+from toposcope.topology.label_values import is_label_value
 from toposcope.topology.levels import Level
 from toposcope.topology.table import Table
+from toposcope.topology.text import printable
 
 _MAX_NAME: Final = 64
 """Source: topology.conf(5), SwitchName."""
@@ -28,9 +30,15 @@ def unique_names(paths: Iterable[Path], domains: Sequence[str], taken: Collectio
     """A name for each domain: its value; where that is used twice, its path; where a node has it, with the level.
 
     `domains` names the levels, `taken` holds the names that nodes have. Label values have no character that Slurm's
-    lists give a meaning to; names that are too long, or still not unique, get a hash of the path.
+    lists give a meaning to, and others are refused: saved files may hold any. Names that are too long, or still not
+    unique, get a hash of the path. Raises ExportError.
     """
     all_paths = list(dict.fromkeys(paths))
+    if unfit := sorted({value for path in all_paths for value in path if not is_label_value(value)}):
+        raise ExportError(
+            f"{printable(unfit[0])!r} cannot be the value of a label, so no switch or block gets its name; correct the "
+            "node labels in the file"
+        )
     values = Counter(path[-1] for path in all_paths)
     wanted = {}
     for path in all_paths:
