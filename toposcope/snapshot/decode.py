@@ -20,12 +20,12 @@ from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.integrations.grove.schedulers import profiles_of
 from toposcope.integrations.kai.api import GROUP_OF
 from toposcope.integrations.volcano import api as volcano
-from toposcope.kube.pod_resources import ContainerRequests, Requests, amounts, gpu_count, pod_requests
+from toposcope.kube.pod_resources import MOST, ContainerRequests, Requests, amounts, gpu_count, pod_requests
 from toposcope.snapshot.model import NOTHING, NodeView, Owner, PodView, Published
 from toposcope.topology.hardware import State
 from toposcope.topology.label_values import MAX_VALUE, is_harmless_value, is_name
 from toposcope.topology.levels import Level
-from toposcope.topology.text import bounded
+from toposcope.topology.text import bounded, listing
 
 
 def checked_names(**names: str) -> None:
@@ -77,6 +77,7 @@ Quantities = dict[str, str | int | float] | None
 KeepMatrix = Callable[[str, bool], bool]
 """Whether to keep the matrix annotation of the node of this name; the flag says that its state is not ok."""
 
+_MOST_NAMED: Final = 3
 FINISHED: Final = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod no longer uses anything of its node."""
 
@@ -278,6 +279,15 @@ class Decoder:
         self._owners: dict[tuple[str, str, str], Owner] = {}
         self._pod_requests: dict[tuple[tuple[str, int], ...], Requests] = {}
         self._metadata: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
+        self._capped: list[str] = []
+        """What has an amount that counts as `MOST`."""
+
+    def warnings(self) -> list[str]:
+        """What was not taken as it was written."""
+        if not self._capped:
+            return []
+        names = listing(self._capped, _MOST_NAMED)
+        return [f"{names}: an amount there is larger than Kubernetes counts, and counts as {MOST}; correct it"]
 
     def node(self, read: Callable[[type[Any]], Any]) -> NodeView:
         """One Node; `read` decodes the object to the type that it is given.
@@ -304,6 +314,9 @@ class Decoder:
         labels = node.metadata.labels or {}
         name = node.metadata.name
         checked_names(name=name)
+        allocatable = self._allocatable(status.allocatable)
+        if MOST in allocatable.values():
+            self._capped.append(f"node {name}")
         share = self._strings.setdefault
         keys = tuple(sorted(labels))
         places = self._places.get(keys)
@@ -323,7 +336,7 @@ class Decoder:
             ready=any(condition.type == "Ready" and condition.status == "True" for condition in conditions),
             schedulable=not spec.unschedulable,
             taints=self._shared_taints(spec.taints) if spec.taints else (),
-            allocatable=self._allocatable(status.allocatable),
+            allocatable=allocatable,
             conditions=_shared(self._conditions, tuple([(share(c.type, c.type), c.status) for c in conditions])),
             matrix=self._matrices.setdefault(matrix, matrix) if matrix else matrix,
         )
@@ -337,6 +350,8 @@ class Decoder:
             return None
         share = self._strings.setdefault
         requests = _requests_of(spec)
+        if MOST in requests.values():
+            self._capped.append(f"pod {pod.metadata.namespace}/{pod.metadata.name}")
         annotations = self._kept(pod.metadata.annotations)
         scheduler = spec.scheduler_name or ""
         return PodView(

@@ -154,7 +154,7 @@ class _Builder:
 
     def snapshot(self, source: str) -> Snapshot:
         """The snapshot of everything that was added."""
-        warnings = []
+        warnings = self._decode.warnings()
         pods = self._all_pods()
         if pods is None:
             warnings.append("there are no Pods in the files, so free GPUs are unknown; save them too: " + SAVE)
