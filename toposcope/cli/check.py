@@ -47,7 +47,7 @@ NONE: Final = "none"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope check`."""
     about = (
-        "workloads to check, JSON or YAML: a file, a directory or - (standard input); can be repeated; OSMO pools "
+        "workloads to check, JSON or YAML: a file, a directory, a pipe or - (standard input); can be repeated; OSMO pools "
         "and Run:ai network topologies in them apply to all"
     )
     parser.add_argument(

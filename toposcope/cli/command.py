@@ -47,7 +47,7 @@ def add_source_arguments(parser: argparse.ArgumentParser, outputs: tuple[str, ..
     source = parser.add_argument_group("where to read the cluster")
     about = (
         "saved objects instead of a live cluster: JSON or YAML from kubectl, also gzipped, or a file of toposcope "
-        "save; a file, a directory or - (standard input); can be repeated"
+        "save; a file, a directory, a pipe or - (standard input); can be repeated"
     )
     source.add_argument("--from", dest="files", action="append", metavar="FILE", help=about)
     source.add_argument(
@@ -55,7 +55,7 @@ def add_source_arguments(parser: argparse.ArgumentParser, outputs: tuple[str, ..
         type=lambda text: whole("a number of MiB; give 1 or more")(text) << 20,
         default=LIMIT,
         metavar="MIB",
-        help="the largest document in a file; 32 times that unpacked, and 4096 objects a MiB; default: 256",
+        help="the largest document in a file; 32 times that unpacked, and 4096 objects a MiB, saved ones too; default: 256",
     )
     add_cluster_arguments(source)
     source.add_argument(
