@@ -193,7 +193,7 @@ def forged(tmp_path: Path) -> Callable[..., str]:
         fields: dict[str, Any] = {"warnings": [], "topologies": [], "published": [], "catalogue": None}
         fields |= {"taken_at": None, "pods": pods, "nodes": nodes, "name": column("a"), "labels": [[]], **columns}
         cluster = packed._Cluster(**(fields | changed))
-        names = ("d", "p", "a", "Running", {}, None, {}, {}, "", "", {}, 0)
+        names: tuple[Any, ...] = ("d", "p", "a", "Running", {}, None, {}, {}, "", "", {}, 0)
         parts = (cluster, column(None), packed._Pods(*map(column, names)))
         content = MAGIC + packed._VERSION + msgspec.msgpack.encode(packed._File(*map(packed._zipped, parts)))
         (tmp_path / "forged.toposcope").write_bytes(content)

@@ -131,8 +131,9 @@ def _matched(pattern: str) -> None:
     """A pattern as long as the text, which is refused, and the longest that is not."""
     compiled(pattern)
     found = compiled(pattern[:LONGEST])
-    for name in ("a" * 253, "0" * 253, "-" * 253, "a-" * 126) if found else ():
-        found.search(name)
+    if found:
+        for name in ("a" * 253, "0" * 253, "-" * 253, "a-" * 126):
+            found.search(name)
 
 
 def _hosts(given: str) -> None:

@@ -88,8 +88,8 @@ def _module(name: str, path: str, text: str) -> _Module:
     reasons = {token.start[0]: found[1] for token in comments if (found := _MARK.match(token.string))}
     alone = frozenset(token.start[0] for token in comments if not token.line[: token.start[1]].strip())
     module = _Module(name, path, tree, reasons, alone)
-    for node in tree.body:
-        _collect(module, node)
+    for statement in tree.body:
+        _collect(module, statement)
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names = {alias.asname or alias.name: (node.module, alias.name) for alias in node.names}

@@ -34,6 +34,7 @@ _ALIAS: Final = re.compile(rb"(?:^|[\s\[{,:-])[&*][^\s,\]}]", re.MULTILINE)
 _NESTED_LINE: Final = re.compile(rb"(?:[-?:][ \t]+){40}")
 _PATH: Final = re.compile(r"\.([^.\[\]]+)|\[([^\[\]]+)\]")
 _UNREAD: Final = re.compile(rb"^( +)(?:managedFields|images):[ \t]*\r?\n", re.MULTILINE)
+_INDEX_DIGITS: Final = 9
 _NODE_OR_POD: Final = re.compile(rb"^ *(?:- )?kind: (?:Node|Pod)[ \t]*\r?$", re.MULTILINE)
 
 
@@ -236,7 +237,8 @@ def _child(node: Any, name: str, index: str) -> tuple[str, Any] | None:
             # `[...]` is some value of a mapping: the one that is not text is the one at fault.
             if key.value in (name, index) or (index == "..." and value.tag != "tag:yaml.org,2002:str"):
                 return str(key.value), value
-    if isinstance(node, yaml.SequenceNode) and index.isdigit() and int(index) < len(node.value):
+    is_number = index.isascii() and index.isdigit() and len(index) <= _INDEX_DIGITS
+    if isinstance(node, yaml.SequenceNode) and is_number and int(index) < len(node.value):
         return f"[{index}]", node.value[int(index)]
     return None
 

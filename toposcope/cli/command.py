@@ -55,7 +55,7 @@ def add_source_arguments(parser: argparse.ArgumentParser, outputs: tuple[str, ..
         type=lambda text: whole("a number of MiB; give 1 or more")(text) << 20,
         default=LIMIT,
         metavar="MIB",
-        help="the largest document in a file; 32 times that unpacked, and 4096 objects a MiB, saved ones too; default: 256",
+        help="the largest document in a file; 32 times that unpacked, and 4096 objects a MiB; default: 256",
     )
     add_cluster_arguments(source)
     source.add_argument(

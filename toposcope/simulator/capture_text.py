@@ -20,7 +20,7 @@ _LONGEST_MESSAGE: Final = 2000
 _TAB: Final = 8
 _TAIL_COLUMNS: Final = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 _TAIL: Final = re.compile("|".join(_TAIL_COLUMNS))
-_WORD: Final = r"X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC"
+_WORD: Final = r"X|NV\d{1,4}|PIX|PXB|PHB|NODE|SYS|SOC"
 _CELL: Final = re.compile(rf"\s*({_WORD})(?=\s|$|{_WORD})")
 _NUMBERED: Final = r"GPU\d+|NIC\d+"
 _LEGEND_NIC: Final = re.compile(r"\s*(NIC\d+):\s*(\S+)\s*")

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from tests.support.cluster import RACK, gpu_node
+from toposcope.api.yaml_text import locate
 from toposcope.explain.diagnosis import meaning
+from toposcope.explain.observed_placement import _is_apart
 from toposcope.integrations.dra.devices import Device
 from toposcope.integrations.dra.selectors import matches
 from toposcope.integrations.framework.document import Field
@@ -16,6 +18,8 @@ from toposcope.integrations.framework.levels import ExportError
 from toposcope.integrations.slurm.topology import unique_names
 from toposcope.integrations.volcano.hyper_nodes import levels_of_tiers, nodes_inside
 from toposcope.kube.dry_run import _RBAC
+from toposcope.simulator.capture import machine_from_capture
+from toposcope.simulator.capture_text import CaptureError
 from toposcope.topology.levels import Level
 from toposcope.topology.node import NodeFacts
 from toposcope.topology.ranges import parse_list
@@ -184,3 +188,41 @@ def test_a_kernel_s_list_spans_a_million_numbers_in_all() -> None:
 def test_a_server_s_refusal_names_a_user_with_quotes() -> None:
     assert _RBAC.search('x is forbidden: User "a" cannot create resource "jobs"')
     assert not _RBAC.search('is forbidden: User "' * 5000)
+
+
+LONG = "9" * 5000
+MATRIX = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV4\t0-19\nGPU1\tNV4\t X \t20-39\n"
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [("NV4", f"NV{LONG}"), ("GPU1", f"GPU{LONG}"), ("0-19", f"0-{LONG}"), ("0-19", ",".join(["0-1048575"] * 300))],
+)
+def test_digits_of_a_pasted_matrix(was: str, becomes: str) -> None:
+    with pytest.raises(CaptureError):
+        machine_from_capture(MATRIX.replace(was, becomes))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"GPU 0: x (UUID: y)\n Link 0: {LONG} GB/s",
+        f"GPU {LONG}: x (UUID: y)",
+        f"{LONG}, 00000000:00:00.0",
+        f"NUMA node{LONG} CPU(s): 0",
+        f"Socket(s): {LONG}",
+    ],
+)
+def test_digits_beside_a_pasted_matrix(line: str) -> None:
+    assert len(machine_from_capture(f"{MATRIX}\n{line}\n").gpus) == 2
+
+
+def test_the_copy_of_a_scaling_group_has_few_digits() -> None:
+    labels = {"grove.io/podcliquescalinggroup": "a-0-g", "grove.io/podcliquescalinggroup-replica-index": LONG}
+    assert not _is_apart(labels, [("g", 1)])
+
+
+@pytest.mark.parametrize("index", ["\u00b2", LONG])
+def test_a_path_whose_place_in_a_list_is_no_number(index: str) -> None:
+    text = b"labels:\n  a:\n  - x\n"
+    assert locate(text, f"$.labels[a].[{index}]")[1] == 3
