@@ -7,7 +7,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help audit demo ui ui-test pictures regressions test test-all schedulers e2e lint format bench chaos simulate model mutants lock rules chart reference docs fuzz uninstall clean
+.PHONY: help audit demo ui ui-test pictures regressions test test-all schedulers e2e lint format bench chaos simulate model mutants lock rules chart reference docs fuzz growth uninstall clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -58,11 +58,12 @@ schedulers: $(VENV)/dev ## Compare `toposcope check` and `whatif` with a real ku
 e2e: $(VENV)/dev ui ## Run agent, controller and page on real kubelets (Linux, root; says what else is missing)
 	$(BIN)/python -m tests.e2e $(ARGS)
 
-lint: $(VENV)/dev $(PAGE)/node_modules/.ready ## Check style, types, the direction of imports, and the image's recipe
+lint: $(VENV)/dev $(PAGE)/node_modules/.ready ## Check style, types, the direction of imports, regular expressions, and the image's recipe
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.regexes
 	$(BIN)/hadolint Dockerfile
 	cd $(PAGE) && $(NODE) npm run --silent check
 
@@ -89,6 +90,9 @@ mutants: $(VENV)/dev ## Change the code one small thing at a time; some test has
 
 fuzz: $(VENV)/dev ## Feed every parser bad input for some minutes (ARGS="--seconds 60 --seed 7", or the names of subjects)
 	$(BIN)/python -m tools.fuzz $(ARGS)
+
+growth: $(VENV)/dev ## Measure how the time of every reader grows with its text (ARGS="'a quantity' 'a duration'" for some)
+	$(BIN)/python -m tools.fuzz.growth $(ARGS)
 
 # Apart from the development environment, whose versions it judges.
 AUDIT := pip-audit==2.10.1

@@ -1,12 +1,14 @@
 """`--from-limit`, and files without end in every other flag that reads one."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Command
 from tests.support.saved import demo_nodes
+from toposcope.cli.streams import read_small
 
 LIMIT = 1 << 20
 
@@ -27,3 +29,11 @@ def test_the_flag_raises_it(tmp_path: Path, toposcope: Command) -> None:
 def test_small_files_have_an_end(words: str, toposcope: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toposcope.cli.streams._MOST", LIMIT)
     assert "/dev/zero: larger than 1 MiB; is it the right file?" in toposcope(words, code=None).err
+
+
+def test_a_small_pipe_is_read_once() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"catalogue: {}")
+    os.close(writing)
+    assert [read_small(f"/dev/fd/{reading}") for _ in range(2)] == [b"catalogue: {}"] * 2
+    os.close(reading)

@@ -2,7 +2,9 @@
 
 import base64
 import json
+import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -35,6 +37,10 @@ Plugin = Callable[[str], dict[str, Any]]
 
 def encoded(path: Path) -> str:
     return base64.b64encode(path.read_bytes()).decode()
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def ask(cluster: Cluster) -> Any:
@@ -104,6 +110,37 @@ class TestCredentials:
             ca = {"certificate-authority-data": encoded(folder / "ca")}
         with ScriptedServer([answer(b"1")], server_tls(certificates, client_ca=certificates.ca)) as server:
             assert ask(load(write(kubeconfig, document(server.url, user, cluster=ca)))) == 1
+
+    def test_an_inline_client_certificate_needs_no_folder_that_can_be_written(
+        self, kubeconfig: Path, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(tempfile, "tempdir", "/nonexistent")
+        pair = {"client-certificate": certificates.certificate, "client-key": certificates.key}
+        user = {f"{name}-data": encoded(path) for name, path in pair.items()}
+        ca = {"certificate-authority-data": encoded(certificates.ca)}
+        before = open_descriptors()
+        with ScriptedServer([answer(b"1")], server_tls(certificates, client_ca=certificates.ca)) as server:
+            assert ask(load(write(kubeconfig, document(server.url, user, cluster=ca)))) == 1
+        assert open_descriptors() == before
+
+    def test_without_memory_files_the_error_says_what_to_do(
+        self, kubeconfig: Path, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("toposcope.kube.kubeconfig._MEMORY_FILES", False)
+        monkeypatch.setattr(tempfile, "tempdir", "/nonexistent")
+        pair = {"client-certificate": certificates.certificate, "client-key": certificates.key}
+        user = {f"{name}-data": encoded(path) for name, path in pair.items()}
+        with pytest.raises(ConfigError, match=r"\[u\]\.user: .* needs a writable temporary directory .* set TMPDIR"):
+            load(write(kubeconfig, document(HTTPS, user)))
+
+    def test_a_pipe_is_read_once(self, certificates: Certificates, tls_server: ScriptedServer) -> None:
+        ca = {"certificate-authority-data": encoded(certificates.ca)}
+        reading, writing = os.pipe()
+        with os.fdopen(writing, "w") as file:
+            json.dump(document(tls_server.url, cluster=ca), file)
+        for _ in range(2):  # as a command that connects twice
+            assert load(f"/dev/fd/{reading}").server == tls_server.url
+        os.close(reading)
 
     def test_data_comes_before_files(
         self, kubeconfig: Path, certificates: Certificates, tls_server: ScriptedServer

@@ -1,8 +1,10 @@
 """A collection in pages ends, whatever the server answers, and pages shrink where objects are large."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from toposcope.kube import pages as pages_module
@@ -10,6 +12,9 @@ from toposcope.kube.client import Request
 from toposcope.kube.errors import AnswerTooLargeError, UnreachableError
 from toposcope.kube.listing import everything, token_of
 from toposcope.kube.pages import pages
+from toposcope.kube.reflector import Reflector
+from toposcope.snapshot.live import load_live
+from toposcope.switches.publish import Publisher
 
 PATH = "/apis/gpu.topology/v1alpha1/clustertopologies"
 LIST = Request("GET", PATH, {"labelSelector": "a=b"})
@@ -62,36 +67,69 @@ def test_one_object_that_is_too_large_ends_the_list_with_an_error() -> None:
     assert server.limits[-1] == 1
 
 
-def answering(*tokens: str) -> Callable[[Request], Any]:
-    """A server whose pages have these tokens, again and again."""
-    given = 0
+class Endless:
+    """Answers every list with a page whose token is made from its number; nothing else is asked."""
 
+    server = "https://api"
+
+    def __init__(self, token: Callable[[int], Any]) -> None:
+        self._token = token
+        self.count = 0
+
+    def call(self, request: Request) -> Any:
+        return msgspec.json.decode(self.read(request))
+
+    def read(self, _request: Request) -> bytes:
+        self.count += 1
+        assert self.count < 1000
+        metadata = {"resourceVersion": "1", "continue": self._token(self.count)}
+        return msgspec.json.encode({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": []})
+
+
+def list_everything(server: Any) -> None:
+    everything(server, "/api/v1/nodes")
+
+
+def list_live(server: Any) -> None:
+    load_live(server, "a", datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def list_switches(server: Any) -> None:
+    Publisher(server, "n").miscabled()
+
+
+@pytest.mark.parametrize("read", [list_everything, list_live, list_switches])
+def test_a_token_that_comes_again_ends_the_list(read: Callable[[Any], None]) -> None:
+    server = Endless(lambda _: "t")
+    with pytest.raises(UnreachableError, match=r"the list does not end: .* the same continue token twice"):
+        read(server)
+    assert server.count == 2
+
+
+def test_a_reflector_s_pages_end_too() -> None:
+    reflector: Any = object.__new__(Reflector)
+    reflector._client, reflector._path, reflector._accept = Endless(lambda _: "t"), "/api/v1/nodes", "application/json"
+    with pytest.raises(UnreachableError, match="the same continue token twice"):
+        reflector._paged()
+
+
+def test_tokens_that_go_in_a_circle_end_the_list() -> None:
+    with pytest.raises(UnreachableError, match="the same continue token twice, after 8 pages"):
+        list_everything(Endless(lambda count: str(count % 7)))
+
+
+def test_a_list_of_ever_new_tokens_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages_module, "MOST_PAGES", 50)
+    server = Endless(str)
+    with pytest.raises(UnreachableError, match="its list has more than 50 pages"):
+        list_everything(server)
+    assert server.count == 50
+
+
+@pytest.mark.parametrize("token", ["x" * 20_000, 7, ["a"]], ids=["long", "number", "list"])
+def test_what_is_no_token(token: Any) -> None:
     def call(_request: Request) -> Any:
-        nonlocal given
-        token = tokens[given % len(tokens)]
-        given += 1
-        assert given < 100
         return {"metadata": {"continue": token}, "items": []}
 
-    return call
-
-
-@pytest.mark.parametrize("tokens", [("a",), ("a", "b"), ("a", "b", "c", "b")], ids="-".join)
-def test_a_page_token_that_comes_again_is_an_error(tokens: tuple[str, ...]) -> None:
-    with pytest.raises(UnreachableError, match=f"the list of {PATH} never ends: .* the same page token twice"):
-        list(pages(LIST, answering(*tokens), token_of))
-
-
-def test_a_list_without_end_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages_module, "MOST_PAGES", 50)
-    with pytest.raises(UnreachableError, match=f"the list of {PATH} has more than 50 pages"):
-        list(pages(LIST, answering(*map(str, range(99))), token_of))
-
-
-def test_a_whole_collection_is_read_by_these_rules() -> None:
-    class Endless:
-        def call(self, _request: Request) -> Any:
-            return {"metadata": {"continue": "again"}, "items": [{}]}
-
-    with pytest.raises(UnreachableError, match="never ends"):
-        everything(Endless(), PATH)
+    with pytest.raises(UnreachableError, match=f"GET {PATH}: .* is not text of up to 16,384 characters"):
+        list(pages(LIST, call, token_of))

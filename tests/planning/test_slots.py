@@ -1,12 +1,15 @@
 """Slots: by hand, and against brute force on random small clusters."""
 
 import random
+from pathlib import Path
 
 import pytest
 
 from tests.planning.clusters import at_random, capacity, cluster, node, pods
+from tests.support.saved import pod, saved
+from toposcope.cli.main import main
 from toposcope.planning.capacity import View
-from toposcope.planning.slots import gpus_per_pod, shape_of, sizes_of, slots
+from toposcope.planning.slots import gpus_per_pod, shape_of, sizes_of, slots, without_repeats
 from toposcope.snapshot.model import NodeView, Snapshot
 
 
@@ -73,3 +76,30 @@ def most(free: list[int], each: int, wanted: int) -> int:
         placed += 1
         gangs = placed // wanted
     return gangs
+
+
+TAINTED = [{"key": "x", "effect": "NoSchedule"}]
+"""All nodes of a cluster that no pod without tolerations may use."""
+
+
+@pytest.mark.parametrize("output", ["table", "wide", "json", "yaml"])
+@pytest.mark.parametrize("why", ["has a taint that pods have to tolerate", "none of 1 node offers nvidia.com/gpu"])
+def test_no_slot_can_be_counted(output: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    labels = {"topology.kubernetes.io/zone": "z", "kubernetes.io/hostname": "a", "gpu.topology/gpus": "8"}
+    tainted = "taint" in why
+    one = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "labels": labels}}
+    allocatable = {"nvidia.com/gpu": "8"} if tainted else {}
+    status = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": allocatable}
+    objects = [one | {"status": status, "spec": {"taints": TAINTED if tainted else []}}, pod("p", "a", 0)]
+    (tmp_path / "cluster.json").write_text(saved(objects))
+    assert main(["slots", "--from", str(tmp_path / "cluster.json"), "-o", output]) == 0
+    printed = capsys.readouterr().out
+    assert why in printed if output in ("table", "wide") else "slots" in printed
+
+
+def test_rows_that_say_the_same_as_a_narrower_level_are_left_out() -> None:
+    table, _ = capacity(cluster(RACKS[:2]))
+    rows = [*slots(table, (8, 16), 8)]
+    assert [(row.gpus, row.level.domain) for row in without_repeats(rows)] == [(8, "host"), (16, "rack")]
+    assert without_repeats(rows[:1]) == rows[:1]
+    assert without_repeats([]) == []

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import io
 import random
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,9 @@ from toposcope.snapshot.cutter import LIMIT
 from toposcope.snapshot.decode import degraded, every
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
-from toposcope.snapshot.packed import MAGIC, is_packed, read_packed, write_packed
+from toposcope.snapshot.packed import MAGIC, read_packed, write_packed
 from toposcope.snapshot.problems import InputError
+from toposcope.snapshot.sources import sources
 
 OBJECTS = named_objects("snapshot_objects.yaml")
 
@@ -92,9 +94,9 @@ def test_beside_other_files_the_others_count(demo: Path, tmp_path: Path) -> None
 
 def test_it_is_told_from_other_files(demo: Path, tmp_path: Path) -> None:
     file = save(load_files([str(demo)]), tmp_path / "saved")
-    assert is_packed(str(file))
-    assert not is_packed(str(demo))
-    assert not is_packed(str(tmp_path))
+    with ExitStack() as keep:
+        found = sources([str(file), str(demo), str(tmp_path), str(tmp_path / "gone"), "-"], keep)
+    assert [source.packed for source in found] == [True, False, False, False, False]
     with pytest.raises(InputError, match="written by toposcope save: give it as a file of its own"):
         load_files(["-"], io.BytesIO(file.read_bytes()))
 

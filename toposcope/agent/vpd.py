@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 _SUBMODEL: Final = re.compile(rb"SMDL=(\w+)")
-_RECORDED: Final = re.compile(rb"(?:V3=(\S+))?\s*(?:SMDL=(\w+))?\s*")
 _MANAGEMENT: Final = "SW_MNG"
 _CARD: Final = b"V3"
 _READ_ONLY: Final = 0x90
@@ -51,9 +50,9 @@ class Vpd(NamedTuple):
 
 def parse_vpd(data: bytes) -> Vpd:
     """The facts in vital product data, or in a recording's text; damaged data holds what can still be found."""
-    recorded = _RECORDED.fullmatch(data)
-    if recorded:
-        return Vpd(submodel=_text(recorded[2]), card=_text(recorded[1]))
+    recorded = _recorded(data)
+    if recorded is not None:
+        return recorded
     submodel, card = b"", b""
     for keyword, value in _fields(_read_only(data)):
         if keyword == _CARD:
@@ -63,6 +62,20 @@ def parse_vpd(data: bytes) -> Vpd:
             submodel = found[1]
     if not submodel and b"SMDL=SW_MNG" in data:  # in a form that is not understood
         submodel = b"SW_MNG"
+    return Vpd(submodel=_text(submodel), card=_text(card))
+
+
+def _recorded(data: bytes) -> Vpd | None:
+    """The facts in a recording's text, as `Vpd.text` wrote it; None if it is none."""
+    submodel, card = b"", b""
+    for word in data.split():
+        keyword, _, value = word.partition(b"=")
+        if keyword == _CARD:
+            card = value
+        elif keyword == b"SMDL":
+            submodel = value
+        else:
+            return None
     return Vpd(submodel=_text(submodel), card=_text(card))
 
 

@@ -161,7 +161,7 @@ _ONLY_IF_ASKED: Final = frozenset({"volcano", "slinky"})
 """Fields of `spec.publish` that are Never by default: Volcano may have HyperNodes of its own discovery, and agents need
 one more right for Slinky's annotations."""
 _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(h|ms|m|s)")
+_DURATION: Final = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)(h|ms|m|s)")
 DEFAULT_GRACE: Final = 600.0
 _LONGEST_UNIQUE: Final = 56
 """Characters of a level in the name of a label, which has up to 63."""

@@ -8,12 +8,13 @@ are a billion values to whoever walks them. Text that obviously does neither is 
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, Final
 
 import yaml
 
 from toposcope.errors import ToposcopeError
-from toposcope.topology.text import not_utf8, yaml_words
+from toposcope.topology.text import not_utf8, printable, yaml_words
 
 MAX_DEPTH: Final = 200
 MAX_VALUES: Final = 1_000_000
@@ -21,20 +22,54 @@ MAX_VALUES: Final = 1_000_000
 
 Lists as kubectl prints them are cut into their items first, and each is a document.
 """
+MAX_DIGITS: Final = 100
+"""Characters of a number; in bases other than ten Python would take any number of them, and fail when it prints it."""
+_TOO_LONG: Final = f"a number has more than {MAX_DIGITS} digits; put it in quotes if it is text"
+_TOO_DEEP: Final = f"nested more than {MAX_DEPTH} levels deep"
 _LARGE: Final = 1 << 20
 """Bytes that can't be too many values."""
 _BASE: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _ALIAS: Final = re.compile(rb"(?:^|[\s\[{,:-])[&*][^\s,\]}]", re.MULTILINE)
+# linear: at most 40 indicators from each place, and no place lies in the blanks after an indicator
 _NESTED_LINE: Final = re.compile(rb"(?:[-?:][ \t]+){40}")
 _PATH: Final = re.compile(r"\.([^.\[\]]+)|\[([^\[\]]+)\]")
-_UNREAD: Final = re.compile(rb"^( +)(?:managedFields|images):[ \t]*\r?\n(?:\1[- ].*\n)*", re.MULTILINE)
+_UNREAD: Final = re.compile(rb"^( +)(?:managedFields|images):[ \t]*\r?\n", re.MULTILINE)
+_INDEX_DIGITS: Final = 9
 _NODE_OR_POD: Final = re.compile(rb"^ *(?:- )?kind: (?:Node|Pod)[ \t]*\r?$", re.MULTILINE)
 
 
 class _Loader(_BASE):  # type: ignore[misc]  # types-PyYAML knows the class by one of two names only
-    """The safe loader without dates: `2025-01-15` is text to Kubernetes."""
+    """The safe loader for JSON's types: `2025-01-15` is text to Kubernetes. Numbers have a bounded length."""
+
+    def construct_plain(self, node: Any) -> Any:
+        """A number, true or false, in any notation of YAML 1.1. Raises yaml.MarkedYAMLError."""
+        what, construct = _PLAIN[node.tag]
+        if len(node.value) > MAX_DIGITS:
+            raise yaml.MarkedYAMLError(problem=_TOO_LONG, problem_mark=node.start_mark)
+        try:
+            return construct(self, node)
+        except (ValueError, IndexError, KeyError):
+            shown = printable(f"{node.value!r} is not {what}")
+            raise yaml.MarkedYAMLError(problem=shown, problem_mark=node.start_mark) from None
+
+    def refuse(self, node: Any) -> Any:
+        """Raises yaml.MarkedYAMLError for a tag of values that JSON does not have."""
+        name = node.tag.rpartition(":")[2]
+        raise yaml.MarkedYAMLError(
+            problem=f"!!{name} is no type of JSON; write it as text", problem_mark=node.start_mark
+        )
 
 
+_TAG: Final = "tag:yaml.org,2002:"
+_PLAIN: Final[dict[str, tuple[str, Any]]] = {
+    f"{_TAG}int": ("a whole number", _BASE.construct_yaml_int),
+    f"{_TAG}float": ("a number", _BASE.construct_yaml_float),
+    f"{_TAG}bool": ("true or false", _BASE.construct_yaml_bool),
+}
+for _tag in _PLAIN:
+    _Loader.add_constructor(_tag, _Loader.construct_plain)
+for _name in ("binary", "omap", "pairs", "set", "timestamp"):
+    _Loader.add_constructor(f"{_TAG}{_name}", _Loader.refuse)
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in _BASE.yaml_implicit_resolvers.items()
@@ -81,6 +116,18 @@ def _in_words() -> Iterator[None]:
         raise YamlSyntaxError(f"not YAML: {yaml_words(str(error))}", 1) from None
 
 
+def check_depth(value: Any) -> None:
+    """Raise YamlSyntaxError for values nested more than `MAX_DEPTH` levels deep, wherever they were parsed from."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        lists = [each for each in level if isinstance(each, list)]
+        mappings = [each.values() for each in level if isinstance(each, dict)]
+        level = [*chain.from_iterable(lists), *chain.from_iterable(mappings)]
+        if not level:
+            return
+    raise YamlSyntaxError(_TOO_DEEP, 1)
+
+
 def check_limits(text: bytes) -> None:
     """Raise YamlSyntaxError for text that must not be loaded; yaml.YAMLError for what is not YAML."""
     opened = text.count(b"[") + text.count(b"{")
@@ -124,7 +171,7 @@ class _Size:
             if event.anchor:
                 self._anchors[event.anchor] = 1
         if len(self._open) > MAX_DEPTH:
-            raise YamlSyntaxError(f"nested more than {MAX_DEPTH} levels deep", line)
+            raise YamlSyntaxError(_TOO_DEEP, line)
         if self.total > MAX_VALUES:
             much = f"more than {MAX_VALUES:,} values"
             aliased = f"its aliases expand to {much}; write them out"
@@ -136,7 +183,25 @@ def without_unread(text: bytes) -> bytes:
 
     They are whole blocks of lines, recognised by indentation. Lines after them move, so use this text for values only.
     """
-    return _UNREAD.sub(b"", text) if _NODE_OR_POD.search(text) else text
+    if not _NODE_OR_POD.search(text):
+        return text
+    kept: list[bytes] = []
+    begin = 0
+    while unread := _UNREAD.search(text, begin):
+        kept.append(text[begin : unread.start()])
+        begin = _end_of_block(text, unread.end(), unread[1])
+    return b"".join((*kept, text[begin:]))
+
+
+def _end_of_block(text: bytes, begin: int, indentation: bytes) -> int:
+    """Where the lines end that are the value of a key with this indentation: deeper ones, and items of its list."""
+    values = indentation + b" ", indentation + b"-"
+    while text.startswith(values, begin):
+        end = text.find(b"\n", begin)
+        if end < 0:
+            return begin
+        begin = end + 1
+    return begin
 
 
 def locate(text: bytes, path: str, inside: str = "") -> tuple[str, int]:
@@ -172,7 +237,8 @@ def _child(node: Any, name: str, index: str) -> tuple[str, Any] | None:
             # `[...]` is some value of a mapping: the one that is not text is the one at fault.
             if key.value in (name, index) or (index == "..." and value.tag != "tag:yaml.org,2002:str"):
                 return str(key.value), value
-    if isinstance(node, yaml.SequenceNode) and index.isdigit() and int(index) < len(node.value):
+    is_number = index.isascii() and index.isdigit() and len(index) <= _INDEX_DIGITS
+    if isinstance(node, yaml.SequenceNode) and is_number and int(index) < len(node.value):
         return f"[{index}]", node.value[int(index)]
     return None
 

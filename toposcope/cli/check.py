@@ -47,8 +47,8 @@ NONE: Final = "none"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope check`."""
     about = (
-        "workloads to check, JSON or YAML: a file, a directory or - (standard input); can be repeated; OSMO pools "
-        "and Run:ai network topologies in them apply to all"
+        "workloads to check, JSON or YAML: a file, a directory, a pipe or - (standard input); can be repeated; OSMO "
+        "pools and Run:ai network topologies in them apply to all"
     )
     parser.add_argument(
         "-f", "--filename", dest="workloads", action="append", required=True, metavar="FILE", help=about

@@ -47,7 +47,7 @@ def add_source_arguments(parser: argparse.ArgumentParser, outputs: tuple[str, ..
     source = parser.add_argument_group("where to read the cluster")
     about = (
         "saved objects instead of a live cluster: JSON or YAML from kubectl, also gzipped, or a file of toposcope "
-        "save; a file, a directory or - (standard input); can be repeated"
+        "save; a file, a directory, a pipe or - (standard input); can be repeated"
     )
     source.add_argument("--from", dest="files", action="append", metavar="FILE", help=about)
     source.add_argument(

@@ -2,19 +2,19 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
 from typing import Any, Final
 
+from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.cli.command import add_source_arguments, on_screen
 from toposcope.cli.errors import EXIT_OK, CommandError
 from toposcope.cli.output import counted, first_few, show_document
 from toposcope.cli.planning import Plan, number, read, working
 from toposcope.cli.terminal import Screen, columns
-from toposcope.planning.capacity import View
-from toposcope.planning.slots import Slots, gpus_per_pod, sizes_of, slots
+from toposcope.planning.capacity import Capacity, View
+from toposcope.planning.slots import Slots, gpus_per_pod, one_pod, sizes_of, slots, without_repeats
 from toposcope.topology.text import plural
 
-_COLUMNS: Final = (
+_LEGEND: Final = (
     "ENDED: when Jobs and pods without an owner have ended. UNUSABLE: of the free GPUs, by no gang of that size."
 )
 
@@ -75,27 +75,23 @@ def document(plan: Plan, per_pod: int, table: Sequence[Slots]) -> dict[str, Any]
     }
 
 
-def _same(row: Slots, narrower: Slots | None) -> bool:
-    return narrower is not None and (row.gpus, row.fitting) == (narrower.gpus, narrower.fitting)
-
-
 def _page(
     screen: Screen, plan: Plan, sizes: Sequence[int], per_pod: int, table: Sequence[Slots], *, wide: bool
 ) -> Iterator[str]:
     capacity = plan.capacity
     yield f"Gangs that fit into one domain, of pods with {per_pod} {plural(per_pod, 'GPU')} each (--gpus-per-pod)"
-    if not wide:  # what fits into a domain fits into the one around it, too
-        table = [row for row, narrower in zip_longest(table, table[1:]) if not _same(row, narrower)]
     header = ["GPUS", "LEVEL", "NOW", "ENDED", "EMPTY", "UNUSABLE"]
     rows, before = [], 0
-    for row in table:
+    for row in table if wide else without_repeats(table):
         counts = [f"{row.fitting[view]:,}" for view in View]
         size = f"{row.gpus:,}" if row.gpus != before else ""
         rows.append([size, row.level.domain, *counts, f"{row.fragmented:.0%}"])
         before = row.gpus
+    if not any(capacity.slots(View.EMPTY, one_pod(1))):
+        yield screen.paint(f"! no slot can be counted: {_why_none(capacity)}", "yellow")
     if rows:
         yield from columns(screen, header, rows, right=(0, 2, 3, 4, 5))
-        yield _COLUMNS
+        yield _LEGEND
     if too_large := [f"{size:,}" for size in sizes if all(row.gpus != size for row in table)]:
         yield f"No domain holds {', '.join(too_large)} GPUs, even on an empty cluster."
     if not sizes:
@@ -105,3 +101,13 @@ def _page(
         lack = plural(len(capacity.left_out), "lacks", "lack")
         yield screen.paint(f"! left out: {nodes} that {lack} a level: {first_few(capacity.left_out)}", "yellow")
     yield from (screen.paint(line, "yellow") for line in plan.uncounted())
+
+
+def _why_none(capacity: Capacity) -> str:
+    """Why no node takes a pod with GPUs, even on an empty cluster."""
+    offering = sum(node.total.get(ALLOCATABLE_GPUS, 0) > 0 for node in capacity.nodes)
+    if not offering:
+        nodes = counted(len(capacity.nodes), "node")
+        return f"none of {nodes} offers {ALLOCATABLE_GPUS}, and GPUs of ResourceSlices (DRA) are not counted"
+    have = plural(offering, "has a taint", "have taints")
+    return f"{counted(offering, 'node')} with {ALLOCATABLE_GPUS} {have} that pods have to tolerate"

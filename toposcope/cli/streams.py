@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import stat
 import sys
 from typing import Final, TextIO
 
@@ -33,12 +34,23 @@ def _on(number: int, mode: str) -> TextIO:
 
 
 def read_small(name: str) -> bytes:
-    """The content of a file, or of standard input (`-`). Raises OSError, also for one without end."""
+    """The content of a file, or of standard input (`-`). Raises OSError, also for one without end.
+
+    A pipe is read once, and its content kept: a second reader would find nothing in it.
+    """
+    if name in _pipes:
+        return _pipes[name]
     with contextlib.nullcontext(sys.stdin.buffer) if name == "-" else open(name, "rb") as file:  # noqa: PTH123 - beside standard input
         content = file.read(_MOST + 1)
+        is_pipe = name != "-" and stat.S_ISFIFO(os.fstat(file.fileno()).st_mode)
     if len(content) > _MOST:
         raise OSError(errno.EFBIG, f"larger than {_MOST >> 20} MiB; is it the right file?", name)
+    if is_pipe:
+        _pipes[name] = content
     return content
+
+
+_pipes: dict[str, bytes] = {}
 
 
 def forget(stream: TextIO) -> None:

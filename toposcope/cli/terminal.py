@@ -109,6 +109,7 @@ def wants_colour(terminal: bool, environ: Mapping[str, str]) -> bool:
 
 
 _STYLES: Final = "\x1b\\[(?:" + "|".join(["0", *sorted(set(_CODES.values()))]) + ")m"
+_STYLE: Final = re.compile(_STYLES)  # linear: a few literal codes
 
 
 def fitted(line: str, width: int) -> Iterator[str]:
@@ -116,15 +117,15 @@ def fitted(line: str, width: int) -> Iterator[str]:
     if len(line) <= width:  # with styles, which take no room
         yield line
         return
-    plain = re.sub(_STYLES, "", line)
+    plain = _STYLE.sub("", line)
     starts = (gap.end() for gap in re.finditer(r"(?<=\S)  +", plain) if gap.end() <= width // 2)
     hang = "#   " if plain.startswith("# ") else " " * max(starts, default=len(plain) - len(plain.lstrip()) + 2)
     here, length = "", 0
     for word in re.split(r"(?<=\S)(?= )", line):
-        size = len(re.sub(_STYLES, "", word))
+        size = len(_STYLE.sub("", word))
         if length and length + size > width:
             yield here
-            here, length = hang + word.lstrip(" "), len(hang) + len(re.sub(_STYLES, "", word).lstrip(" "))
+            here, length = hang + word.lstrip(" "), len(hang) + len(_STYLE.sub("", word).lstrip(" "))
         else:
             here, length = here + word, length + size
     yield here

@@ -25,6 +25,7 @@ _SET_COPY: Final = "grove.io/podcliqueset-replica-index"
 _SCALING_GROUP: Final = "grove.io/podcliquescalinggroup"
 _SCALING_GROUP_COPY: Final = "grove.io/podcliquescalinggroup-replica-index"
 _CLIQUE: Final = "grove.io/podclique"
+_MOST_DIGITS: Final = 9
 _JOB_KIND: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 
 Labels = Mapping[str, str]
@@ -152,8 +153,10 @@ def _copy_namer(system: str, group: Group) -> Callable[[Labels], str | None]:
 def _is_apart(labels: Labels, gangs: Iterable[tuple[str, int]]) -> bool:
     """Whether the pod is in a replica of a scaling group that is a gang of its own; `gangs`: how many are not."""
     index = labels.get(_SCALING_GROUP_COPY, "")
-    return index.isdecimal() and any(
-        _is_grove_name(labels.get(_SCALING_GROUP, ""), name) and int(index) >= count for name, count in gangs
+    return (
+        index.isdecimal()
+        and len(index) <= _MOST_DIGITS
+        and any(_is_grove_name(labels.get(_SCALING_GROUP, ""), name) and int(index) >= count for name, count in gangs)
     )
 
 

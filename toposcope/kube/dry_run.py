@@ -18,7 +18,7 @@ _DRY: Final = {"dryRun": "All", "fieldManager": "kubectl", "fieldValidation": "S
 _BY_SERVER: Final = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid")
 """Metadata that the server sets: files of `kubectl get -o yaml` have it."""
 _UNKNOWN_FIELD: Final = re.compile(r'unknown field "([^"]+)"')
-_RBAC: Final = re.compile(r'is forbidden: User ".*" cannot (\w+) resource ')
+_RBAC: Final = re.compile(r'is forbidden: User "[^"]*" cannot (\w+) resource ')
 _NO_DRY_RUN: Final = "does not support dry run"
 _WEBHOOK: Final = "admission webhook "
 

@@ -44,8 +44,9 @@ LABELS: Final = (
 )
 """Labels that the number of GPUs and what they are offered as follow from, beside `allocatable`."""
 
-_PROFILE: Final = r"(?P<profile>\d+c?\.?\d*g\.\d+gb(?:\.me|[+.-][a-z.]+)*)"
-_MIG_PRODUCT: Final = re.compile(rf".*-MIG-{_PROFILE}(?:-SHARED)?")
+_PROFILE: Final = r"(?P<profile>\d{1,4}(?:c\.\d{1,4})?g\.\d{1,5}gb(?:[+.-][a-z.+-]{0,32})?)"
+"""Such as `1g.10gb`, `1c.3g.20gb`, `1g.10gb.me` or `1g.12gb+me.all`."""
+_MIG_PRODUCT: Final = re.compile(rf"[^\n]{{0,64}}-MIG-{_PROFILE}(?:-SHARED)?")
 _MIG_ALL: Final = re.compile(rf"all-{_PROFILE}")
 _MIG_RESOURCE: Final = re.compile(r"nvidia\.com/mig-(?P<profile>[0-9a-z.+]+?)(?:\.shared)?")
 _PARTITION: Final = re.compile(_PROFILE)

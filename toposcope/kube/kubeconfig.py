@@ -8,7 +8,9 @@ import base64
 import logging
 import os
 import ssl
-from collections.abc import Callable, Sequence
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +21,8 @@ from toposcope.kube.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
+_MEMORY_FILES: Final = hasattr(os, "memfd_create")
+_DESCRIPTORS: Final = "/proc/self/fd" if _MEMORY_FILES else "/dev/fd"
 _LARGEST: Final = 16 << 20
 """A kubeconfig of a thousand clusters has some 5 MB; what is larger is another file."""
 _REFUSED: Final = {
@@ -128,8 +132,7 @@ def _document(path: Path) -> _Entry:
     from toposcope.api.yaml_text import YamlSyntaxError, load  # noqa: PLC0415 - an agent in a pod never needs it
 
     try:
-        with path.open("rb") as file:
-            text = file.read(_LARGEST + 1)
+        text = _pipes[path] if path in _pipes else _content(path)
         if len(text) > _LARGEST:
             raise ConfigError(f"kubeconfig {path} is larger than {_LARGEST >> 20} MiB; is it a kubeconfig?")
         document = load(text)
@@ -140,6 +143,18 @@ def _document(path: Path) -> _Entry:
     if document is not None and not isinstance(document, dict):
         raise ConfigError(f"kubeconfig {path} holds no mapping; is it a kubeconfig?")
     return _Entry(path, f"{path}: ", document or {})
+
+
+_pipes: Final[dict[Path, bytes]] = {}
+
+
+def _content(path: Path) -> bytes:
+    """The file's content; that of a pipe is kept, as a command may connect more than once. Raises OSError."""
+    with path.open("rb") as file:
+        text = file.read(_LARGEST + 1)
+        if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+            _pipes[path] = text
+    return text
 
 
 def _find(files: Sequence[_Entry], section: str, kind: str, name: str | None, named_by: str) -> _Entry:
@@ -202,23 +217,44 @@ def _own_certificate(user: _Entry) -> _Identity:
         raise ConfigError(f"{user.where}client-certificate and client-key go together; one is missing")
 
     def load(context: ssl.SSLContext) -> None:
-        """The ssl module takes files only, so inline data passes through two."""
+        """The ssl module takes files only, so inline data is in files that exist in memory alone."""
         if not given:
             return
-        import tempfile  # noqa: PLC0415 - brings archive modules along that an agent in a pod never needs
-
-        with tempfile.TemporaryDirectory() as folder:
-            pair = []
-            for name in given:
-                inline = Path(folder) / name
-                content = data[name]
-                if content:
-                    inline.touch(mode=0o600)
-                    inline.write_bytes(content)
-                pair.append(files[name] or str(inline))
-            credentials.load_client_certificate(user.where.removesuffix("."), context, *pair)
+        where = user.where.removesuffix(".")
+        with ExitStack() as kept:
+            pair = [files[name] or kept.enter_context(_as_file(where, data[name] or b"")) for name in given]
+            credentials.load_client_certificate(where, context, *pair)
 
     return _Identity(load, tuple(file for file in files.values() if file))
+
+
+@contextmanager
+def _as_file(where: str, content: bytes) -> Iterator[str]:
+    """The name of a file with this content that only this process reads: no folder has to be writable for it.
+
+    Raises ConfigError where the system has neither memory files nor a temporary directory.
+    """
+    try:
+        descriptor = os.memfd_create("toposcope-client", os.MFD_CLOEXEC) if _MEMORY_FILES else _unlinked()
+    except OSError as error:
+        raise ConfigError(
+            f"{where}: the client certificate of a kubeconfig needs a writable temporary directory here "
+            f"({error.strerror}); set TMPDIR to one, or name files in client-certificate and client-key"
+        ) from error
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        file.seek(0)
+        yield f"{_DESCRIPTORS}/{descriptor}"
+
+
+def _unlinked() -> int:
+    """A descriptor of a temporary file that has no name any more."""
+    import tempfile  # noqa: PLC0415 - brings archive modules along that an agent in a pod never needs
+
+    descriptor, name = tempfile.mkstemp()
+    os.unlink(name)  # noqa: PTH108 - as pathlib does
+    return descriptor
 
 
 def _plugin(user: _Entry) -> str:

@@ -1,10 +1,10 @@
-"""The pages of a collection: bounded in bytes and in number, whatever the server answers.
+"""The one rule for collections in pages: bounded in bytes and in number, whatever the server answers.
 
 Apart from `toposcope.kube.listing`, because some programs do without msgspec.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from toposcope.kube.client import Request
 from toposcope.kube.errors import AnswerTooLargeError, UnreachableError
@@ -17,20 +17,22 @@ MOST_PAGES: Final = 200_000
 """No etcd holds as many objects as pages of this many have."""
 _SHRINK: Final = 4
 """A page whose answer is too large is asked for again with a fourth of its objects."""
+_LONGEST_TOKEN: Final = 16 << 10
+"""Characters; an API server's have some hundred, and must fit into a URL."""
 
 
 def pages(
-    request: Request, read: Callable[[Request], P], token_of: Callable[[P], str], *, limit: int = PAGE
+    request: Request, read: Callable[[Request], P], token_of: Callable[[P], Any], *, limit: int = PAGE
 ) -> Iterator[P]:
     """Each page of the collection that `request` is about.
 
     `read` sends a request and decodes its answer, `token_of` gives the page's `continue`. Pages become smaller where
     objects are large (one object of 1.5 MB is what etcd takes), and stay so. Raises KubeError: what `read` raises, and
-    UnreachableError for a server that gives a page token twice, or has more pages than a cluster can fill.
+    UnreachableError for a list that does not end, or a token that is none.
     """
+    tokens = _Tokens(request.path)
     token = ""
-    seen: set[int] = set()
-    for _ in range(MOST_PAGES):
+    while True:
         try:
             page = read(_page_request(request, token, limit))
         except AnswerTooLargeError:
@@ -39,13 +41,9 @@ def pages(
             limit = max(1, limit // _SHRINK)
             continue
         yield page
-        token = token_of(page)
+        token = tokens.following(token_of(page))
         if not token:
             return
-        if hash(token) in seen:
-            raise UnreachableError(f"the list of {request.path} never ends: the server gives the same page token twice")
-        seen.add(hash(token))
-    raise UnreachableError(f"the list of {request.path} has more than {MOST_PAGES:,} pages: no API server has so many")
 
 
 def _page_request(request: Request, token: str, limit: int) -> Request:
@@ -53,3 +51,35 @@ def _page_request(request: Request, token: str, limit: int) -> Request:
     if token:
         query["continue"] = token
     return request._replace(query=query)
+
+
+class _Tokens:
+    """The `continue` tokens of one list, from its first page on."""
+
+    def __init__(self, path: str) -> None:
+        """`path` is the collection's, for messages."""
+        self._path = path
+        self._seen: set[int] = set()
+
+    def following(self, token: Any) -> str:
+        """The token of the page after this one; empty where it was the last.
+
+        Raises UnreachableError for a token that came before, for one that is no token, and for too many pages.
+        """
+        if not token:
+            return ""
+        if not isinstance(token, str) or len(token) > _LONGEST_TOKEN:
+            raise self._error(
+                f"it answered with a continue token that is not text of up to {_LONGEST_TOKEN:,} characters"
+            )
+        if hash(token) in self._seen:
+            raise self._error(f"it answered with the same continue token twice, after {len(self._seen) + 1} pages")
+        self._seen.add(hash(token))
+        if len(self._seen) >= MOST_PAGES:
+            raise self._error(f"its list has more than {MOST_PAGES:,} pages")
+        return token
+
+    def _error(self, why: str) -> UnreachableError:
+        return UnreachableError(
+            f"GET {self._path}: the list does not end: {why}; look at the API server, or at a proxy in front of it"
+        )

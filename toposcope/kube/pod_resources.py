@@ -14,9 +14,11 @@ from typing import Final
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
 
 CPU: Final = "cpu"
+MOST: Final = (1 << 62) - 1
+"""The largest amount of a resource; twice as much still is a number of 64 bits."""
 
 _QUANTITY: Final = re.compile(
-    r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))([eE][+-]?[0-9]{1,3}|[numkMGTPE]|[KMGTPE]i|)", re.ASCII
+    r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([eE][+-]?[0-9]{1,3}|[numkMGTPE]|[KMGTPE]i|)", re.ASCII
 )
 _LONGEST: Final = 40
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -27,7 +29,8 @@ _BINARY: Final = {f"{letter}i": 1 << 10 * power for power, letter in enumerate("
 def amount(resource: str, quantity: str | float) -> int:
     """A quantity of a resource: CPU in thousandths of a core, memory in bytes, everything else in pieces.
 
-    Raises ValueError for what is not a quantity.
+    One beyond `MOST` counts as that: Kubernetes caps quantities, and takes `1e30`. Raises ValueError for what is not a
+    quantity.
     """
     text = str(quantity).strip()
     match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
@@ -40,7 +43,7 @@ def amount(resource: str, quantity: str | float) -> int:
         value = Decimal(number).scaleb(int(unit[1:]) if unit not in _DECIMAL else _DECIMAL[unit])
     if resource == CPU:
         value *= 1000
-    return int(value.to_integral_value(ROUND_CEILING))
+    return max(-MOST, min(MOST, int(value.to_integral_value(ROUND_CEILING))))
 
 
 def amounts(quantities: Mapping[str, str | float] | None) -> dict[str, int]:
@@ -149,7 +152,7 @@ def pod_requests(
 
 def _add(total: dict[str, int], more: Requests) -> None:
     for resource, count in more.items():
-        total[resource] = total.get(resource, 0) + count
+        total[resource] = min(MOST, total.get(resource, 0) + count)
 
 
 def _raise(total: dict[str, int], least: Requests) -> None:

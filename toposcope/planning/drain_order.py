@@ -26,6 +26,9 @@ _Table = tuple[int, Sequence[int], dict[Path, int]]
 _Part = tuple[list[int], list[tuple[Path, int]]]
 """Pods that fit into a unit: into each domain that is wholly its own, and into its part of each other one."""
 _GOOD: Final = re.compile(r"(?<!Not)(?:Healthy|Ready|Available)$")
+_LONGEST_TYPE: Final = 316
+"""Characters of a condition's type: a prefix of 253, a slash and a name."""
+# linear: `_faulty` applies it to names of bounded length
 _BAD: Final = re.compile(
     r"^(?:Corrupt|Frequent|Missing|MultipleRemediations$|Repeated|SysLogs|Unhealthy|XID)"
     r"|^(?:Gpu\w+Watch|(?:Ethernet|InfiniBand)\w+Check)$|Not(?:Available|Healthy|Ready)$"
@@ -89,6 +92,8 @@ def faults(node: NodeView) -> tuple[str, ...]:
 @lru_cache(1024)
 def _faulty(kind: str) -> str | None:
     """The status of such a condition that is a fault."""
+    if len(kind) > _LONGEST_TYPE:
+        return None
     return "False" if _GOOD.search(kind) else "True" if _BAD.search(kind) else None
 
 

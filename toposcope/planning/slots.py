@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from statistics import median_low
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
@@ -31,6 +32,12 @@ class Slots:
     def fragmented(self) -> float:
         """The share of the free GPUs that no gang of this size can use, from 0 to 1."""
         return 1 - self.fitting[View.NOW] * self.gpus / self.free if self.free else 0.0
+
+
+def without_repeats(table: Sequence[Slots]) -> list[Slots]:
+    """Without the rows that say what the next one does: what fits into a domain fits into the one around it."""
+    kept = [row for row, narrower in pairwise(table) if (row.gpus, row.fitting) != (narrower.gpus, narrower.fitting)]
+    return [*kept, *table[-1:]]
 
 
 def gpus_per_pod(capacity: Capacity) -> int:

@@ -23,17 +23,18 @@ _MOST_HOSTS: Final = 10
 """How many hosts an error message names."""
 _TAIL: Final = re.compile("|".join(TAIL_COLUMNS))
 _CELL: Final = re.compile(rf"\s*({CELL})(?=\s|$|{CELL})")
-_NV: Final = re.compile(r"NV\d+")
+_NV: Final = re.compile(r"NV\d{1,4}")
 _LEGEND_NIC: Final = re.compile(r"\s*(NIC\d+)\s*[:=]\s*([^\s(,;]+)([\s(,;].*)?")
 _LEGEND_DIRECT: Final = re.compile(r"\s*(DD\d+):\s*(\S+)(?:\s.*)?")
 """A Data Direct function, by the name of its NIC: `DD0: mlx5_0 data-direct function`."""
-_RDMA_NAME: Final = re.compile(r"(?:mlx\d+|bnxt_re|irdma|qedr|hfi1|efa|rdmap|roce|ibp|ibs)[\w-]*")
-_NO_LINKS: Final = re.compile(r".*(?:all links are in[Aa]ctive|not have or support N[Vv][Ll]ink).*")
-_GPU_LINE: Final = re.compile(r"GPU (\d+): ([^(]*[^(\s])(?:\s*\(UUID: ([^)]*)\))?\s*")
-_LINK_LINE: Final = re.compile(r"\s*Link (\d+): (?:(\d+(?:\.\d+)?) GB/s|<inactive>)\s*")
-_BUS_LINE: Final = re.compile(r"(\d+),\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*")
-_NODE_LINE: Final = re.compile(r"\s*NUMA node(\d+) CPU\(s\):\s*((?:\d+(?:-\d+)?(?:,|\b))*)\s*")
-_SOCKET_LINE: Final = re.compile(r"\s*Socket\(s\):\s*(\d+)\s*")
+_RDMA_NAME: Final = re.compile(r"(?:mlx\d|bnxt_re|irdma|qedr|hfi1|efa|rdmap|roce|ibp|ibs)[\w-]*")
+_NO_LINKS: Final = ("all links are inactive", "not have or support nvlink")
+"""What the matrix, or `nvidia-smi nvlink -s`, says of GPUs without a link, in lower case."""
+_GPU_LINE: Final = re.compile(r"GPU (\d{1,9}): ([^(]*[^(\s])(?:\s*\(UUID: ([^)]*)\))?\s*")
+_LINK_LINE: Final = re.compile(r"\s*Link (\d{1,9}): (?:(\d{1,9}(?:\.\d{1,9})?) GB/s|<inactive>)\s*")
+_BUS_LINE: Final = re.compile(r"(\d{1,9}),\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*")
+_NODE_LINE: Final = re.compile(r"\s*NUMA node(\d{1,9}) CPU\(s\):\s*((?:\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*,?)?)")
+_SOCKET_LINE: Final = re.compile(r"\s*Socket\(s\):\s*(\d{1,9})\s*")
 _UUID: Final = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -191,8 +192,8 @@ def _no_matrix(lines: Sequence[str], *, peer_access: bool) -> str:
 _AMD: Final = re.compile(r"\bXGMI\b|ROCm|(?i:rocm-smi|amd-smi)")
 _OTHERS: Final = (
     ("AMD's rocm-smi or amd-smi, and only NVIDIA's is read", _AMD),
-    ("`nvidia-smi nvlink -s`", re.compile(r"^\s*Link \d+: ", re.MULTILINE)),
-    ("`nvidia-smi -L`", re.compile(r"^\s*GPU \d+: .*\(UUID: ", re.MULTILINE)),
+    ("`nvidia-smi nvlink -s`", re.compile(r"^[ \t]{0,64}Link \d{1,9}: ", re.MULTILINE)),
+    ("`nvidia-smi -L`", re.compile(r"^[ \t]{0,64}GPU \d{1,9}: [^\n(]{0,256}\(UUID: ", re.MULTILINE)),
     ("`nvidia-smi` without `topo -m`", re.compile(r"NVIDIA-SMI \d|Driver Version\s*:")),
     ("lspci", re.compile(r"^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] ", re.MULTILINE)),
 )
@@ -209,6 +210,7 @@ def _is_direct(device: str) -> bool:
 def _split_names(words: list[str], rows: set[str]) -> Iterator[str]:
     """The device names of a header, glued ones taken apart by the names that head rows."""
     known = "|".join(sorted(map(re.escape, rows), key=len, reverse=True))
+    # linear: names, and numbers that nothing follows
     glued = re.compile(f"({NUMBERED}" + (f"|{known}" if known else "") + ")")
     for word in words:
         parts = [part for part in glued.split(word) if part]
@@ -310,7 +312,7 @@ def _read_extra(capture: Capture, line: str) -> None:
     if name := _legend_name(line):
         device, known_as = name
         capture.legend[device] = known_as
-    elif _NO_LINKS.fullmatch(line):
+    elif any(text in line.lower() for text in _NO_LINKS):
         capture.no_links = True
     elif match := _GPU_LINE.fullmatch(line):
         gpu = int(match[1])
@@ -322,7 +324,7 @@ def _read_extra(capture: Capture, line: str) -> None:
         capture.links.setdefault(latest, []).append(round(float(match[2]) * 1000) if match[2] else None)
     elif match := _BUS_LINE.fullmatch(line):
         capture.addresses[int(match[1])] = match[2]
-    elif match := _NODE_LINE.fullmatch(line):
+    elif match := _NODE_LINE.fullmatch(line.rstrip()):
         try:
             capture.node_cpus[int(match[1])] = parse_list(match[2])
         except ValueError as error:

@@ -1,6 +1,5 @@
 """Strict reading of hand-written YAML: every error names the file, the field and the fix."""
 
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
@@ -21,7 +20,6 @@ _WORDS: Final = {
     "array": "a list",
     "object": "a mapping (`field: value`)",
 }
-_WHERE: Final = re.compile(r"(?P<problem>.*) - at (?:`(?P<key>key)` in )?`\$\.?(?P<field>.*)`", re.DOTALL)
 
 
 class Part(msgspec.Struct, forbid_unknown_fields=True):
@@ -56,12 +54,23 @@ def read_document(
 
 def _in_words(message: str) -> str:
     """What msgspec says, as somebody who writes YAML wants it."""
-    match = _WHERE.fullmatch(message)
-    field, problem = (f"{match['field']}: " * bool(match["field"]), match["problem"]) if match else ("", message)
-    if wrong := re.fullmatch("Expected `(.*?)(?: \\| null)?`, got `(.*)`", problem):
-        problem = f"is `{wrong[2]}`, write {_WORDS.get(wrong[1], wrong[1])}"
-    elif wrong := re.fullmatch("Expected `int` (.*)", problem):
-        problem = f"write a whole number {wrong[1]}"
-    problem = re.sub("Object contains unknown field", "unknown field", problem)
-    problem = re.sub("Invalid enum value (.*)", r"\1 is not a value of this field", problem)
-    return field + re.sub("Object missing required field (.*)", r"\1 is missing", problem)
+    problem, _, path = message.rpartition(" - at ")
+    if not problem:
+        problem, path = message, ""
+    field = path.removeprefix("`key` in ").strip("`").removeprefix("$").removeprefix(".")
+    return f"{field}: {_problem(problem)}" if field else _problem(problem)
+
+
+def _problem(words: str) -> str:
+    """A problem of msgspec without its field."""
+    expected, _, got = words.partition("`, got `")
+    if got:
+        wanted = expected.removeprefix("Expected `").removesuffix(" | null")
+        return f"is `{got.removesuffix('`')}`, write {_WORDS.get(wanted, wanted)}"
+    if words.startswith("Expected `int` "):
+        return f"write a whole number {words.removeprefix('Expected `int` ')}"
+    if words.startswith("Invalid enum value "):
+        return f"{words.removeprefix('Invalid enum value ')} is not a value of this field"
+    if words.startswith("Object missing required field "):
+        return f"{words.removeprefix('Object missing required field ')} is missing"
+    return words.replace("Object contains unknown field", "unknown field")

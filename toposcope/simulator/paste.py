@@ -127,7 +127,7 @@ def cleaned(text: str) -> list[str]:
     if _SPELT_TAB.search(text):
         for spelt, meant in _SPELT:
             text = text.replace(spelt, meant)
-    lines = re.sub(r"\r+\n", "\n", text).splitlines()
+    lines = re.sub(r"\r{1,8}\n", "\n", text).splitlines()
     return [_cleaned(line) for line in _without_numbers(lines)]
 
 
@@ -284,6 +284,7 @@ _NIC: Final = re.compile(r"\s*(?:NIC|DD)\d+\s*:")
 _ROW: Final = re.compile(r"\s*[\w.-]+\s+(?:X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC|OK|NS)(?:\s|$)")
 _NAME: Final = r"(?P<host>[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)"
 _HOST_LINES: Final = tuple(
+    # linear: `_host_in` applies it to lines of up to `_LONGEST_HOST_LINE` characters
     re.compile(pattern)
     for pattern in (
         rf"{_NAME} \| (?:SUCCESS|CHANGED|FAILED)\b.*",  # ansible
@@ -293,12 +294,15 @@ _HOST_LINES: Final = tuple(
         rf"\[\d+\] \d\d:\d\d:\d\d \[SUCCESS\] {_NAME}\s*",  # parallel-ssh
     )
 )
+_LONGEST_HOST_LINE: Final = 200
 _FARTHEST_NAME: Final = 12
 _NO_HOSTS: Final = frozenset({"Legend", "NIC", "X", "Legend:", "bash", "text", "shell", "console", "output"})
 
 
 def _host_in(line: str) -> str:
     """The host that a line above a matrix names; empty: it is no such line."""
+    if len(line) > _LONGEST_HOST_LINE:
+        return ""
     for pattern in _HOST_LINES:
         match = pattern.fullmatch(line.strip())
         if match and match["host"] not in _NO_HOSTS:

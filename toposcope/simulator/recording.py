@@ -192,7 +192,7 @@ def decode(content: bytes, name: str) -> Recording:
                 "version that recorded it, or record again"
             )
         return msgspec.json.decode(content, type=Recording)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RecordingError(f"{name}: is damaged: {error}; get the file again") from error
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 TAIL_COLUMNS: Final = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
-CELL: Final = r"X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC"
+CELL: Final = r"X|NV\d{1,4}|PIX|PXB|PHB|NODE|SYS|SOC"
 NUMBERED: Final = r"GPU\d+|NIC\d+|DD\d+"
 
 _CELLS: Final = re.compile(rf"\s*({CELL})(?=\s|$|{CELL})")

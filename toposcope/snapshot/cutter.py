@@ -50,10 +50,10 @@ class Cutter:
         self.line = 1 if count_lines else 0
         """The line that the next piece begins on, from 1; 0 where lines are not counted."""
 
-    def starts_with(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
-        """Whether what comes next matches; nothing is consumed. Looks ahead by one chunk at most."""
+    def starts_with(self, pattern: re.Pattern[bytes], *, after: int = 0) -> re.Match[bytes] | None:
+        """Whether what comes next, `after` some bytes, matches; nothing is consumed. Looks ahead by one chunk."""
         self._fill()
-        return pattern.match(self._buffer, self._at)
+        return pattern.match(self._buffer, self._at + after)
 
     def until(self, pattern: re.Pattern[bytes], *, skip: int = 0) -> bytes | None:
         """What comes before the next match, which begins the next piece. None when there is none: see `rest`.

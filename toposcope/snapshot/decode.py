@@ -7,7 +7,7 @@ conditions) is kept once.
 import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -20,11 +20,12 @@ from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.integrations.grove.schedulers import profiles_of
 from toposcope.integrations.kai.api import GROUP_OF
 from toposcope.integrations.volcano import api as volcano
-from toposcope.kube.pod_resources import ContainerRequests, Requests, amounts, gpu_count, pod_requests
+from toposcope.kube.pod_resources import MOST, ContainerRequests, Requests, amounts, gpu_count, pod_requests
 from toposcope.snapshot.model import NOTHING, NodeView, Owner, PodView, Published
 from toposcope.topology.hardware import State
-from toposcope.topology.label_values import is_name
+from toposcope.topology.label_values import MAX_VALUE, is_harmless_value, is_name
 from toposcope.topology.levels import Level
+from toposcope.topology.text import bounded, listing
 
 
 def checked_names(**names: str) -> None:
@@ -37,11 +38,28 @@ def checked_names(**names: str) -> None:
 _NO_NAME: Final = "cannot be a name: those are of lower-case letters, digits, '-' and '.', up to 253 of them"
 
 
-def _checked_labels(texts: Sequence[str]) -> None:
-    """Raise ValueError for control characters and the like. Others that no label can have do no harm."""
-    if not all(map(str.isprintable, texts)):
-        bad = next(text for text in texts if not text.isprintable())
-        raise ValueError(f"{bad!r} cannot be in a label - at `$.metadata.labels`")
+def _checked_keys(keys: Sequence[str]) -> None:
+    """Raise ValueError for control characters and the like. Others that no label key can have do no harm."""
+    if not all(map(str.isprintable, keys)):
+        bad = next(key for key in keys if not key.isprintable())
+        raise ValueError(f"{bad[:_SHOWN]!r} cannot be in a label - at `$.metadata.labels`")
+
+
+def _checked_value(value: str) -> str:
+    """The value of a label. Raises ValueError for one that may mean something in another system's file or a shell.
+
+    Letters beyond ASCII, and signs at its ends, which no label has either, do no harm.
+    """
+    if not is_harmless_value(value):
+        raise ValueError(f"{value[:_SHOWN]!r} {_NO_VALUE} - at `$.metadata.labels`")
+    return value
+
+
+_SHOWN: Final = 80
+_NO_VALUE: Final = (
+    f"cannot be the value of a label: those are of letters, digits, '-', '_' and '.', up to {MAX_VALUE} of them, and "
+    "begin and end with a letter or digit"
+)
 
 
 def topology_of(document: Any) -> Topology:
@@ -59,6 +77,7 @@ Quantities = dict[str, str | int | float] | None
 KeepMatrix = Callable[[str, bool], bool]
 """Whether to keep the matrix annotation of the node of this name; the flag says that its state is not ok."""
 
+_MOST_NAMED: Final = 3
 FINISHED: Final = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod no longer uses anything of its node."""
 
@@ -136,7 +155,7 @@ class _PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     node_selector: dict[str, Any] | None = None
     affinity: dict[str, Any] | None = None
     tolerations: list[Any] | None = None
-    priority: int | None = None
+    priority: Annotated[int, msgspec.Meta(ge=-(1 << 31), lt=1 << 31)] | None = None
     scheduling_group: dict[str, Any] | None = None
 
 
@@ -250,6 +269,7 @@ class Decoder:
     def __init__(self, keep_matrix: KeepMatrix = degraded) -> None:
         self._keep_matrix = keep_matrix
         self._strings: dict[str, str] = {}
+        self._label_values: dict[str, str] = {}
         self._matrices: dict[str, str] = {}
         self._places: dict[tuple[str, ...], Mapping[str, int]] = {}
         self._resources: dict[tuple[tuple[str, str | int | float], ...], Requests] = {}
@@ -259,6 +279,15 @@ class Decoder:
         self._owners: dict[tuple[str, str, str], Owner] = {}
         self._pod_requests: dict[tuple[tuple[str, int], ...], Requests] = {}
         self._metadata: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
+        self._capped: list[str] = []
+        """What has an amount that counts as `MOST`."""
+
+    def warnings(self) -> list[str]:
+        """What was not taken as it was written."""
+        if not self._capped:
+            return []
+        names = listing(self._capped, _MOST_NAMED)
+        return [f"{names}: an amount there is larger than Kubernetes counts, and counts as {MOST}; correct it"]
 
     def node(self, read: Callable[[type[Any]], Any]) -> NodeView:
         """One Node; `read` decodes the object to the type that it is given.
@@ -285,11 +314,14 @@ class Decoder:
         labels = node.metadata.labels or {}
         name = node.metadata.name
         checked_names(name=name)
+        allocatable = self._allocatable(status.allocatable)
+        if MOST in allocatable.values():
+            self._capped.append(f"node {name}")
         share = self._strings.setdefault
         keys = tuple(sorted(labels))
         places = self._places.get(keys)
         if places is None:
-            _checked_labels(keys)
+            _checked_keys(keys)
             places = self._places[keys] = {share(key, key): i for i, key in enumerate(keys)}
         conditions = status.conditions or ()
         state = labels.get(STATE)
@@ -304,7 +336,7 @@ class Decoder:
             ready=any(condition.type == "Ready" and condition.status == "True" for condition in conditions),
             schedulable=not spec.unschedulable,
             taints=self._shared_taints(spec.taints) if spec.taints else (),
-            allocatable=self._allocatable(status.allocatable),
+            allocatable=allocatable,
             conditions=_shared(self._conditions, tuple([(share(c.type, c.type), c.status) for c in conditions])),
             matrix=self._matrices.setdefault(matrix, matrix) if matrix else matrix,
         )
@@ -318,6 +350,8 @@ class Decoder:
             return None
         share = self._strings.setdefault
         requests = _requests_of(spec)
+        if MOST in requests.values():
+            self._capped.append(f"pod {pod.metadata.namespace}/{pod.metadata.name}")
         annotations = self._kept(pod.metadata.annotations)
         scheduler = spec.scheduler_name or ""
         return PodView(
@@ -339,11 +373,15 @@ class Decoder:
 
     def _values(self, name: str, values: list[str]) -> tuple[str, ...]:
         """Label values of a node, shared with others, but for its own name: that would only fill the table."""
-        _checked_labels(values)
-        share = self._strings.setdefault
         if name in values:
-            return tuple([name if value == name else share(value, value) for value in values])
-        return tuple(map(share, values, values))
+            return tuple([name if value == name else self._value(value) for value in values])
+        return tuple(map(self._value, values))
+
+    def _value(self, value: str) -> str:
+        known = self._label_values.get(value)
+        if known is None:
+            known = self._label_values[value] = _checked_value(value)
+        return known
 
     def _shared_taints(self, taints: Iterable[_Taint]) -> tuple[Taint, ...]:
         kept = tuple(Taint(t.key, t.value or "", t.effect) for t in taints if t.effect in ("NoSchedule", "NoExecute"))
@@ -393,7 +431,7 @@ def _shared(
 
 
 def _waiting(conditions: Iterable[_Condition]) -> str:
-    return next((c.message for c in conditions if c.type == "PodScheduled" and c.status != "True"), "")
+    return bounded(next((c.message for c in conditions if c.type == "PodScheduled" and c.status != "True"), ""))
 
 
 def published(api_version: str, kind: str, read: Callable[[type[Any]], Any]) -> Published:

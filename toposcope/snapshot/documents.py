@@ -17,13 +17,13 @@ from typing import IO, Any, Final, TypeVar, cast
 
 import msgspec
 
-from toposcope.api.yaml_text import YamlSyntaxError, load, locate, without_unread
+from toposcope.api.yaml_text import MAX_DEPTH, YamlSyntaxError, check_depth, load, locate, without_unread
 from toposcope.kube.listing import UNREADABLE
 from toposcope.snapshot.cutter import BYTES_PER_OBJECT, LIMIT, Cutter, TooLargeError
 from toposcope.snapshot.problems import InputError, Place, Problem
+from toposcope.snapshot.sources import STDIN, Prefixed, Source
 from toposcope.topology.text import not_utf8, type_words
 
-STDIN: Final = "-"
 SUFFIXES: Final = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 """What is read of a directory."""
 
@@ -33,17 +33,24 @@ _LONGEST_LOCATED: Final = 1 << 20
 _OF_OBJECT: Final = 16
 _OF_YAML: Final = 4
 """Parts of the limit that a JSON object and a YAML document may have. No API server takes an object of 16 MiB."""
-_BETWEEN: Final = re.compile(rb"(?:[ \t]*+(?:\r?\n|\xef\xbb\xbf|#[^\n]*+\n|---[ \t\r]*+(?:#[^\n]*+)?\n))*+[ \t]*+")
-"""What may stand before JSON: blank lines, comments, and marks with nothing else on their line."""
-_JSON: Final = re.compile(_BETWEEN.pattern + rb"(?=[{\[])")
-_JSON_ITEMS: Final = re.compile(rb'\{(\r?\n) +"apiVersion": "[^"\n]*",\1( +)"items": \[\1( +)(?=\{\1)')
-_YAML_ITEMS: Final = re.compile(rb"(?:(?:#.*|---[ \t]*|[ \t]*)\r?\n)*apiVersion: \S+\r?\nitems:\r?\n(?=- )")
+_DEEPEST_LIST: Final = 8
+"""Lists within lists: each is parsed once more for every list around it, and kubectl prints none."""
+_BLANK: Final = re.compile(rb"(?:[ \t]*+(?:\r?\n|\xef\xbb\xbf|#[^\n]*+\n|---[ \t\r]*+(?:#[^\n]*+)?\n))*+")
+"""Whole lines that hold no object: blank ones, comments, and marks with nothing else on their line.
+
+Possessive, as `_EMPTY`: each line is read once, and no step of it is kept in memory."""
+# linear: applied at one place, never searched for
+_JSON: Final = re.compile(rb"[ \t]*+(?=[{\[])")
+_JSON_ITEMS: Final = re.compile(
+    rb'\{(\r?\n) {1,64}"apiVersion": "[^"\n]{0,256}",\1( {1,64})"items": \[\1( {1,64})(?=\{\1)'
+)
+"""Bounded, because the indentation becomes part of what `_json_items` looks for."""
+_YAML_ITEMS: Final = re.compile(rb"apiVersion: \S+\r?\nitems:\r?\n(?=- )")
 _YAML_DASH: Final = re.compile(rb"- ")
 _YAML_ITEM: Final = re.compile(rb"^(?:- |[^\s#-]|---)", re.MULTILINE)
 _NAMED: Final = re.compile(rb'\{\s*"apiVersion":\s*"([^"\\]*)",\s*"kind":\s*"([^"\\]+)"')
 """How kubectl begins an object: its kind is known without parsing all of it."""
 _EMPTY: Final = re.compile(rb"(?:---(?=\s|\Z)|#[^\n]*+|\s|\xef\xbb\xbf)*+\Z")
-"""Possessive: in a file of comments, backtracking would keep each step in memory."""
 _DOCUMENT: Final = re.compile(rb"^---(?=\s)", re.MULTILINE)
 _JSON_NEXT: Final = re.compile(rb"\n(?=\{|---\s)")
 _MARK: Final = re.compile(rb"\n---")
@@ -99,11 +106,21 @@ class Document:
             if self.values is not None:
                 return msgspec.convert(self.values, kind)
             decoded: _T = decoder(cast("Hashable", kind)).decode(self.text)
+            if kind is dict and self._may_be_deep:
+                check_depth(decoded)
+        except YamlSyntaxError as error:
+            raise InputError(Problem(self.place, "", str(error))) from error
         except UNREADABLE as error:
             if self.values is None and not isinstance(error, msgspec.ValidationError):
                 raise InputError(_malformed(self.place, bytes(self.text), error)) from error
             raise self.bad(error) from error
         return decoded
+
+    @property
+    def _may_be_deep(self) -> bool:
+        """Whether it has as many brackets as the deepest document may nest: counting is cheap, and most have fewer."""
+        text = bytes(self.text)
+        return text.count(b"{") + text.count(b"[") > MAX_DEPTH
 
     def bad(self, error: Exception) -> InputError:
         """The error with its place, for an object that parses and makes no sense."""
@@ -119,7 +136,7 @@ def _down(place: Place, lines: int) -> Place:
 
 
 def documents(
-    names: Iterable[str],
+    names: Iterable[str | Source],
     report: Report,
     stdin: IO[bytes] | None = None,
     on_read: Callable[[int], None] | None = None,
@@ -135,16 +152,17 @@ def documents(
     Objects that `take_list` takes are not yielded; with it, lines are not counted, which takes as long as parsing.
     """
     reader = partial(_Reader, report, take_list, limit, of_any_kind)
-    for name in names:
-        if name == STDIN:
+    for given in names:
+        source = given if isinstance(given, Source) else Source(given)
+        if source.name == STDIN:
             yield from reader("standard input").read(stdin or sys.stdin.buffer, on_read)
             continue
         try:
-            for path in _files(Path(name)):
-                with path.open("rb") as file:
-                    yield from reader(str(path)).read(file, on_read)
+            for file in _files(source):
+                with file.opened() as stream:
+                    yield from reader(file.name).read(stream, on_read)
         except OSError as error:
-            report(Problem(Place(str(error.filename or name)), "", error.strerror or str(error)))
+            report(Problem(Place(str(error.filename or source.name)), "", error.strerror or str(error)))
 
 
 def kindless(document: Document) -> Problem:
@@ -152,29 +170,15 @@ def kindless(document: Document) -> Problem:
     return Problem(document.place, "kind", "is missing; what object is this?")
 
 
-def _files(path: Path) -> Sequence[Path]:
-    if not path.is_dir():
-        return [path]
+def _files(source: Source) -> Sequence[Source]:
+    """The source itself, or the files of a directory. Raises OSError where it has none."""
+    path = Path(source.name)
+    if source.stream is not None or not path.is_dir():
+        return [source]
     files = sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES) and file.is_file())
     if not files:
         raise FileNotFoundError(2, f"no file here that ends in {', '.join(SUFFIXES)}", str(path))
-    return files
-
-
-@dataclass
-class _Peeked:
-    """A stream whose first bytes have been read already; standard input cannot be rewound."""
-
-    _head: bytes
-    _stream: IO[bytes]
-    _on_read: Callable[[int], None] | None
-
-    def read(self, size: int) -> bytes:
-        head, self._head = self._head, b""
-        chunk = head + self._stream.read(max(0, size - len(head)))
-        if self._on_read:
-            self._on_read(len(chunk))
-        return chunk
+    return [Source(str(file)) for file in files]
 
 
 @dataclass
@@ -188,7 +192,7 @@ class _Reader:
     _name: str
     _objects: int = 0
 
-    def read(self, stream: IO[bytes], on_read: Callable[[int], None] | None) -> Iterator[Document]:
+    def read(self, stream: IO[bytes] | Prefixed, on_read: Callable[[int], None] | None) -> Iterator[Document]:
         head = stream.read(len(_GZIP))
         if head == _PACKED[: len(_GZIP)]:
             head += stream.read(len(_PACKED) - len(head))
@@ -196,7 +200,7 @@ class _Reader:
                 text = "written by toposcope save: give it as a file of its own, --from FILE"
                 self._report(Problem(Place(self._name), "", text))
                 return
-        peeked: Any = _Peeked(head, stream, on_read)
+        peeked: Any = Prefixed(head, stream, on_read)
         if head == _GZIP:
             peeked = gzip.GzipFile(fileobj=peeked)
         cutter = Cutter(peeked, count_lines=self._take_list is None, limit=self._limit)
@@ -215,19 +219,18 @@ class _Reader:
         """JSON and YAML documents in any order."""
         number = 0
         while True:
-            if json := cutter.starts_with(_JSON):
-                cutter.skip(len(json[0]))
-            if layout := cutter.starts_with(_JSON_ITEMS):
-                number += 1
-                cutter.take(len(layout[0]))
-                yield from self._json_items(Place(self._name, number), cutter, layout)
-            elif layout := cutter.starts_with(_YAML_ITEMS):
-                number += 1
-                cutter.take(len(layout[0]))
-                yield from self._yaml_items(Place(self._name, number), cutter)
-            elif json:
+            blank = cutter.starts_with(_BLANK)
+            before = blank[0] if blank else b""
+            if json := cutter.starts_with(_JSON, after=len(before)):
+                cutter.skip(len(before) + len(json[0]))
                 number = yield from self._json(cutter, number)
+            elif layout := cutter.starts_with(_YAML_ITEMS, after=len(before)):
+                number += 1
+                cutter.take(len(before) + len(layout[0]))
+                yield from self._yaml_items(Place(self._name, number), cutter)
             else:
+                # What ends with the last mark is empty: each document looks at the lines before it once.
+                cutter.skip(before.rfind(b"\n---") + 1)
                 line = cutter.line
                 # A document begins with its own `---`, which does not end it.
                 text = cutter.until(_DOCUMENT, skip=3)
@@ -240,6 +243,15 @@ class _Reader:
                     return
 
     def _json(self, cutter: Cutter, number: int) -> Generator[Document, None, int]:
+        """A list as kubectl prints it, or other JSON; returns the number of the last document."""
+        layout = cutter.starts_with(_JSON_ITEMS)
+        if layout is None:
+            return (yield from self._json_documents(cutter, number))
+        cutter.take(len(layout[0]))
+        yield from self._json_items(Place(self._name, number + 1), cutter, layout)
+        return number + 1
+
+    def _json_documents(self, cutter: Cutter, number: int) -> Generator[Document, None, int]:
         """JSON documents up to where one ends with its line, or to a mark; returns the number of the last one.
 
         A line that begins with a brace may belong to the document before it: then twice as much is read.
@@ -259,8 +271,7 @@ class _Reader:
                 continue
             text, begin = b"".join(pieces), 0
             while not _EMPTY.match(text, begin):
-                between = _BETWEEN.match(text, begin)
-                begin, before = between.end() if between else begin, begin
+                begin, before = _after_blank(text, begin), begin
                 place = replace(_down(place, text.count(b"\n", before, begin)), document=number + 1)
                 end = size
                 try:
@@ -296,6 +307,7 @@ class _Reader:
         """The items of a list on many lines, as kubectl prints it; many at a time, where somebody takes lists."""
         newline, outer, inner = layout.groups()
         closing, separator, opening = newline + inner + b"}", b"," + newline + inner, b"{" + newline
+        # linear: literal text, of an indentation that `_JSON_ITEMS` bounds
         last = re.compile(closing + b"(?:" + separator + rb"(?=\{)|" + newline + outer + rb"\])")
         item = one_by_one = 0
         while True:
@@ -324,10 +336,13 @@ class _Reader:
                 return
 
     def _json_object(
-        self, place: Place, text: bytes | msgspec.Raw, kind: str = "", version: str = ""
+        self, place: Place, text: bytes | msgspec.Raw, kind: str = "", version: str = "", depth: int = 0
     ) -> Iterator[Document]:
         """One object, or the items of a list; `kind` and `version` are those of a typed list for its items."""
         self._count()
+        if depth > _DEEPEST_LIST:
+            self._report(Problem(place, "items", f"lists are nested more than {_DEEPEST_LIST} levels deep"))
+            return
         named = _NAMED.match(text)
         if named and not named[2].endswith(b"List"):
             if self._too_large(place, "an object", text, _OF_OBJECT):
@@ -341,7 +356,7 @@ class _Reader:
                 if bytes((items := memoryview(whole.items))[:4]) != b"null":
                     of = _item_type(whole.kind, whole.api_version)
                     for number, item in enumerate(_elements(items), 1):
-                        yield from self._json_object(replace(place, item=number, line=0), item, *of)
+                        yield from self._json_object(replace(place, item=number, line=0), item, *of, depth + 1)
                     return
         except UNREADABLE as error:
             self._report(_malformed(place, bytes(text), error))
@@ -410,6 +425,14 @@ class _Reader:
                 yield from self._yaml_object(replace(place, item=number), text, item, *of, at)
             return
         yield Document(place, str(values.get("apiVersion") or version), str(own or kind), text, values, inside)
+
+
+def _after_blank(text: bytes, begin: int) -> int:
+    """Where JSON begins after lines without an object."""
+    for pattern in (_BLANK, _JSON):
+        found = pattern.match(text, begin)
+        begin = found.end() if found else begin
+    return begin
 
 
 def _elements(array: memoryview) -> Iterator[msgspec.Raw]:

@@ -1,8 +1,8 @@
 """A snapshot from saved files: what `kubectl get -o yaml` or `-o json` printed (see `SAVE`), or `toposcope save`."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from operator import attrgetter
-from pathlib import Path
 from typing import IO, Any, Final
 
 import msgspec
@@ -17,10 +17,11 @@ from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.listing import UNREADABLE
 from toposcope.snapshot import decode
 from toposcope.snapshot.cutter import LIMIT
-from toposcope.snapshot.documents import STDIN, Document, TakeList, documents
+from toposcope.snapshot.documents import Document, TakeList, documents
 from toposcope.snapshot.model import Collector, NodeView, PodView, Published, Snapshot, with_devices
-from toposcope.snapshot.packed import is_packed, read_packed
+from toposcope.snapshot.packed import unpacked
 from toposcope.snapshot.problems import InputError, Meter, Place, Problem, Progress, silent
+from toposcope.snapshot.sources import STDIN, Source, sources
 from toposcope.topology.catalogue import BUILT_IN
 
 _PUBLISHED: Final = frozenset((kind.group, kind.kind) for kind in PUBLISHED)
@@ -68,16 +69,16 @@ class _Builder:
             self._add_object(document)
         self._catalogue = saved.catalogue
 
-    def read(self, name: str, stdin: IO[bytes] | None) -> list[Problem]:
-        """Add the objects in a file or directory, or standard input; the problems in it."""
-        rereadable = name != STDIN and (Path(name).is_file() or Path(name).is_dir())
-        if self._in_lists and rereadable and not self._read(name, None, self._add_list):
+    def read(self, source: Source, stdin: IO[bytes] | None) -> list[Problem]:
+        """Add the objects in a file or directory, a pipe or standard input; the problems in it."""
+        rereadable = source.name != STDIN and source.stream is None
+        if self._in_lists and rereadable and not self._read(source, None, self._add_list):
             return []
-        return self._read(name, stdin, None)  # with the line of each problem
+        return self._read(source, stdin, None)  # with the line of each problem
 
-    def _read(self, name: str, stdin: IO[bytes] | None, take_list: TakeList | None) -> list[Problem]:
+    def _read(self, source: Source, stdin: IO[bytes] | None, take_list: TakeList | None) -> list[Problem]:
         problems: list[Problem] = []
-        for document in documents([name], problems.append, stdin, self._meter.read, take_list, self._limit):
+        for document in documents([source], problems.append, stdin, self._meter.read, take_list, self._limit):
             try:
                 self._add(document)
                 if self._others and self._others.wants(document.group, document.kind):
@@ -153,7 +154,7 @@ class _Builder:
 
     def snapshot(self, source: str) -> Snapshot:
         """The snapshot of everything that was added."""
-        warnings = []
+        warnings = self._decode.warnings()
         pods = self._all_pods()
         if pods is None:
             warnings.append("there are no Pods in the files, so free GPUs are unknown; save them too: " + SAVE)
@@ -180,6 +181,15 @@ class _Builder:
         return tuple((saved | self._pods).values())
 
 
+def _saved(source: Source, keep_matrix: decode.KeepMatrix, limit: int) -> Snapshot:
+    """The snapshot of a file of `toposcope save`. Raises InputError."""
+    try:
+        with source.opened() as stream:
+            return unpacked(source.name, stream, keep_matrix, limit)
+    except OSError as error:
+        raise InputError(Problem(Place(source.name), "", error.strerror or str(error))) from error
+
+
 def load_files(
     names: Iterable[str],
     stdin: IO[bytes] | None = None,
@@ -195,18 +205,19 @@ def load_files(
     `limit` is how many bytes one document may have. Raises InputError with every problem of all files.
     """
     names = list(names)
-    with decode.paused_gc():
-        saved = [read_packed(Path(name), keep_matrix, limit) for name in names if is_packed(name)]
+    with decode.paused_gc(), ExitStack() as keep:
+        given = sources(names, keep)
+        saved = [_saved(source, keep_matrix, limit) for source in given if source.packed]
         for document in (document for snapshot in saved for document in snapshot.objects):
             if others and others.wants(*kind_of(document)):
                 others.put(document)
         if len(saved) == len(names) == 1:
             return saved[0]
-        plain = [name for name in names if not is_packed(name)]
-        builder = _Builder(keep_matrix, others, progress, Meter(plain), limit)
+        plain = [source for source in given if not source.packed]
+        builder = _Builder(keep_matrix, others, progress, Meter(source.name for source in plain), limit)
         for snapshot in saved:
             builder.add_snapshot(snapshot)
-        problems = [problem for name in plain for problem in builder.read(name, stdin)]
+        problems = [problem for source in plain for problem in builder.read(source, stdin)]
     if problems:
         raise InputError(*problems)
     return builder.snapshot(", ".join(names))

@@ -18,9 +18,8 @@ from toposcope.topology.hierarchy import level_value
 from toposcope.topology.rails import reported
 from toposcope.topology.requirement import Requirement
 
-_PART: Final = re.compile(r"[^,(]+(?:\([^)]*\))?")
 _KEY: Final = r"(?P<key>[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?)"
-_SET: Final = re.compile(_KEY + r"\s+(?P<how>in|notin)\s*\(\s*(?P<values>[^()]*)\)")
+_SET: Final = re.compile(_KEY + r"\s+(?P<how>in|notin)\s*\((?P<values>[^()]*)\)")
 _EQUAL: Final = re.compile(_KEY + r"\s*(?P<how>!=|==|=)\s*(?P<value>[-A-Za-z0-9_.]*)")
 _THERE: Final = re.compile(r"(?P<absent>!?)\s*" + _KEY)
 
@@ -31,9 +30,23 @@ class SelectorError(ToposcopeError):
 
 def parse(text: str) -> tuple[Requirement, ...]:
     """The requirements of a selector, all of which must hold; none for an empty one. Raises SelectorError."""
-    if text.strip() and _PART.sub("", text).strip(", "):
+    return tuple(_requirement(part) for part in _parts(text) if part)
+
+
+def _parts(text: str) -> Iterator[str]:
+    """The text between commas, but for those within brackets. Raises SelectorError where brackets do not match."""
+    begin, within = 0, False
+    for at, character in enumerate(text):
+        if character in "()":
+            if within == (character == "("):
+                raise SelectorError(f"label selector {text!r}: the brackets do not match")
+            within = not within
+        elif character == "," and not within:
+            yield text[begin:at].strip()
+            begin = at + 1
+    if within:
         raise SelectorError(f"label selector {text!r}: the brackets do not match")
-    return tuple(_requirement(part.strip()) for part in _PART.findall(text) if part.strip())
+    yield text[begin:].strip()
 
 
 def _requirement(part: str) -> Requirement:

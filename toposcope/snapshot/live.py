@@ -132,7 +132,7 @@ class _Reader:
                 objects=(*(self.objects() if wanted.published else ()), *devices),
                 served=self.served,
                 grove=self.grove(),
-                warnings=tuple(self.warnings),
+                warnings=(*self.warnings, *self._decode.warnings()),
             )
             return with_devices(snapshot)
 

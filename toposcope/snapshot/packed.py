@@ -7,6 +7,8 @@ matrices and pods are compressed on their own, and a CRC detects damage. Pods an
 somebody asks for one of them: what the pods of each node request is stored beside the nodes.
 """
 
+import math
+import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -14,7 +16,7 @@ from functools import cached_property
 from itertools import repeat
 from operator import attrgetter
 from pathlib import Path
-from typing import IO, Any, Final, Generic, TypeVar
+from typing import IO, Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -22,13 +24,15 @@ from toposcope.api.cluster_topology import KIND, MANAGED_BY, TOPOSCOPE, Topology
 from toposcope.api.label_keys import STATE
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.integrations.framework.system import SchedulerProfiles
-from toposcope.snapshot.cutter import LIMIT, TooLargeError
+from toposcope.kube.pod_resources import MOST, Requests
+from toposcope.snapshot.cutter import BYTES_PER_OBJECT, LIMIT, TooLargeError
 from toposcope.snapshot.decode import KeepMatrix, topology_of
 from toposcope.snapshot.model import NOTHING, NodeView, Owner, PodView, Published, Snapshot, SummedPods
 from toposcope.snapshot.problems import InputError, Place, Problem
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.hardware import State
-from toposcope.topology.label_values import is_name
+from toposcope.topology.label_values import is_harmless_value, is_name
+from toposcope.topology.text import bounded
 
 MAGIC: Final = b"TOPOSCOPE-SNAPSHOT "
 _VERSION: Final = b"3\n"
@@ -38,9 +42,22 @@ _CRC: Final = 31
 """gzip's form: a byte was found that changes a UUID and leaves Adler-32, the checksum of zlib's own form, as it was."""
 _EITHER: Final = 47
 """Files from before that are in zlib's."""
-_UNREADABLE: Final = (zlib.error, msgspec.MsgspecError, IndexError, KeyError, TypeError, ValueError)
+_UNREADABLE: Final = (zlib.error, msgspec.MsgspecError, IndexError, KeyError, RecursionError, TypeError, ValueError)
+_PARTS: Final = 3
+_WORD: Final = 63
+_AROUND_PARTS: Final = 1 << 16
+"""Bytes of a file besides its three parts, and what three parts that cannot be compressed grow by."""
+_OF_COLUMNS: Final = 4
+"""The part of the limit that nodes, and pods, may unpack to: lists of small values take far more when read."""
 
 _T = TypeVar("_T")
+
+
+class Readable(Protocol):
+    """A stream of bytes."""
+
+    def read(self, size: int, /) -> bytes:
+        """Up to so many bytes; fewer only at the end."""
 
 
 class Column(msgspec.Struct, Generic[_T], frozen=True, array_like=True):
@@ -67,7 +84,7 @@ def _column(rows: Iterable[Any]) -> Column[Any]:
         place = place_of.get(id(row))
         if place is None:
             value = dict(row) if isinstance(row, Mapping) else row
-            place, _ = distinct.setdefault(msgspec.msgpack.encode(value), (len(distinct), value))
+            place, _ = distinct.setdefault(_encoded(value), (len(distinct), value))
             place_of[id(row)] = place
         places.append(place)
     return Column([value for _, value in distinct.values()], places if len(distinct) > 1 else [])
@@ -129,15 +146,6 @@ class _File(msgspec.Struct, frozen=True, array_like=True):
     """`_Pods`."""
 
 
-def is_packed(name: str) -> bool:
-    """Whether the file is a packed snapshot, of any version; False where it cannot be read."""
-    try:
-        with Path(name).open("rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
-    except OSError:
-        return False
-
-
 def write_packed(snapshot: Snapshot, out: IO[bytes]) -> int:
     """Write the snapshot; returns its size in bytes. Raises OSError."""
     pods = snapshot.pods or ()
@@ -161,6 +169,7 @@ def _cluster(snapshot: Snapshot) -> _Cluster:
         ]
         for keys, members in groups.items()
     ]
+    requested = [_summed(snapshot.by_pods.get(node.name, NOTHING)) for node in nodes]
     alike = ("name", "uid", "ready", "schedulable", "taints", "allocatable", "conditions")
     fields = {field: _column(map(attrgetter(field), nodes)) for field in alike}
     return _Cluster(
@@ -173,12 +182,19 @@ def _cluster(snapshot: Snapshot) -> _Cluster:
         nodes=len(nodes),
         keys=_column(keys_of[id(node.places)] for node in nodes),
         labels=labels,
-        requested=_column(snapshot.by_pods.get(node.name, NOTHING) for node in nodes),
+        requested=_column(requested),
         served=dict(snapshot.served),
         grove=snapshot.grove,
         objects=[dict(document) for document in snapshot.objects],
         **fields,
     )
+
+
+def _summed(amounts: Requests) -> Requests:
+    """Amounts that many pods request together, each within what a file can hold."""
+    if all(abs(count) <= MOST for count in amounts.values()):
+        return amounts
+    return {resource: max(-MOST, min(MOST, count)) for resource, count in amounts.items()}
 
 
 def _document(topology: Topology) -> dict[str, Any]:
@@ -191,66 +207,118 @@ def _document(topology: Topology) -> dict[str, Any]:
 
 
 def read_packed(path: Path, keep_matrix: KeepMatrix, limit: int = LIMIT) -> Snapshot:
-    """The snapshot in a file of `write_packed`; `limit` is how many bytes a part may unpack to.
-
-    Raises InputError, also later when its pods turn out to be damaged.
-    """
+    """The snapshot in a file of `write_packed`; see `unpacked`. Raises InputError."""
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            return unpacked(str(path), file, keep_matrix, limit)
     except OSError as error:
-        raise _input_error(path, error.strerror or str(error)) from error
+        raise _input_error(str(path), error.strerror or str(error)) from error
+
+
+def unpacked(name: str, stream: Readable, keep_matrix: KeepMatrix, limit: int = LIMIT) -> Snapshot:
+    """The snapshot in a stream; `limit` is how many bytes a part may unpack to, and bounds its nodes and pods.
+
+    Raises OSError, and InputError, which comes later where its pods turn out to be damaged.
+    """
+    most = _PARTS * limit + _AROUND_PARTS
+    content = stream.read(most + 1)
+    if len(content) > most:
+        raise _input_error(name, str(TooLargeError("the snapshot", most, limit)))
     if not content.startswith(MAGIC + _VERSION):
-        raise _input_error(path, "written by another version of Toposcope; save it again: toposcope save FILE")
+        raise _input_error(name, "written by another version of Toposcope; save it again: toposcope save FILE")
     try:
-        parts = msgspec.msgpack.decode(memoryview(content)[len(MAGIC + _VERSION) :], type=_File)
-        cluster = _unzipped(parts.cluster, _Cluster, limit)
-        nodes = [*_node_views(cluster)]
-        wanted = [keep_matrix(node.name, node.label(STATE) not in (None, State.OK)) for node in nodes]
-        if any(wanted):
-            matrices = _unzipped(parts.matrices, Column[str | None], limit).rows(cluster.nodes)
-            rows = zip(nodes, matrices, wanted, strict=True)
-            nodes = [msgspec.structs.replace(node, matrix=matrix) if keep else node for node, matrix, keep in rows]
-        pods = None
-        if cluster.pods is not None:
-            requested = dict(zip((node.name for node in nodes), cluster.requested.rows(cluster.nodes), strict=True))
-            pods = _LazyPods(requested, cluster.pods, lambda count: _pod_views(path, parts.pods, count, limit))
-        return Snapshot(
-            source=str(path),
-            taken_at=cluster.taken_at,
-            nodes=tuple(nodes),
-            pods=pods,
-            topologies=tuple(map(topology_of, cluster.topologies)),
-            published=tuple(cluster.published),
-            served=cluster.served,
-            grove=cluster.grove,
-            objects=tuple(cluster.objects),
-            warnings=tuple(cluster.warnings),
-            catalogue=cluster.catalogue or BUILT_IN,
-        )
+        return _snapshot(name, memoryview(content)[len(MAGIC + _VERSION) :], keep_matrix, limit)
     except TooLargeError as error:
-        raise _input_error(path, str(error)) from error
+        raise _input_error(name, str(error)) from error
     except _UNREADABLE as error:
-        raise _damaged(path) from error
+        raise _damaged(name) from error
 
 
-def _input_error(path: Path, why: str) -> InputError:
-    return InputError(Problem(Place(str(path)), "", why))
+def _snapshot(name: str, content: memoryview, keep_matrix: KeepMatrix, limit: int) -> Snapshot:
+    parts = msgspec.msgpack.decode(content, type=_File)
+    cluster = _unzipped(parts.cluster, _Cluster, limit, _OF_COLUMNS)
+    _check_count("nodes", cluster.nodes, (cluster.name,), limit)
+    nodes = [*_node_views(cluster)]
+    wanted = [keep_matrix(node.name, node.label(STATE) not in (None, State.OK)) for node in nodes]
+    if any(wanted):
+        matrices = _unzipped(parts.matrices, Column[str | None], limit).rows(cluster.nodes)
+        rows = zip(nodes, matrices, wanted, strict=True)
+        nodes = [msgspec.structs.replace(node, matrix=matrix) if keep else node for node, matrix, keep in rows]
+    return Snapshot(
+        source=name,
+        taken_at=cluster.taken_at,
+        nodes=tuple(nodes),
+        pods=_lazy_pods(name, parts.pods, cluster, limit),
+        topologies=tuple(map(topology_of, cluster.topologies)),
+        published=tuple(cluster.published),
+        served=cluster.served,
+        grove=cluster.grove,
+        objects=tuple(cluster.objects),
+        warnings=tuple(map(bounded, cluster.warnings)),
+        catalogue=cluster.catalogue or BUILT_IN,
+    )
 
 
-def _damaged(path: Path) -> InputError:
-    return _input_error(path, "a damaged snapshot; save it again: toposcope save FILE")
+def _lazy_pods(name: str, content: bytes, cluster: _Cluster, limit: int) -> "_LazyPods | None":
+    if cluster.pods is None:
+        return None
+    _check_most("pods", cluster.pods, limit)
+    requested = dict(zip(cluster.name.rows(cluster.nodes), cluster.requested.rows(cluster.nodes), strict=True))
+    return _LazyPods(requested, cluster.pods, lambda count: _pod_views(name, content, count, limit))
+
+
+def _check_count(what: str, count: int, names: Sequence[Column[str]], limit: int) -> None:
+    """Raise TooLargeError or ValueError for a number of rows that the names do not bear out: two are never equal."""
+    _check_most(what, count, limit)
+    if count > 1 and all(len(column.places) != count for column in names):
+        raise ValueError(f"{count} {what} without names of their own")
+
+
+def _check_most(what: str, count: int, limit: int) -> None:
+    most = limit // BYTES_PER_OBJECT
+    if count < 0:
+        raise ValueError(f"{count} {what}")
+    if count > most:
+        raise TooLargeError("the snapshot", most, limit, what)
+
+
+def _input_error(name: str, why: str) -> InputError:
+    return InputError(Problem(Place(name), "", why))
+
+
+def _damaged(name: str) -> InputError:
+    return _input_error(name, "a damaged snapshot; save it again: toposcope save FILE")
 
 
 def _zipped(content: msgspec.Struct) -> bytes:
-    return zlib.compress(msgspec.msgpack.encode(content), _FAST, _CRC)
+    return zlib.compress(_encoded(content), _FAST, _CRC)
 
 
-def _unzipped(content: bytes, kind: type[_T], limit: int) -> _T:
-    """The reverse of `_zipped`. Raises as `_UNREADABLE` says."""
+def _encoded(content: Any) -> bytes:
+    """As msgpack, with whole numbers of more than 64 bits as those that Kubernetes makes of them: with an exponent."""
+    try:
+        return msgspec.msgpack.encode(content)
+    except OverflowError:
+        return msgspec.msgpack.encode(_storable(msgspec.to_builtins(content)))
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _storable(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_storable(part) for part in value]
+    if isinstance(value, int) and value.bit_length() > _WORD:
+        return float(value) if value.bit_length() < sys.float_info.max_exp else math.copysign(math.inf, value)
+    return value
+
+
+def _unzipped(content: bytes, kind: type[_T], limit: int, part: int = 1) -> _T:
+    """The reverse of `_zipped`; `part` of the limit is how much it may be. Raises as `_UNREADABLE` says."""
     unzip = zlib.decompressobj(_EITHER)
-    text = unzip.decompress(content, limit)
-    if len(text) == limit and not unzip.eof:
-        raise TooLargeError("a part of the snapshot", limit, limit)
+    most = max(1, limit // part)
+    text = unzip.decompress(content, most)
+    if len(text) == most and not unzip.eof:
+        raise TooLargeError("a part of the snapshot", most, limit)
     if not unzip.eof or unzip.unused_data:
         raise ValueError("the part does not end where it should")
     return msgspec.msgpack.decode(text, type=kind)
@@ -291,7 +359,7 @@ def _node_views(cluster: _Cluster) -> Iterator[NodeView]:
 def _label_values(column: Column[str | None], names: Sequence[str]) -> Iterable[str]:
     """A label's value on each of the nodes of these names."""
     values = column.rows(len(names))
-    if not all(value is None or value.isprintable() for value in column.values):
+    if not all(value is None or is_harmless_value(value) for value in column.values):
         raise ValueError("a label value that the API server would refuse")
     if None in column.values:
         return [name if value is None else value for name, value in zip(names, values, strict=True)]
@@ -323,14 +391,15 @@ class _LazyPods(SummedPods):
         return self._pods[index]
 
 
-def _pod_views(path: Path, content: bytes, count: int, limit: int) -> tuple[PodView, ...]:
+def _pod_views(name: str, content: bytes, count: int, limit: int) -> tuple[PodView, ...]:
     try:
-        pods = _unzipped(content, _Pods, limit)
+        pods = _unzipped(content, _Pods, limit, _OF_COLUMNS)
+        _check_count("pods", count, (pods.namespace, pods.name), limit)
         if not all(map(is_name, filter(None, (*pods.namespace.values, *pods.name.values, *pods.node.values)))):
             raise ValueError("a name that the API server would refuse")
         columns = msgspec.structs.astuple(pods)
         return tuple(map(PodView, *(column.rows(count) for column in columns)))
     except TooLargeError as error:
-        raise _input_error(path, str(error)) from error
+        raise _input_error(name, str(error)) from error
     except _UNREADABLE as error:
-        raise _damaged(path) from error
+        raise _damaged(name) from error

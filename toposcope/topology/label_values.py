@@ -6,10 +6,13 @@ IsDNS1123Subdomain).
 
 import hashlib
 import re
+import string
 from typing import Final
 
 MAX_VALUE: Final = 63
 _VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?", re.ASCII)
+_HARMFUL: Final = frozenset(string.printable) - frozenset(f"{string.ascii_letters}{string.digits}-_.")
+"""Characters of ASCII that no label value has."""
 _UNFIT: Final = re.compile(r"[^-A-Za-z0-9_.]", re.ASCII)
 NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _LONGEST_NAME: Final = 253
@@ -26,6 +29,11 @@ def is_name(text: str) -> bool:
 def is_label_value(text: str) -> bool:
     """Whether the API server accepts `text` as a label value (the empty string is one)."""
     return len(text) <= MAX_VALUE and _VALUE.fullmatch(text) is not None
+
+
+def is_harmless_value(text: str) -> bool:
+    """Whether `text` is a label value but for letters beyond ASCII and its ends: no blank, quote, bracket or `=`."""
+    return len(text) <= MAX_VALUE and text.isprintable() and not any(map(_HARMFUL.__contains__, text))
 
 
 def label_safe(text: str) -> str | None:

@@ -7,17 +7,25 @@ from collections.abc import Iterable
 from typing import Final
 
 _MOST: Final = 1 << 20
-"""No kernel has this many CPUs: a larger number is a broken file and must not become a huge set."""
+"""No kernel has this many CPUs: a larger number is a broken file and must not become a huge set.
+
+All parts of a list together may not span more either: hundreds of whole ranges fit into a page.
+"""
 
 
 def parse_list(text: str) -> frozenset[int]:
     """The numbers in a kernel list; an empty list is legal. Raises ValueError with the offending part."""
     numbers: set[int] = set()
+    spanned = 0
     for part in filter(None, (piece.strip() for piece in text.strip().split(","))):
         try:
-            numbers.update(_parse_part(part))
+            span, taken = _parse_part(part)
         except ValueError as error:
             raise ValueError(f"not a kernel list: {text.strip()[:80]!r}, at {part[:40]!r}") from error
+        spanned += len(span)
+        if spanned > _MOST:
+            raise ValueError(f"not a kernel list: {text.strip()[:80]!r} spans more than {_MOST:,} numbers")
+        numbers.update(taken)
     return frozenset(numbers)
 
 
@@ -29,20 +37,22 @@ def kernel_list(text: str) -> frozenset[int]:
         return frozenset()
 
 
-def _parse_part(part: str) -> Iterable[int]:
+def _parse_part(part: str) -> tuple[range, Iterable[int]]:
+    """The numbers that a part spans, and those of them that are in the list. Raises ValueError."""
     span, _, stride = part.partition(":")
     low, dash, high = span.partition("-")
     first, last = int(low), int(high) if dash else int(low)
     if not 0 <= first <= last < _MOST:
         raise ValueError
+    spanned = range(first, last + 1)
     if not stride:
-        return range(first, last + 1)
+        return spanned, spanned
     used, slash, group = stride.partition("/")
     # `a-b:used/group` takes the first `used` numbers of every `group`.
     size, step = (int(used), int(group)) if slash else (1, int(used))
     if not 0 < size <= step:
         raise ValueError
-    return (number for number in range(first, last + 1) if (number - first) % step < size)
+    return spanned, (number for number in spanned if (number - first) % step < size)
 
 
 def format_list(numbers: Iterable[int]) -> str:

@@ -68,6 +68,7 @@ def escaped(text: str, kept: str = "") -> str:
 
     JSON and double-quoted YAML read them back. `kept` is a pattern of what stays. All such output comes through here.
     """
+    # linear: single characters, and styles of a few literal codes
     return re.sub(f"(?!{kept}){_UNSAFE}" if kept else _UNSAFE, lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
@@ -81,6 +82,17 @@ def printable(text: str, most: int = 200) -> str:
     line = " ".join(text.split())
     shown = escaped(line)
     return shown if len(shown) <= most else shown[: most - 3] + "..."
+
+
+LONGEST_MESSAGE: Final = 32 << 10
+"""Characters of a message that an object carries: Kubernetes' own limit for those of conditions (metav1.Condition)."""
+
+
+def bounded(text: str) -> str:
+    """A message of an object, cut where it is longer than Kubernetes' conditions may be; the cut is said."""
+    if len(text) <= LONGEST_MESSAGE:
+        return text
+    return f"{text[:LONGEST_MESSAGE]}... (cut after {LONGEST_MESSAGE >> 10} KiB of {len(text):,} characters)"
 
 
 def not_utf8(error: UnicodeDecodeError) -> str:

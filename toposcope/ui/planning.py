@@ -1,6 +1,5 @@
 """What planning says of the cluster when somebody asks on the page. Nothing is done to the cluster."""
 
-from itertools import zip_longest
 from typing import Final
 
 from toposcope.errors import ToposcopeError
@@ -9,7 +8,7 @@ from toposcope.planning.gangs import named
 from toposcope.planning.plan import Plan
 from toposcope.planning.required import RequiredLevels
 from toposcope.planning.score import Score, better_place, scores
-from toposcope.planning.slots import slots
+from toposcope.planning.slots import slots, without_repeats
 from toposcope.planning.whatif import Changes, whatif
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import TopologyNotFoundError, select_scope
@@ -44,8 +43,7 @@ def overview(plan: Plan) -> protocol.Planning:
             **{view.value: count for view, count in row.fitting.items()},
             unusable=round(row.fragmented, 3),
         )
-        for row, narrower in zip_longest(plan.slots, plan.slots[1:])
-        if narrower is None or (row.gpus, row.fitting) != (narrower.gpus, narrower.fitting)
+        for row in without_repeats(plan.slots)
     ]
     gangs = [_row(score) for score in plan.scores if score.value < 1][:_GANGS]
     return protocol.Planning(plan.per_pod, rows, gangs, len(plan.scores))

@@ -1,12 +1,15 @@
 """CEL selectors of devices, as far as they can be evaluated exactly: comparisons of attributes, `&&`, `||` and `!`.
 
 Whatever else an expression holds, and what is an error in CEL such as an attribute that a device lacks, is `None`. As
-in CEL, `false && error` is false and `true || error` is true.
+in CEL, `false && error` is false and `true || error` is true. Brackets within more than 32 others, and expressions
+longer than an API server takes, are `None` too.
 """
 
 import ast
 import re
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import groupby
 from typing import Any, Final
 
 from toposcope.errors import ToposcopeError
@@ -15,7 +18,11 @@ from toposcope.integrations.dra.devices import Device, Version
 _TOKEN: Final = re.compile(
     r"""\s+|"[^"\\\n]*"|'[^'\\\n]*'|&&|\|\||[=!]=|[!()\[\],.]|[0-9]+\b(?![.\w])|[A-Za-z_][A-Za-z_0-9]*""", re.ASCII
 )
-_PYTHON: Final = {"&&": " and ", "||": " or ", "!": " ~ ", "true": "True", "false": "False"}
+_PYTHON: Final = {"&&": "and", "||": "or", "!": "~", "true": "True", "false": "False"}
+_LONGEST: Final = 10 << 10
+"""Characters: more are refused by the API server (resource.k8s.io, CELSelectorExpressionMaxLength)."""
+_DEEPEST: Final = 32
+_NOT: Final = ("!",)
 _FOREIGN: Final = frozenset({"and", "or", "not", "is", "if", "else", "lambda", "for", "await", "True", "False", "None"})
 """Words that are Python's and not CEL's."""
 
@@ -39,17 +46,43 @@ def matches(expression: str, device: Device) -> bool | None:
 @lru_cache(maxsize=1024)
 def _parsed(expression: str) -> ast.expr | None:
     """The expression as a tree of Python, whose precedences are the same once `!` is an operator that binds."""
-    words, at = list[str](), 0
+    tokens = _tokens(expression) if len(expression) <= _LONGEST else None
+    if tokens is None or _depth(tokens) > _DEEPEST:
+        return None
+    words = [_PYTHON.get(token, token) for token in _folded(tokens)]
+    try:
+        return ast.parse(" ".join(words), mode="eval").body
+    except (SyntaxError, RecursionError, MemoryError):
+        return None
+
+
+def _tokens(expression: str) -> list[str] | None:
+    """The tokens without the space between them; None where one is not understood."""
+    tokens, at = list[str](), 0
     while at < len(expression):
         token = _TOKEN.match(expression, at)
         if token is None or token[0] in _FOREIGN:
             return None
-        words.append(_PYTHON.get(token[0], " " if token[0].isspace() else token[0]))
+        if not token[0].isspace():
+            tokens.append(token[0])
         at = token.end()
-    try:
-        return ast.parse("".join(words).strip(), mode="eval").body
-    except (SyntaxError, RecursionError, MemoryError):
-        return None
+    return tokens
+
+
+def _depth(tokens: Iterable[str]) -> int:
+    """How many brackets are open at most."""
+    deepest = depth = 0
+    for token in tokens:
+        depth += (token in ("(", "[")) - (token in (")", "]"))
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _folded(tokens: Iterable[str]) -> Iterator[str]:
+    """With one or two `!` in place of a row of them: `!!!a` is `!a`, and `!!a` is an error where `a` is no boolean."""
+    for token, row in groupby(tokens):
+        count = sum(1 for _ in row)
+        yield from [token] * (2 - count % 2 if token in _NOT else count)
 
 
 def _value(tree: ast.expr, device: Device) -> Any:

@@ -26,6 +26,9 @@ class Finding:
     fix: str = ""
 
 
+_LARGEST: Final = (1 << 63) - 1
+
+
 class Field:
     """One value of a document, None where there is none. Fields of one document share the list of findings."""
 
@@ -95,12 +98,14 @@ class Field:
         return None
 
     def number(self, default: int, least: int = 0) -> int:
-        """A whole number of at least `least`, or the default."""
+        """A whole number of at least `least` and of at most 63 bits, or the default."""
         if self.value is None:
             return default
-        if isinstance(self.value, int) and not isinstance(self.value, bool) and self.value >= least:
-            return self.value
-        self.wrong(f"a whole number of at least {least}")
+        number = self.value if isinstance(self.value, int) and not isinstance(self.value, bool) else None
+        if number is not None and least <= number <= _LARGEST:
+            return number
+        too_large = number is not None and number > _LARGEST
+        self.wrong("a whole number of at most 63 bits" if too_large else f"a whole number of at least {least}")
         return default
 
     def flag(self, *, default: bool = False) -> bool:

@@ -8,31 +8,29 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-_DOMAINS: Final = re.compile(r"node-group (\S+) can allocate only (\d+) of (\d+) required pods")
+_DOMAINS: Final = re.compile(r"node-group (\S+) can allocate only (\d{1,9}) of (\d{1,9}) required pods")
 _REQUIREMENT: Final = re.compile(
-    r"topology (\S+), requirement (\S*) couldn't be satisfied for job <[^>]*>(?:, subgroup (\S+?))?(?=[:.\s]|$)"
+    r"topology (\S+), requirement (\S*) couldn't be satisfied for job <[^<>]*>(?:, subgroup (\S+?))?(?=[:.\s]|$)"
 )
 _WHOLE: Final = re.compile(r"not enough resources in (the cluster|\S+) to allocate the job")
-_GANG: Final = re.compile(r"Resources were found for (\d+) pods while (\d+) are required for gang scheduling")
+_GANG: Final = re.compile(r"Resources were found for (\d{1,9}) pods while (\d{1,9}) are required for gang scheduling")
 _SUB_GROUP: Final = re.compile(
-    r"Resources were found for (\d+) pods from all sub-groups while sub-group (\S+) requires (\d+) pods"
+    r"Resources were found for (\d{1,9}) pods from all sub-groups while sub-group (\S+) requires (\d{1,9}) pods"
 )
 _POD: Final = re.compile(r"Resources were not found for pod (\S+) due to")
 _NODES: Final = re.compile(r"no nodes with enough resources were found: (.*)", re.DOTALL)
-_NOT_READY: Final = re.compile(
-    r"Job is not ready for scheduling\..*?Waiting for (\d+) pods(?: for SubGroup (\S+?))?, currently (\d+) exist",
-    re.DOTALL,
+_NOT_READY: Final = "Job is not ready for scheduling."
+_WAITING: Final = re.compile(r"Waiting for (\d{1,9}) pods(?: for SubGroup (\S+?))?, currently (\d{1,9}) exist")
+_REASONS: Final = (
+    (re.compile(r"node is unschedulable"), "cordoned"),
+    (re.compile(r"node has NotReady condition"), "not Ready"),
+    (re.compile(r"node has (\S+) condition"), "with condition {0}"),
+    (re.compile(r"node\(s\) had untolerated taint\(s\)"), "with a taint that the pod does not tolerate"),
+    (re.compile(r"node\(s\) didn't match Pod's node affinity/selector"), "that its node selector or affinity excludes"),
+    (re.compile(r"node\(s\) didn't have enough resources: pods"), "at their pod limit"),
+    (re.compile(r"node\(s\) didn't have enough resources: (.+)"), "with too little free {0}"),
+    (re.compile(r"node\(s\) didn't have enough of mig profile: (.+)"), "with too little free {0}"),
 )
-_REASONS: Final = {
-    r"node is unschedulable": "cordoned",
-    r"node has NotReady condition": "not Ready",
-    r"node has (\S+) condition": "with condition {0}",
-    r"node\(s\) had untolerated taint\(s\)": "with a taint that the pod does not tolerate",
-    r"node\(s\) didn't match Pod's node affinity/selector": "that its node selector or affinity excludes",
-    r"node\(s\) didn't have enough resources: pods": "at their pod limit",
-    r"node\(s\) didn't have enough resources: (.+)": "with too little free {0}",
-    r"node\(s\) didn't have enough of mig profile: (.+)": "with too little free {0}",
-}
 """What follows the number of nodes, to its meaning."""
 
 
@@ -42,7 +40,7 @@ def meaning_of_no_room(text: str) -> str:
 
 
 def _sentences(text: str) -> Iterator[str]:
-    if waits := _NOT_READY.search(text):
+    if waits := _WAITING.search(text.partition(_NOT_READY)[2]):
         group = f"sub-group {waits[2]}" if waits[2] else "the gang"
         yield f"{group} needs {waits[1]} pods and has {waits[3]}: create the others, or lower minMember"
     domains = {name: (int(takes), int(wanted)) for name, takes, wanted in _DOMAINS.findall(text)}
@@ -82,7 +80,7 @@ def _sentences(text: str) -> Iterator[str]:
 def _reason(line: str) -> str:
     """One line of the count of nodes by reason; empty where it is not one that is known."""
     count, _, reason = line.strip(" .").partition(" ")
-    for pattern, words in _REASONS.items():
-        if count.isdecimal() and (match := re.fullmatch(pattern, reason)):
+    for pattern, words in _REASONS:
+        if count.isdecimal() and (match := pattern.fullmatch(reason)):
             return f"{count} {words.format(*match.groups())}"
     return ""

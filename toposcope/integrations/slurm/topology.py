@@ -12,8 +12,10 @@ from typing import Any, Final
 from toposcope.integrations.framework.levels import ExportError
 from toposcope.integrations.slurm.hostlist import hostlist, natural
 from toposcope.integrations.slurm.names import ROOT, NamedLevel, Path, SlurmNames, named_levels, names_of
+from toposcope.topology.label_values import is_label_value
 from toposcope.topology.levels import Level
 from toposcope.topology.table import Table
+from toposcope.topology.text import printable
 
 _MAX_DOUBLINGS: Final = 15
 """Slurm has 16 sizes of blocks at most."""
@@ -171,7 +173,23 @@ def _members(levels: Sequence[Level], table: Table) -> tuple[dict[Path, list[str
             left_out.append(node.name)
         else:
             members.setdefault(path, []).append(node.name)
+    _refuse_unfit(members)
     return members, left_out
+
+
+def _refuse_unfit(paths: Iterable[Path]) -> None:
+    """Refuse values that no label can have: in a line of topology.conf their blanks and `=` would add parameters.
+
+    A saved file may hold them, an API server does not. Raises ExportError.
+    """
+    unfit: set[str] = set()
+    for path in paths:
+        unfit.update(value for value in path if not is_label_value(value))
+    if unfit:
+        raise ExportError(
+            f"{printable(min(unfit))!r} cannot be the value of a label, so no switch or block gets its name; correct "
+            "the node labels in the file"
+        )
 
 
 def _doublings(paths: Sequence[Path]) -> list[int]:

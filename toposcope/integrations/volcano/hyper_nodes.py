@@ -5,11 +5,10 @@ the level's domain. Members are named one by one: a selector by labels makes the
 change of one, and keeps nodes that have left. Source: Volcano 1.15 (pkg/scheduler/api/hyper_node_info.go).
 """
 
-import contextlib
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain, pairwise
 from typing import Any, Final
@@ -17,6 +16,7 @@ from typing import Any, Final
 from toposcope.api.cluster_topology import requirements
 from toposcope.api.label_keys import HOSTNAME, NVLINK_DOMAIN
 from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.foreign_patterns import compiled
 from toposcope.integrations.framework.published import PublishedKind
 from toposcope.topology.levels import Level
 from toposcope.topology.node import Labelled
@@ -109,42 +109,87 @@ def _name(topology: str, levels: Sequence[Level], path: Sequence[str]) -> str:
     return "-".join((*filter(None, parts), digest))
 
 
-def nodes_inside(documents: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, Labelled]) -> dict[str, Names]:
-    """The names of the nodes below each of any HyperNodes; members that are not there count for nothing."""
-    inside: dict[str, set[str]] = {}
+@dataclass
+class _Members:
+    """What the members of one HyperNode name themselves."""
 
-    def of(name: str) -> set[str]:
-        if name not in inside:
-            inside[name] = set()  # where HyperNodes hold each other this ends it
-            for member in (Field(documents[name]) / "spec" / "members").items():
-                selector = member / "selector"
-                exact, labels = (selector / "exactMatch" / "name").text(), selector / "labelMatch"
-                if pattern := (selector / "regexMatch" / "pattern").text():
-                    with contextlib.suppress(re.error):  # which Volcano's webhook refuses
-                        inside[name] |= {node for node in nodes if re.search(pattern, node)}
-                elif labels.value:
-                    wanted = requirements(labels.value)
-                    inside[name] |= {node for node, facts in nodes.items() if all(rule.holds(facts) for rule in wanted)}
-                elif exact and (member / "type").text() == "HyperNode":
-                    inside[name] |= of(exact) if exact in documents else set()
-                elif exact and exact in nodes:
-                    inside[name].add(exact)
-        return inside[name]
+    nodes: set[str] = field(default_factory=set)
+    children: list[str] = field(default_factory=list)
+    known: bool = True
+    """Whether all of them can be told."""
 
-    return {name: frozenset(of(name)) for name in documents}
+
+def nodes_inside(documents: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, Labelled]) -> dict[str, Names | None]:
+    """The names of the nodes below each of any HyperNodes; members that are not there count for nothing.
+
+    None: a member is a regular expression that is not applied here (see `foreign_patterns`).
+    """
+    direct = {name: _members(Field(document), documents, nodes) for name, document in documents.items()}
+    try:
+        order = list(TopologicalSorter({name: members.children for name, members in direct.items()}).static_order())
+    except CycleError:
+        return {name: _union([direct[below] for below in _descendants(name, direct)]) for name in direct}
+    inside: dict[str, Names | None] = {}
+    for name in order:
+        own = _union([direct[name]])
+        below = [inside[child] for child in direct[name].children]
+        inside[name] = None if own is None or None in below else own.union(*filter(None, below))
+    return inside
+
+
+def _union(members: Iterable[_Members]) -> Names | None:
+    """The nodes that all of these name; None where some cannot be told."""
+    nodes = set[str]()
+    for each in members:
+        if not each.known:
+            return None
+        nodes |= each.nodes
+    return frozenset(nodes)
+
+
+def _members(hyper_node: Field, documents: Collection[str], nodes: Mapping[str, Labelled]) -> _Members:
+    found = _Members()
+    for member in (hyper_node / "spec" / "members").items():
+        selector = member / "selector"
+        exact, labels = (selector / "exactMatch" / "name").text(), selector / "labelMatch"
+        if pattern := (selector / "regexMatch" / "pattern").text():
+            matcher = compiled(pattern)
+            found.known = found.known and matcher is not None
+            found.nodes |= {node for node in nodes if matcher and matcher.search(node)}
+        elif labels.value:
+            wanted = requirements(labels.value)
+            found.nodes |= {node for node, facts in nodes.items() if all(rule.holds(facts) for rule in wanted)}
+        elif exact and (member / "type").text() == "HyperNode":
+            found.children += [exact] if exact in documents else []
+        elif exact and exact in nodes:
+            found.nodes.add(exact)
+    return found
+
+
+def _descendants(name: str, direct: Mapping[str, _Members]) -> set[str]:
+    """The HyperNode and those below it, also where they hold each other."""
+    seen, left = {name}, [name]
+    while left:
+        children = set(direct[left.pop()].children) - seen
+        seen |= children
+        left += children
+    return seen
 
 
 def levels_of_tiers(
-    levels: Sequence[Level], nodes: Table, specs: Mapping[str, Field], inside: Mapping[str, Names]
+    levels: Sequence[Level], nodes: Table, specs: Mapping[str, Field], inside: Mapping[str, Names | None]
 ) -> dict[int, Level | None]:
     """The level of each tier whose HyperNodes have some of these `nodes`; None: they are the domains of none.
+
+    A HyperNode whose nodes are not known may have some of them, and is the domain of no level.
 
     `levels` are those that get HyperNodes; `specs` and the nodes `inside` are those of each that there is.
     """
     mine = {node.name for node in nodes}
     tiers: dict[int, list[str]] = {}
     for name, spec in specs.items():
-        if not mine.isdisjoint(inside[name]):
+        members = inside[name]
+        if members is None or not mine.isdisjoint(members):
             tiers.setdefault((spec / "tier").number(0), []).append(name)
     within: dict[str, list[str]] = {}
     domains: dict[str, set[Names]] = {level.domain: set() for level in levels}

@@ -21,7 +21,6 @@ from toposcope.simulator.apiserver.views import View
 Predicate = Callable[[Stored], bool]
 
 _EQUALITY = re.compile(r"(?P<key>[^=!<>\s]+)\s*(?P<how>!=|==|=)\s*(?P<value>[^=!<>\s]*)")
-_COMMA = re.compile(r",(?![^(]*\))")  # not one within parentheses
 _SET = re.compile(r"(?P<key>[^=!<>\s]+)\s+(?P<how>in|notin)\s+\((?P<values>[^()]*)\)")
 _PRESENCE = re.compile(r"(?P<absent>!?)\s*(?P<key>[A-Za-z0-9][-A-Za-z0-9_./]*)")
 # Lines are sent together up to this size; the real server's chunks end at line ends too.
@@ -38,13 +37,25 @@ _EXPIRED_TOKEN = (
 def predicate(resource: Resource, query: Mapping[str, str]) -> Predicate | None:
     """Return the selection a request asks for, None for everything. Raises `StatusError` (400)."""
     labels, fields = (
-        [part.strip() for part in _COMMA.split(query.get(name, "")) if part]
+        [part.strip() for part in _requirements(query.get(name, "")) if part]
         for name in ("labelSelector", "fieldSelector")
     )
     tests = [*map(_label_test, labels), *(_field_test(resource, part) for part in fields)]
     if not tests:
         return None
     return lambda item: all(test(item) for test in tests)
+
+
+def _requirements(selector: str) -> list[str]:
+    """The parts between commas, but for those within parentheses."""
+    parts = [""]
+    for piece in selector.split(","):
+        within = parts[-1].count("(") > parts[-1].count(")")
+        if within:
+            parts[-1] += f",{piece}"
+        else:
+            parts.append(piece)
+    return parts[1:]
 
 
 def _label_test(text: str) -> Predicate:

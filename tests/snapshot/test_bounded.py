@@ -1,0 +1,306 @@
+"""No file stops a reader: bytes, rows, digits, depth and labels are bounded, and the bound is said."""
+
+import io
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.support.saved import demo_nodes, pod, saved
+from toposcope.kube.pod_resources import MOST, amount, pod_requests
+from toposcope.snapshot import packed
+from toposcope.snapshot.cutter import LIMIT
+from toposcope.snapshot.decode import degraded
+from toposcope.snapshot.documents import documents
+from toposcope.snapshot.files import load_files
+from toposcope.snapshot.model import Snapshot
+from toposcope.snapshot.packed import MAGIC, Column, write_packed
+from toposcope.snapshot.problems import InputError, Problem
+
+NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}
+
+
+def read(content: str) -> Snapshot:
+    return load_files(["-"], io.BytesIO(content.encode()))
+
+
+def problems_in(content: str) -> list[str]:
+    """What is wrong with the objects in this text."""
+    found: list[Problem] = []
+    for document in documents(["-"], found.append, io.BytesIO(content.encode())):
+        try:
+            document.read(dict)
+        except InputError as error:
+            found += error.problems
+    return [problem.message for problem in found]
+
+
+class Counted:
+    """A pattern that counts the characters it is given to look at: from where it begins to where it can end at most."""
+
+    def __init__(self, pattern: Any) -> None:
+        self._pattern, self.looked_at = pattern, 0
+
+    def match(self, text: bytes, at: int = 0) -> Any:
+        found = self._pattern.match(text, at)
+        self.looked_at += found.end() - at + 1 if found else 1
+        return found
+
+
+@pytest.mark.parametrize("line", ["# a license\r\n", "#\r\n", "\r\n", "---\r\n", "--- # a\r\n", "# a\n", "  \r\n"])
+def test_lines_before_an_object_that_was_saved_on_windows(line: str) -> None:
+    head = line * 2000
+    assert [node.name for node in read(head + "kind: Node\r\napiVersion: v1\r\nmetadata: {name: a}\r\n").nodes] == ["a"]
+    assert [node.name for node in read(head + json.dumps(NODE)).nodes] == ["a"]
+    items = (
+        "apiVersion: v1\r\nitems:\r\n- apiVersion: v1\r\n  kind: Node\r\n  metadata:\r\n    name: a\r\nkind: List\r\n"
+    )
+    assert [node.name for node in read(head + items).nodes] == ["a"]
+
+
+def test_lines_without_an_object_are_looked_at_a_few_times_however_many_marks_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    blank = Counted(packed_documents()._BLANK)
+    monkeypatch.setattr(packed_documents(), "_BLANK", blank)
+    text = "---\n#\n" * 20_000 + "kind: Node\napiVersion: v1\nmetadata: {name: a}\n"
+    assert [node.name for node in read(text).nodes] == ["a"]
+    assert blank.looked_at < 4 * len(text)
+
+
+def packed_documents() -> Any:
+    from toposcope.snapshot import documents as module  # noqa: PLC0415 - the function of this name is imported above
+
+    return module
+
+
+def test_lines_of_problems_are_those_of_the_file_with_marks_and_comments_before() -> None:
+    text = "# one\r\n---\r\n# three\r\n---\r\n# five\r\nkind: Node\r\napiVersion: v1\r\nmetadata: {name: 7}\r\n"
+    with pytest.raises(InputError, match=r"line 8: metadata\.name"):
+        read(text)
+
+
+def test_an_indentation_that_no_program_writes_is_no_layout() -> None:
+    wide = " " * 60_000
+    items = f'{{\n{wide}"apiVersion": "v1",\n{wide}"items": [\n{wide}{json.dumps(NODE)}\n{wide}]\n}}\n'
+    assert [node.name for node in read(items).nodes] == ["a"]
+
+
+@pytest.mark.parametrize("depth", [9, 300])
+def test_lists_within_lists_are_refused(depth: int) -> None:
+    text = '{"kind":"List","items":[' * depth + json.dumps(NODE) + "]}" * depth
+    assert any("nested" in problem for problem in problems_in(text))
+
+
+@pytest.mark.parametrize("depth", [201, 400, 900, 5000])
+@pytest.mark.parametrize("opened", ['{"a":', "["])
+def test_json_is_as_deep_as_yaml_may_be(opened: str, depth: int) -> None:
+    closed = {"[": "]"}.get(opened, "}")
+    text = '{"kind":"A","apiVersion":"b","spec":' + opened * depth + "1" + closed * depth + "}"
+    (problem,) = problems_in(text)
+    assert "nested" in problem
+
+
+@pytest.mark.parametrize(
+    "number", ["0x" + "f" * 5000, "0b" + "1" * 5000, "0" + "7" * 5000, "1" + ":59" * 3000, "1" + ":59" * 3000 + ".5"]
+)
+def test_numbers_of_yaml_in_other_bases(number: str) -> None:
+    text = f"kind: Node\napiVersion: v1\nmetadata:\n  name: a\nspec:\n  x: {number}\n"
+    with pytest.raises(InputError, match=r"line 6: not YAML: a number has more than 100 digits; put it in quotes"):
+        read(text)
+
+
+@pytest.mark.parametrize(
+    "value", ["!!int ''", "!!int +", "!!int abc", "!!float ''", "!!float _", "!!bool maybe", "!!bool ''"]
+)
+def test_values_that_are_not_what_their_tag_says(value: str) -> None:
+    with pytest.raises(InputError, match=r"line 2: not YAML: '.*' is not (a whole number|a number|true or false)"):
+        read(f"kind: Node\nx: {value}\n")
+
+
+@pytest.mark.parametrize("value", ["!!timestamp foo", "!!set {a}", "!!binary YQ==", "!!omap [a: 1]", "!!pairs [a: 1]"])
+def test_values_that_json_does_not_have(value: str) -> None:
+    with pytest.raises(InputError, match=r"line 2: not YAML: !!\w+ is no type of JSON; write it as text"):
+        read(f"kind: Node\nx: {value}\n")
+
+
+@contextmanager
+def pipe(content: bytes) -> Iterator[str]:
+    """The name of a pipe that somebody writes this into, as a shell's `<(...)` is one."""
+    reading, writing = os.pipe()
+
+    def write() -> None:
+        with os.fdopen(writing, "wb") as file:
+            file.write(content)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield f"/dev/fd/{reading}"
+    finally:
+        thread.join()
+        os.close(reading)
+
+
+def as_saved(snapshot: Snapshot) -> bytes:
+    out = io.BytesIO()
+    write_packed(snapshot, out)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    "form", [lambda text: text, lambda text: as_saved(read(text.decode()))], ids=["kubectl", "save"]
+)
+def test_a_pipe_is_opened_once(form: Callable[[bytes], bytes]) -> None:
+    nodes = demo_nodes()
+    text = saved([*nodes, pod("p", "gb200-01", 3)]).encode()
+    with pipe(form(text)) as name:
+        snapshot = load_files([name])
+    assert len(snapshot.nodes) == len(nodes)
+    assert [each.name for each in snapshot.pods or ()] == ["p"]
+
+
+def test_two_pipes_of_different_forms() -> None:
+    one, *others = demo_nodes(most=3)
+    with pipe(as_saved(read(saved([one])))) as first, pipe(saved(others).encode()) as second:
+        snapshot = load_files([first, second])
+    assert len(snapshot.nodes) == 3
+
+
+def test_a_problem_in_a_pipe_has_its_line() -> None:
+    bad = "kind: Node\napiVersion: v1\nmetadata: {name: 7}\n"
+    with pipe(bad.encode()) as name, pytest.raises(InputError, match=rf"{name}, document 1, line 3: metadata\.name"):
+        load_files([name])
+
+
+@pytest.fixture
+def forged(tmp_path: Path) -> Callable[..., str]:
+    """Writes a saved file whose columns have one value for all rows, however many it says there are."""
+
+    def column(value: Any) -> Column[Any]:
+        return Column([value], [])
+
+    def write(nodes: int, pods: int | None = None, **changed: Any) -> str:
+        alike = {"uid": "u", "keys": [], "ready": True, "schedulable": True, "taints": ()}
+        amounts: dict[str, Any] = {"allocatable": {}, "conditions": {}, "requested": {}}
+        columns = {name: column(value) for name, value in (alike | amounts).items()}
+        fields: dict[str, Any] = {"warnings": [], "topologies": [], "published": [], "catalogue": None}
+        fields |= {"taken_at": None, "pods": pods, "nodes": nodes, "name": column("a"), "labels": [[]], **columns}
+        cluster = packed._Cluster(**(fields | changed))
+        names: tuple[Any, ...] = ("d", "p", "a", "Running", {}, None, {}, {}, "", "", {}, 0)
+        parts = (cluster, column(None), packed._Pods(*map(column, names)))
+        content = MAGIC + packed._VERSION + msgspec.msgpack.encode(packed._File(*map(packed._zipped, parts)))
+        (tmp_path / "forged.toposcope").write_bytes(content)
+        return str(tmp_path / "forged.toposcope")
+
+    return write
+
+
+@pytest.mark.parametrize("nodes", [300_000_000, 10**15, LIMIT // 256 + 1])
+def test_a_saved_file_has_no_more_nodes_than_the_limit_allows(forged: Callable[..., str], nodes: int) -> None:
+    with pytest.raises(InputError, match=r"forged\.toposcope: the snapshot has more than 1,048,576 nodes; .*limit"):
+        load_files([forged(nodes)])
+
+
+@pytest.mark.parametrize("pods", [300_000_000, 10**15])
+def test_a_saved_file_has_no_more_pods_than_the_limit_allows(forged: Callable[..., str], pods: int) -> None:
+    with pytest.raises(InputError, match=r"the snapshot has more than 1,048,576 pods; .*--from-limit"):
+        load_files([forged(1, pods)])
+
+
+@pytest.mark.parametrize(("nodes", "pods"), [(2, None), (1_000_000, None), (-5, None), (1, -5)])
+def test_rows_without_names_of_their_own_are_damage(forged: Callable[..., str], nodes: int, pods: int | None) -> None:
+    with pytest.raises(InputError, match="a damaged snapshot; save it again"):
+        load_files([forged(nodes, pods)])
+
+
+def test_pods_without_names_of_their_own_are_damage(forged: Callable[..., str]) -> None:
+    snapshot = load_files([forged(1, 1_000_000)])
+    with pytest.raises(InputError, match="a damaged snapshot; save it again"):
+        list(snapshot.pods or ())
+
+
+def test_a_limit_of_its_own_holds_for_saved_files(forged: Callable[..., str]) -> None:
+    with pytest.raises(InputError, match=r"has more than 4,096 nodes; .*raise --from-limit \(now 1\)"):
+        load_files([forged(5000)], limit=1 << 20)
+
+
+def test_a_long_warning_of_a_saved_file_is_cut(forged: Callable[..., str]) -> None:
+    (warning,) = load_files([forged(1, warnings=["x" * 10_000_000])]).warnings
+    assert len(warning) < 40_000
+    assert warning.endswith("(cut after 32 KiB of 10,000,000 characters)")
+
+
+def test_a_saved_file_that_nests_too_deeply_is_damage(
+    forged: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded = packed._encoded
+    deep = b"\x81\xa1a" * 5000 + b"\x01"  # {"a": {"a": ...}} in msgpack
+    monkeypatch.setattr(packed, "_encoded", lambda content: encoded(content).replace(b"\xa4DEEP", deep))
+    name = forged(1, objects=["DEEP"])
+    with pytest.raises(InputError, match="a damaged snapshot"):
+        load_files([name])
+
+
+@pytest.mark.parametrize("quantity", ["1e30", "9" * 39, "16E", "9223372036854775807Ei"])
+def test_quantities_have_62_bits(quantity: str) -> None:
+    assert amount("cpu", quantity) == MOST
+    assert amount("cpu", f"-{quantity}") == -MOST
+    assert pod_requests([{"cpu": MOST}, {"cpu": MOST}]) == {"cpu": MOST}
+
+
+@pytest.mark.parametrize("where", ["allocatable", "requests"])
+def test_a_cluster_with_a_quantity_beyond_all_bounds_can_be_saved(where: str) -> None:
+    node = {**NODE, "status": {"allocatable": {"cpu": "1e30"} if where == "allocatable" else {}}}
+    resources = {"requests": {"cpu": "1e30"}} if where == "requests" else {}
+    pods = [pod(name, "a", 0, containers=[{"name": "c", "resources": resources}]) for name in ("p", "q", "r", "s")]
+    snapshot = read(saved([node, *pods]))
+    again = packed.unpacked("f", io.BytesIO(as_saved(snapshot)), degraded)
+    (found,) = again.nodes
+    assert max([*found.allocatable.values(), *again.by_pods["a"].values()]) == MOST
+
+
+def test_a_whole_number_of_any_size_in_an_object_can_be_saved() -> None:
+    topology = {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "metadata": {"name": "t", "x": 10**30}}
+    snapshot = read(saved([NODE, topology]))
+    again = packed.unpacked("f", io.BytesIO(as_saved(snapshot)), degraded)
+    (published,) = again.published
+    assert published.document["metadata"]["x"] == 1e30
+
+
+@pytest.mark.parametrize("priority", [10**30, 1 << 31])
+def test_a_priority_that_kubernetes_does_not_have_is_named(priority: int) -> None:
+    with pytest.raises(InputError, match=r"spec\.priority"):
+        read(saved([NODE, pod("p", "a", 0, priority=priority)]))
+
+
+@pytest.mark.parametrize("value", ["z Nodes=evil", "a=b", "a b", "a,b", "a[1]", "a'b", "a\tb", "x" * 64, "a#b", "a/b"])
+def test_a_label_value_that_means_something_elsewhere_is_refused(value: str) -> None:
+    node = {**NODE, "metadata": {"name": "a", "labels": {"rack": value}}}
+    with pytest.raises(InputError, match=r"metadata\.labels: .* cannot be the value of a label: those are of letters"):
+        read(saved([node]))
+    with pytest.raises(InputError, match="cannot be the value of a label"):
+        read(json.dumps({"kind": "List", "items": [node]}))
+
+
+def test_a_long_message_is_cut_and_the_cut_is_said() -> None:
+    message = "0/5 nodes are available: " + "1" * 60_000
+    waiting = pod("p", None, 1, phase="Pending")
+    waiting["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "message": message}]
+    (found,) = read(saved([NODE, waiting])).pods or ()
+    assert len(found.waiting) < 33_000
+    assert found.waiting.endswith("... (cut after 32 KiB of 60,025 characters)")
+
+
+def test_an_amount_that_counts_as_less_is_said() -> None:
+    node = {**NODE, "status": {"allocatable": {"cpu": "1e30"}}}
+    (warning,) = [text for text in read(saved([node, pod("p", "a", 0)])).warnings if "amount" in text]
+    assert warning == (
+        "node a: an amount there is larger than Kubernetes counts, and counts as 4611686018427387903; correct it"
+    )

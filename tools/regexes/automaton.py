@@ -1,0 +1,297 @@
+"""The automaton of a pattern's positions (Glushkov's): each place of a character, and which may come next.
+
+Edges are counted, because `(a*)*` has two ways from one `a` to the next. A repetition with a bound is unrolled a few
+times; with a large bound, or around text of any length, it counts as one without. Lookaheads are side branches that
+lead nowhere; a backreference stands for its group's pattern.
+
+Source of the method: Weideman, van der Merwe, Berglund, Watson, "Analyzing Matching Time Behavior of Backtracking
+Regular Expression Matchers by Using Ambiguity of NFA" (CIAA 2016).
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from re import _constants as op  # type: ignore[attr-defined]  # typeshed leaves it out
+from re import _parser as parser  # type: ignore[attr-defined]  # same
+from typing import Any, Final
+
+from tools.regexes.characters import Alphabet
+
+BOUND: Final = 512
+"""A repetition that may have more rounds than this counts as one without a bound."""
+_COPIES: Final = 3
+_REPEATS: Final = (op.MAX_REPEAT, op.MIN_REPEAT)
+
+
+class Mode(StrEnum):
+    """How a pattern is applied; `search` stands for all functions that try every place of the text."""
+
+    MATCH = "match"
+    FULLMATCH = "fullmatch"
+    SEARCH = "search"
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What a piece of the pattern contributes: positions that it can begin and end with, by the number of ways."""
+
+    first: Mapping[int, int] = field(default_factory=dict)
+    last: Mapping[int, int] = field(default_factory=dict)
+    empty: int = 1
+    """Ways to match nothing."""
+    sure_empty: bool = True
+    """Whether it matches nothing wherever it stands: an assertion does not."""
+    sure_last: frozenset[int] = frozenset()
+    """Positions after which this piece needs nothing more."""
+
+
+_EMPTY: Final = _Part()
+_ASSERTION: Final = _Part(sure_empty=False)
+
+
+@dataclass
+class Automaton:
+    """Positions, the characters of each, and the edges between them with their number of ways (2: several)."""
+
+    characters: list[int] = field(default_factory=list)
+    edges: dict[tuple[int, int], int] = field(default_factory=dict)
+    sure: frozenset[int] = frozenset()
+    """Positions at which the pattern has matched already: nothing that follows makes it go back."""
+    atomic: set[int] = field(default_factory=set)
+    """Positions that stand for a possessive or atomic piece, which is left at one place only."""
+    pieces: list["Automaton"] = field(default_factory=list)
+    """The possessive and atomic pieces, each judged on its own."""
+
+    def following(self) -> list[list[int]]:
+        """For each position those that may come next."""
+        following: list[list[int]] = [[] for _ in self.characters]
+        for before, after in self.edges:
+            following[before].append(after)
+        return following
+
+
+def automaton(pattern: str | bytes, flags: int, mode: Mode) -> Automaton:
+    """The automaton of a pattern that is applied in this way. Raises re.error."""
+    tree = parser.parse(pattern, flags)
+    alphabet = Alphabet(_named(tree), binary=isinstance(pattern, bytes))
+    builder = _Builder(alphabet)
+    part = builder.sequence(tree, tree.state.flags)
+    found = builder.automaton
+    if mode is Mode.FULLMATCH:
+        loops = {at for at in part.sure_last if (at, at) in found.edges and found.characters[at] == alphabet.all}
+        found.sure = frozenset(loops)
+        return found
+    found.sure = part.sure_last
+    if mode is Mode.SEARCH:
+        builder.every_start(part, _anchor(list(tree), tree.state.flags))
+    return found
+
+
+class _Builder:
+    def __init__(self, alphabet: Alphabet) -> None:
+        self._alphabet = alphabet
+        self._groups: dict[int, tuple[Any, int]] = {}
+        self.automaton = Automaton()
+
+    def sequence(self, tree: Iterable[tuple[Any, Any]], flags: int) -> _Part:
+        """One piece after the other."""
+        whole = _EMPTY
+        for kind, value in tree:
+            whole = self._then(whole, self._piece(kind, value, flags))
+        return whole
+
+    def every_start(self, part: _Part, anchor: str) -> None:
+        """Two positions for the text before the match: the end of a line, and everything else."""
+        if anchor == "text":
+            return
+        newline = self._alphabet.one(ord("\n"), 0)
+        ends = self._position(newline)
+        others = self._position(self._alphabet.all & ~newline)
+        for before in (ends, others):
+            for after in (ends, others):
+                self._edge(before, after, 1)
+        for before in (ends,) if anchor == "line" else (ends, others):
+            for after, ways in part.first.items():
+                self._edge(before, after, ways)
+
+    def _piece(self, kind: Any, value: Any, flags: int) -> _Part:
+        characters = self._characters(kind, value, flags)
+        if characters is not None:
+            return self._single(characters)
+        if kind is op.SUBPATTERN:
+            return self._group(value, flags)
+        if kind is op.BRANCH:
+            return self._branch([self.sequence(branch, flags) for branch in value[1]])
+        if kind in _REPEATS:
+            least, most, body = value
+            return self._repeat(body, least, most, flags)
+        if kind in (op.POSSESSIVE_REPEAT, op.ATOMIC_GROUP):
+            return self._atomic(value, flags)
+        return self._rarely(kind, value, flags)
+
+    def _rarely(self, kind: Any, value: Any, flags: int) -> _Part:
+        if kind in (op.ASSERT, op.ASSERT_NOT):
+            direction, body = value
+            # What is looked for behind has a fixed length.
+            return self._side_branch(self.sequence(body, flags)) if direction > 0 else _ASSERTION
+        if kind is op.GROUPREF:
+            return self.sequence(*self._groups[value])
+        if kind is op.GROUPREF_EXISTS:
+            _, yes, no = value
+            return self._branch([self.sequence(yes, flags), self.sequence(no or (), flags)])
+        return _ASSERTION  # anchors, boundaries of words, what never matches
+
+    def _characters(self, kind: Any, value: Any, flags: int) -> int | None:
+        if kind is op.LITERAL:
+            return self._alphabet.one(value, flags)
+        if kind is op.NOT_LITERAL:
+            return self._alphabet.all & ~self._alphabet.one(value, flags)
+        if kind is op.ANY:
+            return self._alphabet.any(flags)
+        if kind is op.IN:
+            return self._alphabet.of(value, flags)
+        return None
+
+    def _position(self, characters: int) -> int:
+        self.automaton.characters.append(characters)
+        return len(self.automaton.characters) - 1
+
+    def _single(self, characters: int) -> _Part:
+        at = self._position(characters)
+        return _Part({at: 1}, {at: 1}, empty=0, sure_empty=False, sure_last=frozenset((at,)))
+
+    def _edge(self, before: int, after: int, ways: int) -> None:
+        edges = self.automaton.edges
+        edges[before, after] = min(2, edges.get((before, after), 0) + ways)
+
+    def _join(self, left: _Part, right: _Part) -> None:
+        for before, ways in left.last.items():
+            for after, more in right.first.items():
+                self._edge(before, after, ways * more)
+
+    def _then(self, left: _Part, right: _Part) -> _Part:
+        self._join(left, right)
+        return _Part(
+            first=_sum(left.first, right.first, left.empty),
+            last=_sum(right.last, left.last, right.empty),
+            empty=min(2, left.empty * right.empty),
+            sure_empty=left.sure_empty and right.sure_empty,
+            sure_last=right.sure_last | (left.sure_last if right.sure_empty else frozenset()),
+        )
+
+    def _branch(self, parts: Sequence[_Part]) -> _Part:
+        first: Mapping[int, int] = {}
+        last: Mapping[int, int] = {}
+        for part in parts:
+            first, last = _sum(first, part.first, 1), _sum(last, part.last, 1)
+        return _Part(
+            first,
+            last,
+            empty=min(2, sum(part.empty for part in parts)),
+            sure_empty=any(part.sure_empty for part in parts),
+            sure_last=frozenset().union(*(part.sure_last for part in parts)),
+        )
+
+    def _side_branch(self, body: _Part) -> _Part:
+        """A lookahead: it reads on, and the match goes on from where it began."""
+        return _Part(first=body.first, sure_empty=False)
+
+    def _group(self, value: Any, flags: int) -> _Part:
+        number, added, removed, body = value
+        within = (flags | added) & ~removed
+        if number is not None:
+            self._groups[number] = (body, within)
+        return self.sequence(body, within)
+
+    def _repeat(self, body: Any, least: int, most: Any, flags: int) -> _Part:
+        shortest, longest = body.getwidth()
+        bounded = most is not op.MAXREPEAT and most <= BOUND
+        if bounded and (most <= _COPIES or shortest == longest):
+            return self._rounds(body, least, most, flags)
+        whole = _EMPTY
+        for _ in range(min(_COPIES, max(0, least - 1))):
+            whole = self._then(whole, self.sequence(body, flags))
+        loop = self.sequence(body, flags)
+        self._join(loop, loop)
+        return self._then(whole, _optional(loop) if least == 0 else loop)
+
+    def _rounds(self, body: Any, least: int, most: int, flags: int) -> _Part:
+        whole = _EMPTY
+        for _ in range(min(_COPIES, least)):
+            whole = self._then(whole, self.sequence(body, flags))
+        rest = _EMPTY
+        for _ in range(min(_COPIES, most - least)):
+            rest = _optional(self._then(self.sequence(body, flags), rest))
+        return self._then(whole, rest)
+
+    def _atomic(self, value: Any, flags: int) -> _Part:
+        """One position for all of it, which is left at one place; the inside is judged on its own."""
+        least, most, body = value if isinstance(value, tuple) else (1, 1, value)
+        inside = _Builder(self._alphabet)
+        inside._groups = self._groups
+        part = inside.sequence(body, flags)
+        inside.automaton.sure = part.sure_last
+        self.automaton.pieces.append(inside.automaton)
+        characters = 0
+        for more in inside.automaton.characters:
+            characters |= more
+        single = self._single(characters)
+        (at,) = single.first
+        if most != 1 or _longer(body):
+            self._edge(at, at, 1)
+        self.automaton.atomic.add(at)
+        return _optional(single) if least == 0 or part.empty else single
+
+
+def _sum(ways: Mapping[int, int], more: Mapping[int, int], times: int) -> Mapping[int, int]:
+    if not times:
+        return ways
+    total = dict(ways)
+    for at, count in more.items():
+        total[at] = min(2, total.get(at, 0) + count * times)
+    return total
+
+
+def _optional(part: _Part) -> _Part:
+    return _Part(part.first, part.last, min(2, part.empty + 1), sure_empty=True, sure_last=part.sure_last)
+
+
+def _longer(body: Any) -> bool:
+    """Whether it can match more than one character."""
+    return bool(body.getwidth()[1] > 1)
+
+
+def _anchor(tree: Sequence[tuple[Any, Any]], flags: int) -> str:
+    """Where alone a match can begin: `text`, `line`, or empty for everywhere."""
+    if not tree:
+        return ""
+    kind, value = tree[0]
+    if kind is op.AT and value in (op.AT_BEGINNING, op.AT_BEGINNING_STRING):
+        return "line" if value is op.AT_BEGINNING and flags & re.MULTILINE else "text"
+    if kind is op.SUBPATTERN:
+        return _anchor(list(value[3]), (flags | value[1]) & ~value[2])
+    return ""
+
+
+def _named(tree: Any) -> Iterator[int]:
+    """Every character that the pattern names, and those beside the ends of its ranges."""
+    for kind, value in tree:
+        if kind in (op.LITERAL, op.NOT_LITERAL):
+            yield value
+        elif kind is op.RANGE:
+            yield from value
+        elif kind is op.IN:
+            yield from _named(value)
+        else:
+            for part in _parts(value):
+                yield from _named(part)
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """The patterns within the value of an operation."""
+    if isinstance(value, parser.SubPattern):
+        yield value
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from _parts(part)

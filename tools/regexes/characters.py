@@ -1,0 +1,74 @@
+"""Sets of characters as bits of an integer, over an alphabet that has one character of each kind.
+
+The first 256 characters stand for themselves. Of the others there is one of each kind that a pattern can tell apart,
+and each one that the pattern names.
+"""
+
+import re
+from collections.abc import Iterable
+from re import _constants as op  # type: ignore[attr-defined]  # typeshed leaves it out
+from typing import Any, Final
+
+_KINDS: Final = "\u0416\u0663\u2003\u2028\u20ac\U0001f600"
+"""A letter, a digit, a space, what ends a line, a sign, and a character beyond 16 bits."""
+
+
+class Alphabet:
+    """The characters that a pattern with these flags is judged by."""
+
+    def __init__(self, named: Iterable[int], *, binary: bool) -> None:
+        codes = set(range(256))
+        if not binary:
+            codes |= {ord(kind) for kind in _KINDS} | set(named)
+        self._characters = [chr(code) for code in sorted(codes)]
+        self._binary = binary
+        self.all = (1 << len(self._characters)) - 1
+
+    def one(self, code: int, flags: int) -> int:
+        """The set of one character."""
+        return self._where(lambda character: ord(character) == code, flags)
+
+    def any(self, flags: int) -> int:
+        """What a dot matches."""
+        return self.all if flags & re.DOTALL else self.all & ~self.one(ord("\n"), 0)
+
+    def of(self, items: Iterable[tuple[Any, Any]], flags: int) -> int:
+        """What brackets match, from the parser's items."""
+        negated, found = False, 0
+        for kind, value in items:
+            if kind is op.NEGATE:
+                negated = True
+            else:
+                found |= self._item(kind, value, flags)
+        return self.all & ~found if negated else found
+
+    def _item(self, kind: Any, value: Any, flags: int) -> int:
+        if kind is op.LITERAL:
+            return self.one(value, flags)
+        if kind is op.RANGE:
+            least, most = value
+            return self._where(lambda character: least <= ord(character) <= most, flags)
+        return self._category(str(value), flags)
+
+    def _category(self, name: str, flags: int) -> int:
+        tests = {"DIGIT": str.isdecimal, "SPACE": str.isspace, "WORD": _is_word}
+        test = tests[name.rpartition("_")[2]]
+        ascii_only = self._binary or flags & re.ASCII
+        found = self._where(lambda character: test(character) and not (ascii_only and not character.isascii()), 0)
+        return self.all & ~found if "_NOT_" in name else found
+
+    def _where(self, test: Any, flags: int) -> int:
+        found = 0
+        for at, character in enumerate(self._characters):
+            forms = {character, *_other_cases(character)} if flags & re.IGNORECASE else {character}
+            if any(map(test, forms)):
+                found |= 1 << at
+        return found
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def _other_cases(character: str) -> set[str]:
+    return {form for form in (character.lower(), character.upper()) if len(form) == 1}

@@ -1,0 +1,77 @@
+"""Regular expressions that users put into objects, for Go's matcher, which needs linear time for any of them.
+
+Python's matcher goes back where a text can match in several ways, so only a pattern is applied here whose ways can be
+counted beforehand and are few. Others are not applied: what they match is unknown.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+LONGEST: Final = 256
+"""Characters of a pattern, and of a name that it is applied to: Kubernetes' names have up to 253."""
+_MOST_WAYS: Final = 1 << 18
+_DIGITS: Final = tuple("123456789")
+_PAIRS: Final = ("(?", ")*", ")+", "){")
+_ONLY_IN_GO: Final = ("[[:", "\\p", "\\P", "\\Q", "\\z", "\\C")
+"""Python refuses these, or reads them otherwise."""
+
+
+def compiled(pattern: str) -> re.Pattern[str] | None:
+    """The pattern, to be searched for in names; None where Python cannot apply it, or not in bounded time."""
+    if len(pattern) > LONGEST or any(words in pattern for words in _ONLY_IN_GO) or _ways(pattern) > _MOST_WAYS:
+        return None
+    try:
+        # linear: the ways to match a name are counted and bounded
+        return re.compile(pattern, re.ASCII)
+    except (re.error, OverflowError):
+        return None
+
+
+def _ways(pattern: str) -> float:
+    """In how many ways at most the pattern may match a name; infinite where that is not bounded."""
+    ways = 1.0
+    alternatives = [1]
+    for token in _tokens(pattern):
+        match token:
+            case "(" | "(?:":
+                alternatives.append(1)
+            case "|":
+                alternatives[-1] += 1
+            case ")" if len(alternatives) > 1:
+                ways *= alternatives.pop()
+            case "*" | "+" | "{":
+                ways *= LONGEST
+            case "?":
+                ways *= 2
+            case "(?" | ")*" | ")+" | "){" | "\\1":
+                # Lookaheads and flags, a loop around whatever is in a group, what a group has matched before.
+                return float("inf")
+    anchored = pattern.startswith("^") and alternatives == [1]
+    return ways if anchored else ways * LONGEST * alternatives[0]
+
+
+def _tokens(pattern: str) -> Iterator[str]:
+    """The characters with a meaning, some of them with the one after; classes and escaped characters have none."""
+    at = 0
+    while at < len(pattern):
+        character, pair = pattern[at], pattern[at : at + 2]
+        if character == "\\":
+            if pair[1:] in _DIGITS:
+                yield "\\1"
+            at += 2
+        elif character == "[":
+            at = _end_of_class(pattern, at) + 1
+        else:
+            token = "(?:" if pattern.startswith("(?:", at) else pair if pair in _PAIRS else character
+            yield token
+            at += len(token)
+
+
+def _end_of_class(pattern: str, begin: int) -> int:
+    """The bracket that closes the one at `begin`, or the end of the pattern."""
+    at = begin + 2 if pattern.startswith("^", begin + 1) else begin + 1
+    at += pattern.startswith("]", at)  # there it stands for itself
+    while at < len(pattern) and pattern[at] != "]":
+        at += 2 if pattern[at] == "\\" else 1
+    return at

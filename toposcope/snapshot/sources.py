@@ -1,0 +1,70 @@
+"""Where objects are read from, each opened once: a pipe is gone after that, and a second reader would miss its head."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from toposcope.snapshot.packed import MAGIC
+
+STDIN: Final = "-"
+
+
+class Prefixed:
+    """A stream whose first bytes have been read already; a pipe cannot be rewound."""
+
+    def __init__(
+        self, head: bytes, stream: "IO[bytes] | Prefixed", on_read: Callable[[int], None] | None = None
+    ) -> None:
+        """`on_read` gets the number of bytes read each time."""
+        self._head = head
+        self._stream = stream
+        self._on_read = on_read
+
+    def read(self, size: int) -> bytes:
+        """Up to so many bytes; none at the end."""
+        head, self._head = self._head[:size], self._head[size:]
+        chunk = head + self._stream.read(size - len(head)) if len(head) < size else head
+        if self._on_read:
+            self._on_read(len(chunk))
+        return chunk
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a name stands for; `stream` is set for what cannot be opened a second time."""
+
+    name: str
+    packed: bool = False
+    """Whether `toposcope save` wrote it, with whatever version."""
+    stream: Prefixed | None = None
+
+    @contextmanager
+    def opened(self) -> Iterator["IO[bytes] | Prefixed"]:
+        """Its bytes from the first on. Raises OSError."""
+        if self.stream is not None:
+            yield self.stream
+            return
+        with Path(self.name).open("rb") as file:
+            yield file
+
+
+def sources(names: Iterable[str], keep: ExitStack) -> list[Source]:
+    """The sources of these names; pipes stay open until `keep` is closed. What cannot be read is no packed file."""
+    return [_source(name, keep) for name in names]
+
+
+def _source(name: str, keep: ExitStack) -> Source:
+    path = Path(name)
+    if name == STDIN or path.is_dir():
+        return Source(name)
+    try:
+        if path.is_file():
+            with path.open("rb") as file:
+                return Source(name, packed=file.read(len(MAGIC)) == MAGIC)
+        stream = keep.enter_context(path.open("rb"))
+        head = stream.read(len(MAGIC))
+    except OSError:
+        return Source(name)  # whoever reads it says why
+    return Source(name, packed=head == MAGIC, stream=Prefixed(head, stream))
