@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.support.saved import saved
-from toposcope.placement import check
 from toposcope.placement.check import Checker
+from toposcope.placement.tolerating import tolerate
 from toposcope.snapshot.files import load_files
 
 REQUESTS = {"nvidia.com/gpu": "8"}
@@ -35,7 +35,6 @@ def answer(nodes: list[dict[str, Any]], tmp_path: Path) -> str:
 @pytest.mark.parametrize("count", [33, 400])
 def test_few_of_many_taints_are_tried(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     verdicts = 0
-    judge = check.tolerate
 
     def counted(workload: Any, verdict: Any, nodes: Any, of: Any) -> Any:
         def one(other: Any) -> Any:
@@ -43,9 +42,9 @@ def test_few_of_many_taints_are_tried(count: int, tmp_path: Path, monkeypatch: p
             verdicts += 1
             return of(other)
 
-        return judge(workload, verdict, nodes, one)
+        return tolerate(workload, verdict, nodes, one)
 
-    monkeypatch.setattr(check, "tolerate", counted)
+    monkeypatch.setattr("toposcope.placement.check.tolerate", counted)
     answer([node(f"n{number}", f"k{number}", "0") for number in range(count)], tmp_path)
     assert 0 < verdicts <= 34
 
