@@ -103,3 +103,10 @@ def test_rows_that_say_the_same_as_a_narrower_level_are_left_out() -> None:
     assert [(row.gpus, row.level.domain) for row in without_repeats(rows)] == [(8, "host"), (16, "rack")]
     assert without_repeats(rows[:1]) == rows[:1]
     assert without_repeats([]) == []
+
+
+def test_a_node_with_fewer_gpus_than_none_offers_none() -> None:
+    table, _ = capacity(cluster([node("a", "b0", "r0", -8), node("b", "b0", "r0", 4)]))
+    assert gpus_per_pod(table) == 4
+    alone, _ = capacity(cluster([node("a", "b0", "r0", -8)]))
+    assert (gpus_per_pod(alone), sizes_of(alone, 1)) == (1, ())

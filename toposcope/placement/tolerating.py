@@ -12,12 +12,16 @@ from toposcope.placement.verdict import Remedy, Verdict
 
 _CONDITIONS: Final = "node.kubernetes.io/"
 """Taints that Kubernetes sets for a node's conditions: there the node is to be mended."""
+_MOST_TRIED: Final = 32
 
 
 def tolerate(
     workload: Workload, verdict: Verdict, nodes: Iterable[Node], judge: Callable[[Workload], Verdict | None]
 ) -> Remedy | None:
-    """The fewest taints whose tolerations make it fit; None where none do. `judge` gives the verdict on a workload."""
+    """The fewest taints whose tolerations make it fit; None where none do. `judge` gives the verdict on a workload.
+
+    Of more than `_MOST_TRIED` taints those are tried that keep out the most nodes: each takes as long as a verdict.
+    """
     groups = (*workload.groups, *workload.pod_groups)
     filters = {pods.node_filter for top in groups for group, _ in top.everything() for pods in group.pods}
     left_out = {name for reason, names in verdict.excluded if reason.startswith("has taint") for name in names}
@@ -29,6 +33,9 @@ def tolerate(
     wanted = {taint: names for taint, names in repelled.items() if not taint.key.startswith(_CONDITIONS)}
     if not wanted:
         return None
+    if len(wanted) > _MOST_TRIED:
+        widest = sorted(wanted, key=lambda taint: -len(wanted[taint]))[:_MOST_TRIED]
+        wanted = {taint: wanted[taint] for taint in widest}
     # Where none is needed, not room is what lacks but quota.
     for taints in dict.fromkeys(((), *((taint,) for taint in wanted), tuple(wanted))):
         extra = tuple(Toleration(**toleration(taint)) for taint in taints)

@@ -41,9 +41,9 @@ def without_repeats(table: Sequence[Slots]) -> list[Slots]:
 
 
 def gpus_per_pod(capacity: Capacity) -> int:
-    """As many GPUs as most nodes have: gangs are mostly made of pods that fill a node."""
-    counts = Counter(node.total.get(ALLOCATABLE_GPUS, 0) for node in capacity.nodes)
-    del counts[0]
+    """As many GPUs as most nodes have, at least one: gangs are mostly made of pods that fill a node."""
+    offered = (node.total.get(ALLOCATABLE_GPUS, 0) for node in capacity.nodes)
+    counts = Counter(gpus for gpus in offered if gpus > 0)  # a file may say that a node has less than none
     return max(counts, key=lambda gpus: (counts[gpus], gpus), default=1)
 
 

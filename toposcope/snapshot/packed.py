@@ -308,7 +308,9 @@ def _storable(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_storable(part) for part in value]
     if isinstance(value, int) and value.bit_length() > _WORD:
-        return float(value) if value.bit_length() < sys.float_info.max_exp else math.copysign(math.inf, value)
+        if value.bit_length() < sys.float_info.max_exp:
+            return float(value)
+        return math.inf if value > 0 else -math.inf
     return value
 
 

@@ -103,7 +103,10 @@ class SavedSource:
 
 
 def _stamps_below(path: Path) -> Iterator[tuple[str, int, int]]:
-    """Name, modification time and size of a file, or of all files in a directory."""
+    """Name, modification time and size of a file, or of all files in a directory; a pipe never changes."""
+    if not (path.is_dir() or path.is_file()):
+        yield str(path), 0, 0
+        return
     try:
         files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
         for file in files:

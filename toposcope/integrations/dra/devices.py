@@ -51,6 +51,11 @@ class Device:
         own = name.removeprefix(f"{self.driver}/")
         return self.attributes.get(name, self.attributes.get(own, self.attributes.get(f"{self.driver}/{own}")))
 
+    def text(self, name: str) -> str:
+        """An attribute that is text; empty where the device lacks it, or it is anything else."""
+        value = self.attribute(name)
+        return value if isinstance(value, str) else ""
+
 
 @dataclass(frozen=True, slots=True)
 class NodeDevices:
@@ -64,7 +69,7 @@ class NodeDevices:
     @property
     def gpus(self) -> tuple[Device, ...]:
         """The whole GPUs; one that two devices stand for, one of them for virtual machines, counts once."""
-        by_uuid = {device.attribute("uuid") or device.name: device for device in self.devices if device.is_gpu}
+        by_uuid = {device.text("uuid") or device.name: device for device in self.devices if device.is_gpu}
         return tuple(by_uuid.values())
 
     def gpus_of(self, driver: str) -> tuple[Device, ...]:
@@ -95,11 +100,15 @@ class Inventory:
 
     def _is_held(self, gpu: Device, there: NodeDevices) -> bool:
         """Whether the GPU, its other self or a part of it is allocated."""
-        own = {gpu.attribute(name) for name in _SAME} - {None}
+        own = _names(gpu)
         return gpu.id in self.taken or any(
-            device.id in self.taken and device.driver == gpu.driver and own & {device.attribute(n) for n in _SAME}
-            for device in there.devices
+            device.id in self.taken and device.driver == gpu.driver and own & _names(device) for device in there.devices
         )
+
+
+def _names(device: Device) -> frozenset[str]:
+    """What a device says that it is, or is a part of."""
+    return frozenset(filter(None, map(device.text, _SAME)))
 
 
 def _by_driver(nodes: Iterable[tuple[str, Iterable[Device]]]) -> dict[str, Counter[str]]:
@@ -151,7 +160,9 @@ def _taints(device: Field) -> tuple[Taint, ...]:
 
 
 def _value(kind: str, value: Field) -> Any:
-    return Version(value.value) if kind == "version" else value.value
+    if kind == "version":
+        return Version(value.text() or "")
+    return value.value if isinstance(value.value, str | int | list) else None
 
 
 def allocated(claim: Field) -> Iterator[DeviceId]:
