@@ -220,11 +220,11 @@ def test_the_missing_fabric_and_bad_health_of_a_tray_are_both_named(tmp_path: Pa
 
 
 def test_a_gpu_that_refuses_the_question_says_nothing_of_a_board_without_a_fabric(tmp_path: Path) -> None:
-    """A lost GPU that still answers some calls: the others are in no fabric, and none is missing there."""
-    faults = Faults(calls=(CallFault(call="nvmlDeviceGetGpuFabricInfoV", gpu=1, error=pynvml.NVML_ERROR_GPU_IS_LOST),))
+    """The others are in no fabric, and none is missing there."""
+    faults = Faults(calls=(CallFault(call="nvmlDeviceGetGpuFabricInfoV", gpu=1, error=pynvml.NVML_ERROR_UNKNOWN),))
     topology = discovered(outside_fabrics(load_profile("dgx-h200"), state=3), tmp_path, faults)
     assert topology.fabric is Fabric.NOT_SUPPORTED
-    assert topology.reasons == ("GPU 1: fabric query failed: GPU is lost",)
+    assert topology.reasons == ("GPU 1: fabric query failed: Unknown Error",)
 
 
 @pytest.mark.parametrize("code", [pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH, pynvml.NVML_ERROR_INVALID_ARGUMENT])

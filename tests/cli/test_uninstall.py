@@ -240,7 +240,7 @@ def test_no_answer_is_no_success(tmp_path: Path, toposcope: Command) -> None:
 
 
 def test_a_long_list_is_read_page_by_page(api: ApiUnderTest, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toposcope.kube.listing._PAGE", 2)
+    monkeypatch.setattr("toposcope.kube.pages.PAGE", 2)
     for i in range(5):
         api.create(NODES, node(f"n{i}", labels={"odd": str(i % 2)}))
     client = clients()

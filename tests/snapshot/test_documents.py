@@ -266,6 +266,9 @@ def test_damage_is_reported_as_when_items_are_read_one_by_one(tmp_path: Path) ->
         at, length = rng.randrange(len(text)), rng.choice([1, 1, 2, 40, 3_000])
         damage = rng.choice([b"", b'"', b"}", b"\xff", b"\n"])
         check_either_way(tmp_path, text[:at] + damage + text[at + length :])
+    for kept in ("f:lastTransitionTime", "gb200-01"):
+        at = text.index(kept.encode())
+        assert "not UTF-8" in str(check_either_way(tmp_path, text[:at] + b"\xff" + text[at:]))
     for wrong in ('"gb200-01"', '"nvidia.com/gpu": "4"', '"items"', '"kind": "Pod"', '"kind": "List"'):
         damaged = wrong.replace('"', "{", 1).replace('"', "}", 1)
         check_either_way(tmp_path, text.decode().replace(wrong, damaged))

@@ -101,7 +101,7 @@ def test_what_else_decides_is_read_where_it_is_served(api: ApiUnderTest, clients
 
 
 def test_more_than_a_page(api: ApiUnderTest, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toposcope.snapshot.live._PAGE", 2)
+    monkeypatch.setattr("toposcope.kube.pages.PAGE", 2)
     for i in range(5):
         api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{i}"}})
     progress: list[tuple[str, int]] = []
@@ -157,7 +157,7 @@ def _once_allowed(client: ApiClient) -> Snapshot:
 
 
 def test_a_list_that_outlives_its_page_tokens_begins_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("toposcope.snapshot.live._PAGE", 2)
+    monkeypatch.setattr("toposcope.kube.pages.PAGE", 2)
     with EmbeddedApiServer() as server:
         api = ApiUnderTest.of_embedded(server, tmp_path)
         for i in range(3):

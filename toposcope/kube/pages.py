@@ -22,16 +22,18 @@ _LONGEST_TOKEN: Final = 16 << 10
 
 
 def pages(
-    request: Request, read: Callable[[Request], P], token_of: Callable[[P], Any], *, limit: int = PAGE
+    request: Request, read: Callable[[Request], P], token_of: Callable[[P], Any], *, limit: int = 0
 ) -> Iterator[P]:
     """Each page of the collection that `request` is about.
 
-    `read` sends a request and decodes its answer, `token_of` gives the page's `continue`. Pages become smaller where
+    `read` sends a request and decodes its answer, `token_of` gives the page's `continue`, `limit` is how many objects a
+    page has at first (0: `PAGE`). Pages become smaller where
     objects are large (one object of 1.5 MB is what etcd takes), and stay so. Raises KubeError: what `read` raises, and
     UnreachableError for a list that does not end, or a token that is none.
     """
     tokens = _Tokens(request.path)
     token = ""
+    limit = limit or PAGE
     while True:
         try:
             page = read(_page_request(request, token, limit))

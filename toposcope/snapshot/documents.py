@@ -105,6 +105,7 @@ class Document:
         try:
             if self.values is not None:
                 return msgspec.convert(self.values, kind)
+            check_text(bytes(self.text))
             decoded: _T = decoder(cast("Hashable", kind)).decode(self.text)
             if kind is dict and self._may_be_deep:
                 check_depth(decoded)
@@ -128,6 +129,12 @@ class Document:
         text = bytes(self.text) if len(memoryview(self.text)) <= _LONGEST_LOCATED else b""
         field, line = locate(text, path.rstrip("`"), self.inside) if path else ("", 1)
         return InputError(Problem(_down(self.place, line - 1), field, type_words(words)))
+
+
+def check_text(text: bytes) -> None:
+    """Raise UnicodeDecodeError for bytes that are no UTF-8: msgspec looks only at the strings that a type has."""
+    if not text.isascii():
+        text.decode()
 
 
 def _down(place: Place, lines: int) -> Place:

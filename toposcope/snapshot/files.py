@@ -17,7 +17,7 @@ from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.listing import UNREADABLE
 from toposcope.snapshot import decode
 from toposcope.snapshot.cutter import LIMIT
-from toposcope.snapshot.documents import Document, TakeList, documents
+from toposcope.snapshot.documents import Document, TakeList, check_text, documents
 from toposcope.snapshot.model import Collector, NodeView, PodView, Published, Snapshot, with_devices
 from toposcope.snapshot.packed import unpacked
 from toposcope.snapshot.problems import InputError, Meter, Place, Problem, Progress, silent
@@ -133,6 +133,7 @@ class _Builder:
     def _add_list(self, place: Place, text: bytes) -> int:
         """Add the Nodes and Pods of a JSON list, and return how many; nothing and 0 where it has anything else."""
         try:
+            check_text(text)
             nodes, pods = self._decode.listed(text)
         except (*UNREADABLE, ValueError):
             return 0
