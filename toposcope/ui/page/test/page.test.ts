@@ -58,7 +58,16 @@ test("what matches while somebody types keeps its colour: nodes by name or by an
 });
 
 test("an exported file finds the GPUs that it carries", () => {
-  const gpu: Device = { label: "GPU0", kind: "gpu", name: "GPU-abc", pci: "", numa: 0, rails: [], nics: [], neighbour: "" };
+  const gpu: Device = {
+    label: "GPU0",
+    kind: "gpu",
+    name: "GPU-abc",
+    pci: "",
+    numa: 0,
+    rails: [],
+    nics: [],
+    neighbour: "",
+  };
   const nodes = { n1: { devices: [gpu] } as unknown as NodeDetail };
 
   assert.deepEqual(

@@ -88,7 +88,9 @@ export function planOf(node: NodeDetail): Plan {
   // Data goes by the NIC's Data Direct function where it has one.
   const way = (gpu: Part, nic: Part): string => {
     const row = matrix[byLabel.get(gpu.device.label)?.at ?? -1] ?? [];
-    const direct = node.devices.flatMap((device, at) => (device.nics.includes(nic.device.label) ? [row[at] ?? ""] : []));
+    const direct = node.devices.flatMap((device, at) =>
+      device.nics.includes(nic.device.label) ? [row[at] ?? ""] : [],
+    );
     return NEAREST.find((level) => direct.includes(level)) ?? cell(gpu, nic);
   };
   const most = (part: Part): number => Math.max(0, ...gpus.map((other) => linksOf(cell(part, other))));
