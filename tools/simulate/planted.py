@@ -11,7 +11,7 @@ from toposcope.api.effective_levels import effective_levels
 from toposcope.controller.election import Election
 from toposcope.controller.publishers import objects
 from toposcope.integrations.framework.published import Published, Target
-from toposcope.kube.client import METADATA_LIST
+from toposcope.kube.client import METADATA_LIST, Request
 from toposcope.kube.errors import ResourceExpiredError, UnreachableError
 from toposcope.kube.reflector import Reflector
 
@@ -22,11 +22,17 @@ _claimed: Final = Election.claimed
 _remove: Final = objects.remove
 
 
+def _version_of(reflector: Any) -> str:
+    """The collection's version, without its objects."""
+    page = reflector._page(Request("GET", reflector._path, {"limit": "1"}, accept=METADATA_LIST))  # noqa: SLF001 - same
+    return str(page.metadata["resourceVersion"])
+
+
 def _goes_on(self: Any) -> None:
     try:
         _watch(self)
     except ResourceExpiredError:
-        self._version = str(self._page({"limit": "1"}, METADATA_LIST).metadata["resourceVersion"])
+        self._version = _version_of(self)
 
 
 def _half(read: Callable[[Any], Any], error: type[Exception]) -> Callable[[Any], Any]:
@@ -34,7 +40,7 @@ def _half(read: Callable[[Any], Any], error: type[Exception]) -> Callable[[Any],
         try:
             return read(self)
         except error:
-            self._version = str(self._page({"limit": "1"}, METADATA_LIST).metadata["resourceVersion"])
+            self._version = _version_of(self)
             return {}
 
     return believed

@@ -131,7 +131,7 @@ DEFECTS: list[tuple[str, str, Any, str]] = [
     ),
     ("messages", "toposcope.agent.annotation.LIMIT", 1 << 20, "the annotation gpu.topology/matrix has"),
     ("messages", "toposcope.agent.raw.typed", lambda value, kind: kind(*value), "Error"),
-    ("lldp", "toposcope.switches.lldp.plain", lambda text: text, "a neighbour has texts of at most"),
+    ("lldp", "toposcope.switches.lldp.plain", lambda text: text, "Error"),
 ]
 
 

@@ -27,6 +27,8 @@ UNSEEN = {
     **dict.fromkeys(("ConditionView.since", "Since.at", "Status.as_of"), "a time: anything else is dropped"),
     **dict.fromkeys(("Finding.rule", "Lacking.level"), "tells entries of a list apart"),
     **dict.fromkeys(("Snapshot.id", "Snapshot.placeholders", "View.parent"), "only compared"),
+    "Device.nics": "labels of rows, only compared",
+    "Node.shares key": "the name of a resource, only looked up",
     "Node.marks": "the page has its own word for each that it knows, and `unknown` for others",
 }
 """Texts that the page receives and shows nowhere, each with the reason."""
@@ -86,7 +88,12 @@ def _answer(route: Route) -> None:
 
 
 def _json(kind: type, **changed: Any) -> str:
-    return msgspec.json.encode(msgspec.structs.replace(hostile(kind), **changed)).decode()
+    made = hostile(kind)
+    if isinstance(made, protocol.Node):
+        # What its resources are shares of, and what others are.
+        (described,) = made.shares.values()
+        made.shares.update(dict.fromkeys(made.resources, described))
+    return msgspec.json.encode(msgspec.structs.replace(made, **changed)).decode()
 
 
 def _walk(judged: Judged, address: str, *, live: bool) -> None:
