@@ -121,7 +121,7 @@ def test_an_open_page_keeps_one_state_of_the_cluster_and_no_older_one(page: Page
         named(objects, "h200-6")["spec"]["unschedulable"] = cordoned
         live.write(objects)
         expect(node(page, "h200-6")).to_have_accessible_name(re.compile("cordoned" if cordoned else "well"))
-        held.append(_maps(page, session))
+        held.append(min(_maps(page, session) for _ in range(5)))
     assert min(held[1:]) <= before, held
 
 
