@@ -25,6 +25,14 @@ def test_a_paste_of_pci_levels_gives_no_label_about_nvlinks(file: Path, toposcop
     assert "NODE" in ran.out
 
 
+def test_a_label_that_a_paste_does_not_say_stays_on_no_node(file: Path, toposcope: Command) -> None:
+    file.write_text(PAIRS)
+    ran = toposcope(f"discover --node-name n1 --capture {file}")
+    assert "gpu.topology/gpu-product not in this text" in ran.out
+    assert "gpu.topology/nvlink-version not in this text" in ran.out
+    assert "stays as it is on the Node" not in ran.out
+
+
 def test_the_same_as_json(file: Path, toposcope: Command) -> None:
     file.write_text(PCI + WIRED)
     found = toposcope(f"discover --node-name n1 --capture {file} -o json").json

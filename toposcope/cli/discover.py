@@ -20,6 +20,9 @@ from toposcope.topology.hardware import Gpu, NodeTopology
 from toposcope.topology.matrix import table
 
 OUTPUTS: Final = ("table", "json", "yaml", "labels", "matrix")
+_NOT_YET_KNOWN: Final = " not known yet: stays as it is on the Node"
+_NOT_IN_TEXT: Final = " not in this text"
+"""A paste has no Node whose labels could stay."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,7 +72,8 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     if arguments.output in ("json", "yaml"):
         show_document(shown, arguments.output, document(found, found.topology))
     else:
-        shown.show(_lines(shown, arguments.output, found, found.topology))
+        missing = _NOT_IN_TEXT if arguments.capture else _NOT_YET_KNOWN
+        shown.show(_lines(shown, arguments.output, found, found.topology, missing))
     return 0
 
 
@@ -138,7 +142,8 @@ def _fields(value: Any) -> dict[str, Any]:
     return {name: _facts(field) for name, field in value._asdict().items()}
 
 
-def _lines(screen: Screen, output: str, found: Description, topology: NodeTopology) -> Iterator[str]:
+def _lines(screen: Screen, output: str, found: Description, topology: NodeTopology, missing: str) -> Iterator[str]:
+    """What the other outputs print; `missing` is said of each label that is not known."""
     labels = sorted(found.labels.known.items())
     if output == "matrix":
         yield from table(topology.matrix).split("\n")
@@ -152,9 +157,8 @@ def _lines(screen: Screen, output: str, found: Description, topology: NodeTopolo
             yield from (screen.paint(line, "dim") for line in legend)
         yield ""
         yield from (f"{screen.paint(key, 'cyan')}={value}" for key, value in labels)
-        why = " not known yet: stays as it is on the Node" if topology.nvlinks_read else " not in this text"
         for key in sorted(found.labels.unknown):
-            yield screen.paint(key, "cyan") + screen.paint(why, "dim")
+            yield screen.paint(key, "cyan") + screen.paint(missing, "dim")
         yield from (screen.paint(f"! {reason}", "yellow") for reason in topology.reasons)
 
 
