@@ -208,6 +208,16 @@ def test_a_gpu_that_says_nothing_about_its_links_is_no_fault_and_the_labels_stay
     assert labels(found)["gpus"] == "8"
 
 
+def test_a_sentence_about_the_node_says_no_value_that_is_not_known(tmp_path: Path) -> None:
+    machine = load_profile("dgx-h200")
+    faults = Faults(
+        calls=(*refused_fields(91, gpu=None, code=UNKNOWN), CallFault(call="nvmlDeviceGetNvLinkState", error=UNKNOWN))
+    )
+    sentence = describe(probed(machine, tmp_path, faults), "n1").sentence
+    assert sentence.startswith("8 GPUs, interconnect unknown, fabric not-supported, shape unknown, state ok; ")
+    assert "; GPUs 0, 1, 2, 3, 4, 5, 6, 7: NVML does not say which NVLinks are up" in sentence
+
+
 def test_a_bridged_card_that_says_it_has_no_links_is_not_believed(tmp_path: Path) -> None:
     """The other card of the bridge has links to it."""
     faults = Faults(

@@ -19,6 +19,7 @@ from toposcope.topology.compute_network import nearest, nic_paths, usable_nics
 from toposcope.topology.matrix import SELF, LinkMatrix, nv_cell, nv_links, nvlink_domains, rail_aligned, shape
 from toposcope.topology.pci import NODE, PHB, PIX, PXB, SYS, is_address, pci_level
 from toposcope.topology.ranges import kernel_list
+from toposcope.topology.text import plural
 
 _ANCESTOR: Final = {0: PIX, 10: PIX, 20: PXB, 30: PHB, 40: NODE, 50: SYS}
 """nvmlGpuTopologyLevel_t; two dies of one board (0) print as PIX."""
@@ -437,7 +438,7 @@ def _unsaid(topology: hw.NodeTopology) -> Iterator[str]:
     """The GPUs whose NVLinks NVML refuses to tell. No fault: nothing was read that is wrong."""
     indices = [str(gpu.index) for gpu in topology.gpus if not gpu.links_known]
     if indices and topology.nvlinks_read:
-        which = f"GPU {', '.join(indices)}"
+        which = f"{plural(len(indices), 'GPU')} {', '.join(indices)}"
         yield f"{which}: NVML does not say which NVLinks are up, so the NVLink labels keep their values"
 
 
