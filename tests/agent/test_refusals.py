@@ -328,6 +328,21 @@ def test_two_lost_gpus_are_two_faults(tmp_path: Path) -> None:
     assert [reason.partition(" (")[0] for reason in found.reasons] == ["GPU 0", "GPU 7"]
 
 
+@pytest.mark.parametrize("call", IDENTITY)
+def test_a_gpu_that_is_lost_before_nvml_gives_its_address_is_called_lost(call: str, tmp_path: Path) -> None:
+    machine = load_profile("dgx-h200")
+    found = discovered(machine, tmp_path, refused(call, gpu=3, code=LOST))
+    address = machine.gpus[3].function.address
+    assert found.reasons == (f"GPU {address} is on the PCI bus but not in NVML: GPU is lost",)
+
+
+def test_of_a_lost_and_an_excluded_gpu_nobody_knows_which_is_which(tmp_path: Path) -> None:
+    machine = load_profile("dgx-h200")
+    faults = Faults(lost=frozenset({3}), vanished=frozenset({5}))
+    found = discovered(machine, tmp_path, faults)
+    assert [reason.partition(" is ")[2] for reason in found.reasons] == ["on the PCI bus but not in NVML"] * 2
+
+
 def test_without_sysfs_a_lost_gpu_is_named_by_what_nvml_says(tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
     raw = probed(machine, tmp_path, lost_but_answering(4))
