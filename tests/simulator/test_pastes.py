@@ -451,6 +451,14 @@ REFUSED = {
 }
 
 
+@pytest.mark.parametrize("width", [57, 58, 59, 62, 66])
+def test_a_header_cut_off_within_the_affinity_column_has_all_devices(width: int) -> None:
+    text = "\n".join(line[:width] for line in PAIRS.expandtabs(8).splitlines())
+    machine = machine_from_capture(text)
+    assert [nic.name for nic in machine.nics] == ["mlx5_0", "mlx5_1"]
+    assert [len(gpu.links) for gpu in machine.gpus] == [4] * 4
+
+
 @pytest.mark.parametrize(("text", "why", "what"), REFUSED.values(), ids=REFUSED)
 def test_what_is_no_matrix_is_refused_with_what_to_paste(text: str, why: str, what: str) -> None:
     with pytest.raises(CaptureError) as refused:
