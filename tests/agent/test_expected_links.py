@@ -400,6 +400,27 @@ def test_of_links_to_itself_and_to_a_gpu_the_latter_count(tmp_path: Path) -> Non
     )
 
 
+def test_links_to_a_gpu_that_nvml_does_not_list_do_not_count(tmp_path: Path) -> None:
+    """A VM that got one card of a bridged pair."""
+    node = machine(tmp_path, "NVIDIA A100 80GB PCIe", 2, architecture="ampere", nvlink={"pairs": [[0, 1, 12]]})
+    raw = probed(node, tmp_path)
+    alone = raw._replace(gpus=raw.gpus[:1], gpu_functions=raw.gpu_functions[:1])
+    topology = describe(alone, "n1").topology
+    assert topology
+    assert [gpu.links_active for gpu in topology.gpus] == [12]
+    assert [label(topology, key) for key in ("nvlink-links", "nvlink-bandwidth", "nvlink-version")] == ["0", None, None]
+    assert topology.state is State.OK
+
+
+def test_of_a_mesh_with_a_lost_gpu_the_links_between_the_others_count(tmp_path: Path) -> None:
+    node = machine(tmp_path, A100, 4, architecture="ampere", nvlink={"pairs": mesh(4, 4)})
+    raw = probed(node, tmp_path)
+    topology = describe(raw._replace(gpus=raw.gpus[:3]), "n1").topology
+    assert topology
+    assert topology.matrix.cells[0][1] == "NV4"
+    assert (label(topology, "nvlink-links"), label(topology, "nvlink-bandwidth")) == ("8", "200")
+
+
 def test_a_single_gpu_with_links_to_its_cpu_has_none_that_count(tmp_path: Path) -> None:
     node = machine(tmp_path, "Tesla V100-SXM2-16GB", 1, architecture="volta", nvlink={"cpu": 3, "links": 6})
     topology = discovered(node, tmp_path)

@@ -95,6 +95,17 @@ def test_without_root_four_functions_of_one_connectx_7_are_taken_for_the_bridge(
     assert names(topology) == list(ROCE)
 
 
+@pytest.mark.parametrize("data", [b"\xff" * 64, b"\0" * 64], ids=["ones", "zeros"])
+def test_data_of_a_function_that_does_not_answer_says_as_little_as_none(data: bytes, tmp_path: Path) -> None:
+    names_of_four = [f"mlx5_{number}" for number in range(4)]
+    four = BRIDGE.replace("mlx5_0, mlx5_1", ", ".join(names_of_four))
+    text = HGX_B200.replace(BRIDGE, four).replace("[mlx5_0, mlx5_1, gpu4", "[mlx5_0+mlx5_1+mlx5_2+mlx5_3, gpu4")
+    machine = LivingMachine(machine_of(text, tmp_path), tmp_path)
+    for name in names_of_four:
+        (machine.function(name) / "vpd").write_bytes(data)
+    assert [nic.name for nic in machine.probe().nics] == list(ROCE)
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [

@@ -208,6 +208,16 @@ def test_a_gpu_that_says_nothing_about_its_links_is_no_fault_and_the_labels_stay
     assert labels(found)["gpus"] == "8"
 
 
+def test_a_sentence_about_the_node_says_no_value_that_is_not_known(tmp_path: Path) -> None:
+    machine = load_profile("dgx-h200")
+    faults = Faults(
+        calls=(*refused_fields(91, gpu=None, code=UNKNOWN), CallFault(call="nvmlDeviceGetNvLinkState", error=UNKNOWN))
+    )
+    sentence = describe(probed(machine, tmp_path, faults), "n1").sentence
+    assert sentence.startswith("8 GPUs, interconnect unknown, fabric not-supported, shape unknown, state ok; ")
+    assert "; GPUs 0, 1, 2, 3, 4, 5, 6, 7: NVML does not say which NVLinks are up" in sentence
+
+
 def test_a_bridged_card_that_says_it_has_no_links_is_not_believed(tmp_path: Path) -> None:
     """The other card of the bridge has links to it."""
     faults = Faults(
@@ -316,6 +326,21 @@ def test_two_lost_gpus_are_two_faults(tmp_path: Path) -> None:
     both = Faults(calls=lost_but_answering(0).calls + lost_but_answering(7).calls)
     found = discovered(load_profile("dgx1-v100"), tmp_path, both)
     assert [reason.partition(" (")[0] for reason in found.reasons] == ["GPU 0", "GPU 7"]
+
+
+@pytest.mark.parametrize("call", IDENTITY)
+def test_a_gpu_that_is_lost_before_nvml_gives_its_address_is_called_lost(call: str, tmp_path: Path) -> None:
+    machine = load_profile("dgx-h200")
+    found = discovered(machine, tmp_path, refused(call, gpu=3, code=LOST))
+    address = machine.gpus[3].function.address
+    assert found.reasons == (f"GPU {address} is on the PCI bus but not in NVML: GPU is lost",)
+
+
+def test_of_a_lost_and_an_excluded_gpu_nobody_knows_which_is_which(tmp_path: Path) -> None:
+    machine = load_profile("dgx-h200")
+    faults = Faults(lost=frozenset({3}), vanished=frozenset({5}))
+    found = discovered(machine, tmp_path, faults)
+    assert [reason.partition(" is ")[2] for reason in found.reasons] == ["on the PCI bus but not in NVML"] * 2
 
 
 def test_without_sysfs_a_lost_gpu_is_named_by_what_nvml_says(tmp_path: Path) -> None:

@@ -25,6 +25,40 @@ def test_a_paste_of_pci_levels_gives_no_label_about_nvlinks(file: Path, toposcop
     assert "NODE" in ran.out
 
 
+def test_a_label_that_a_paste_does_not_say_stays_on_no_node(file: Path, toposcope: Command) -> None:
+    file.write_text(PAIRS)
+    ran = toposcope(f"discover --node-name n1 --capture {file}")
+    assert "gpu.topology/gpu-product not in this text" in ran.out
+    assert "gpu.topology/nvlink-version not in this text" in ran.out
+    assert "stays as it is on the Node" not in ran.out
+
+
+TRAY = """\
+\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\tNUMA Affinity
+GPU0\t X \tNV18\tNV18\tNV18\t0-71\t0
+GPU1\tNV18\t X \tNV18\tNV18\t0-71\t0
+GPU2\tNV18\tNV18\t X \tNV18\t72-143\t1
+GPU3\tNV18\tNV18\tNV18\t X \t72-143\t1
+"""
+
+
+@pytest.mark.parametrize("names", ["", WIRED.replace("H100 80GB HBM3", "GB200")], ids=["nameless", "named"])
+def test_a_matrix_of_a_tray_says_nothing_of_its_fabric(names: str, file: Path, toposcope: Command) -> None:
+    file.write_text(TRAY + NV_LEGEND + names)
+    ran = toposcope(f"discover --node-name n1 --capture {file}")
+    assert "gpu.topology/fabric not in this text" in ran.out
+    assert "gpu.topology/nvlink-domain not in this text" in ran.out
+    assert "gpu.topology/nvlink-domain-size=4" in ran.out
+    assert toposcope(f"discover --capture {file} -o json").json["fabric"] is None
+
+
+def test_a_matrix_of_an_hgx_board_ends_its_fabric_at_the_node(file: Path, toposcope: Command) -> None:
+    file.write_text(TRAY + NV_LEGEND + WIRED)
+    ran = toposcope(f"discover --node-name n1 --capture {file}")
+    assert "gpu.topology/fabric=not-supported" in ran.out
+    assert "gpu.topology/nvlink-domain=n1" in ran.out
+
+
 def test_the_same_as_json(file: Path, toposcope: Command) -> None:
     file.write_text(PCI + WIRED)
     found = toposcope(f"discover --node-name n1 --capture {file} -o json").json

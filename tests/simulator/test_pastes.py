@@ -231,6 +231,22 @@ def test_a_nic_legend_with_interfaces(line: str) -> None:
     assert_is_the_pairs(machine_from_capture(PAIRS.replace("NIC0: mlx5_0", line)))
 
 
+@pytest.mark.parametrize(
+    ("names", "layers", "note"),
+    [
+        (("mlx5_0", "mlx5_1"), ("InfiniBand", "InfiniBand"), "InfiniBand"),
+        (("rocep1s0f0", "roceP2p1s0f0"), ("Ethernet", "Ethernet"), "Ethernet, by their names"),
+        (("bnxt_re0", "bnxt_re1"), ("Ethernet", "Ethernet"), "Ethernet, by their names"),
+        (("mlx5_0", "mlx5_bond_0"), ("InfiniBand", "Ethernet"), "InfiniBand and Ethernet, by their names"),
+    ],
+)
+def test_a_nic_is_what_its_name_says(names: tuple[str, str], layers: tuple[str, str], note: str) -> None:
+    text = PAIRS.replace("mlx5_0", names[0]).replace("mlx5_1", names[1])
+    machine = machine_from_capture(text)
+    assert tuple(nic.link_layer for nic in machine.nics) == layers
+    assert f"NIC ports assumed to be active {note}: a matrix does not say" in machine.notes
+
+
 def test_other_commands_before_the_matrix_count_too() -> None:
     machine = machine_from_capture(f"$ nvidia-smi -L\n{NAMES}\n{P2P}\n{PAIRS}")
     assert_is_the_pairs(machine)
@@ -433,6 +449,14 @@ REFUSED = {
     "cut at the bottom": ("".join(PAIRS.splitlines(keepends=True)[:2]), "rows missing", "paste the whole matrix"),
     "the header is missing": (PAIRS.partition("\n")[2], "no matrix", "with its header line"),
 }
+
+
+@pytest.mark.parametrize("width", [57, 58, 59, 62, 66])
+def test_a_header_cut_off_within_the_affinity_column_has_all_devices(width: int) -> None:
+    text = "\n".join(line[:width] for line in PAIRS.expandtabs(8).splitlines())
+    machine = machine_from_capture(text)
+    assert [nic.name for nic in machine.nics] == ["mlx5_0", "mlx5_1"]
+    assert [len(gpu.links) for gpu in machine.gpus] == [4] * 4
 
 
 @pytest.mark.parametrize(("text", "why", "what"), REFUSED.values(), ids=REFUSED)

@@ -76,7 +76,7 @@ SHARED = {
         4,
         56,
         {"nvidia.com/gpu.product": "NVIDIA-A30-MIG-1g.6gb-SHARED", "nvidia.com/gpu.replicas": "2"},
-        "1g.6gb MIG devices",
+        "time slices of 1g.6gb MIG devices",
     ),
     "MIG single without a product": (
         4,
@@ -101,6 +101,16 @@ SHARED = {
         "MPS clients",
     ),
     "GKE, partitions": (1, 7, {GKE + "gke-gpu-partition-size": "1g.5gb"}, "1g.5gb MIG devices"),
+    "GKE, partitions that are shared": (
+        1,
+        21,
+        {
+            GKE + "gke-gpu-partition-size": "1g.5gb",
+            GKE + "gke-gpu-sharing-strategy": "time-sharing",
+            GKE + "gke-max-shared-clients-per-gpu": "3",
+        },
+        "time slices of 1g.5gb MIG devices",
+    ),
 }
 
 
@@ -158,6 +168,12 @@ def test_a_degraded_node_may_still_share() -> None:
 def test_shares_with_a_name_of_their_own_leave_the_others_whole() -> None:
     node = sharing_node("n", offers={"nvidia.com/gpu": 2, "nvidia.com/gpu.shared": 20}, labels=REPLICAS)
     assert offered(node) == (4, 2, [("nvidia.com/gpu.shared", "time slices", 20)])
+
+
+def test_shared_mig_devices_with_a_name_of_their_own_are_called_what_they_are() -> None:
+    labels = {"nvidia.com/mig.strategy": "mixed", "nvidia.com/gpu.replicas": "2"}
+    node = sharing_node("n", offers={"nvidia.com/gpu": 0, "nvidia.com/mig-1g.5gb.shared": 56}, labels=labels)
+    assert offered(node) == (4, 0, [("nvidia.com/mig-1g.5gb.shared", "time slices of 1g.5gb MIG devices", 56)])
 
 
 @pytest.mark.parametrize("name", ["nvidia.com/gpu-small", "nvidia.com/shared"])

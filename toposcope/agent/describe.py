@@ -11,8 +11,9 @@ from toposcope.agent.discover import Examination, conclude, examine, expected_gp
 from toposcope.agent.faults import Fault, FaultKind, acceptable, unaccepted
 from toposcope.agent.labels import NO_GPUS, NOTHING_KNOWN, Labels, labels_for
 from toposcope.agent.raw import RawNode
-from toposcope.api.label_keys import MATRIX, REFERENCE
+from toposcope.api.label_keys import INTERCONNECT, MATRIX, REFERENCE, SHAPE
 from toposcope.topology.hardware import Fabric, Fact, Gpu, NodeTopology
+from toposcope.topology.text import plural
 
 
 class Description(NamedTuple):
@@ -37,9 +38,13 @@ class Description(NamedTuple):
         if self.topology is None:
             return "no GPUs on this node: it gets no labels"
         topology = self.topology
-        shape = topology.shape or "unknown"
-        facts = f"interconnect {topology.interconnect}, fabric {topology.fabric}, shape {shape}"
-        return "; ".join((f"{len(topology.gpus)} GPUs, {facts}, state {topology.state}", *topology.reasons))
+        count = len(topology.gpus)
+        gpus = f"{count} {plural(count, 'GPU')}"
+        facts = f"interconnect {self._label(INTERCONNECT)}, fabric {topology.fabric}, shape {self._label(SHAPE)}"
+        return "; ".join((f"{gpus}, {facts}, state {topology.state}", *topology.reasons))
+
+    def _label(self, key: str) -> str:
+        return self.labels.known.get(key, "unknown")
 
 
 def describe(raw: RawNode, node_name: str, baseline_text: str | None = None, *, accept: bool = False) -> Description:

@@ -13,12 +13,14 @@ from toposcope.agent.container_runtime import withheld
 from toposcope.agent.fabric import attached, fabric_reasons, gpu_fabric, node_fabric, registration
 from toposcope.agent.faults import Fault, FaultKind, unaccepted, without
 from toposcope.agent.nvlinks import NvLinks
+from toposcope.agent.nvml.gateway import LOST
 from toposcope.agent.raw import RawDataDirect, RawFault, RawGpu, RawNic, RawNode, RawPci
 from toposcope.topology import hardware as hw
 from toposcope.topology.compute_network import nearest, nic_paths, usable_nics
 from toposcope.topology.matrix import SELF, LinkMatrix, nv_cell, nv_links, nvlink_domains, rail_aligned, shape
 from toposcope.topology.pci import NODE, PHB, PIX, PXB, SYS, is_address, pci_level
 from toposcope.topology.ranges import kernel_list
+from toposcope.topology.text import plural
 
 _ANCESTOR: Final = {0: PIX, 10: PIX, 20: PXB, 30: PHB, 40: NODE, 50: SYS}
 """nvmlGpuTopologyLevel_t; two dies of one board (0) print as PIX."""
@@ -409,8 +411,9 @@ def _missing(raw: RawNode) -> Iterator[Fault]:
     lost = {fault.pci: fault for fault in raw.faults if fault.index is not None and fault.pci}
     names = expected_gpus(raw)
     absent = [address for address in absent_gpus(raw) if address not in lost]
+    loss = _loss_of_absent(raw, len(absent))
     for address in absent:
-        yield Fault(FaultKind.GPU_ABSENT, subject=address, where=f"GPU {names[address]}")
+        yield Fault(FaultKind.GPU_ABSENT, subject=address, where=f"GPU {names[address]}", detail=loss)
     for address, fault in lost.items():
         yield _lost(fault, address)
     if absent and (why := withheld(raw)):
@@ -420,6 +423,15 @@ def _missing(raw: RawNode) -> Iterator[Fault]:
         for fault in raw.faults:
             if fault.index is not None and not fault.pci:
                 yield Fault(FaultKind.GPU_LOST, f"index {fault.index}", f"GPU {fault.index}", fault.text)
+
+
+def _loss_of_absent(raw: RawNode, absent: int) -> str:
+    """What NVML says of GPUs that are lost and that it cannot name, where these are the absent ones and no others."""
+    nameless = [fault for fault in raw.faults if fault.index is not None and not fault.pci]
+    losses = {fault.text for fault in nameless if fault.code in LOST}
+    if len(nameless) != absent or len(losses) != 1 or not all(fault.code in LOST for fault in nameless):
+        return ""
+    return f": {losses.pop()}"
 
 
 def _lost(fault: RawFault, address: str) -> Fault:
@@ -437,7 +449,7 @@ def _unsaid(topology: hw.NodeTopology) -> Iterator[str]:
     """The GPUs whose NVLinks NVML refuses to tell. No fault: nothing was read that is wrong."""
     indices = [str(gpu.index) for gpu in topology.gpus if not gpu.links_known]
     if indices and topology.nvlinks_read:
-        which = f"GPU {', '.join(indices)}"
+        which = f"{plural(len(indices), 'GPU')} {', '.join(indices)}"
         yield f"{which}: NVML does not say which NVLinks are up, so the NVLink labels keep their values"
 
 

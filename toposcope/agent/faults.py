@@ -33,7 +33,7 @@ class FaultKind(StrEnum):
 
 
 _SENTENCES: Final = {
-    FaultKind.GPU_ABSENT: "{where} is on the PCI bus but not in NVML",
+    FaultKind.GPU_ABSENT: "{where} is on the PCI bus but not in NVML{detail}",
     FaultKind.GPU_LOST: "{where}: {detail}",
     FaultKind.GPUS_WITHHELD: "{detail}",
     FaultKind.GPU_GONE: "{where} was here before and is gone",

@@ -121,7 +121,8 @@ def labels_for(topology: NodeTopology, node_name: str) -> Labels:
 def _nvlink(topology: NodeTopology, largest: tuple[int, ...]) -> dict[str, str]:
     """What a job on the largest NVLink domain can count on: the weakest of its GPUs, and links between GPUs only."""
     members = [topology.gpus[position] for position in largest]
-    links = min(gpu.links_joining for gpu in members)
+    here = {gpu.pci for gpu in topology.gpus}
+    links = min(gpu.links_to(here) for gpu in members)
     labels = {label_keys.NVLINK_LINKS: str(links)}
     if topology.nvswitches is not None:
         labels[label_keys.NVSWITCHES] = str(topology.nvswitches)

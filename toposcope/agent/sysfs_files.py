@@ -38,9 +38,12 @@ class Files:
         return _content(path, _LARGEST).decode("ascii", "replace").strip()
 
     def vpd(self, path: str) -> Vpd | None:
-        """Vital product data; None when it cannot be read, as without root's rights."""
+        """Vital product data; None when it cannot be read, as without root's rights.
+
+        A function that is asleep, or that a hypervisor hides a part of, answers bytes of all ones or zeros.
+        """
         data = _content(path, _LARGEST_VPD)
-        return parse_vpd(data) if data else None
+        return parse_vpd(data) if data and data.strip(b"\xff\0") else None
 
     def real(self, path: str) -> str:
         """The path with all links followed."""

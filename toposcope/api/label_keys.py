@@ -21,7 +21,7 @@ NVLINK_VERSION: Final = PREFIX + "nvlink-version"
 """NVLink generation of the active links."""
 NVLINK_LINKS: Final = PREFIX + "nvlink-links"
 """Active links of each GPU in the largest domain to other GPUs, directly or through switches; the weakest GPU counts.
-Links to the CPU or back to the GPU itself do not."""
+Links to the CPU, back to the GPU itself, or to a GPU that NVML does not list (lost, or another VM's) do not."""
 NVLINK_BANDWIDTH: Final = PREFIX + "nvlink-bandwidth"
 """Bandwidth of those links, GB/s per GPU and direction."""
 NVSWITCHES: Final = PREFIX + "nvswitches"

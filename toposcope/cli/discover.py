@@ -2,12 +2,14 @@
 
 import argparse
 import platform
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from toposcope.agent.describe import Description, describe
+from toposcope.agent.labels import Labels
 from toposcope.agent.nvml.supervisor import ProbeError
 from toposcope.agent.options import add_vf_rails_argument
 from toposcope.agent.raw import RawNode
@@ -16,10 +18,16 @@ from toposcope.cli.hardware import HardwareError, Source, add_profile_argument, 
 from toposcope.cli.matrix import matrix_lines
 from toposcope.cli.output import show_document
 from toposcope.cli.terminal import Screen, complain, screen
-from toposcope.topology.hardware import Gpu, NodeTopology
+from toposcope.topology.hardware import Gpu, Interconnect, NodeTopology
 from toposcope.topology.matrix import table
 
 OUTPUTS: Final = ("table", "json", "yaml", "labels", "matrix")
+_NOT_YET_KNOWN: Final = " not known yet: stays as it is on the Node"
+_NOT_IN_TEXT: Final = " not in this text"
+"""A paste has no Node whose labels could stay."""
+_OF_RACKS: Final = re.compile(r"\bG[BH][23]00\b")
+"""Products of compute trays: GH200 NVL32, GB200 and GB300 NVL72."""
+_MOST_OF_A_TRAY: Final = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,6 +68,8 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
             raw = _recorded(machine, arguments.record) if arguments.record else _probed(machine)
             raw = raw._replace(nvlinks_read=machine.nvlinks_known)
         found = describe(raw, arguments.node_name)
+        if arguments.capture:
+            found = _as_text_says(found)
     except (HardwareError, ProbeError) as error:
         return _fail(str(error))
     if found.topology is None:
@@ -69,7 +79,8 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     if arguments.output in ("json", "yaml"):
         show_document(shown, arguments.output, document(found, found.topology))
     else:
-        shown.show(_lines(shown, arguments.output, found, found.topology))
+        missing = _NOT_IN_TEXT if arguments.capture else _NOT_YET_KNOWN
+        shown.show(_lines(shown, arguments.output, found, found.topology, missing))
     return 0
 
 
@@ -86,6 +97,23 @@ def _recorded(machine: Source, file: Path) -> RawNode:
         return record(machine, file, datetime.now(UTC).date())
     except (OSError, RecordingError) as error:
         raise HardwareError(f"--record {file}: {error}") from error
+
+
+def _as_text_says(found: Description) -> Description:
+    """What a matrix says of a machine that may be a tray of a rack: nothing about the fabric beyond it."""
+    if found.topology is None or not _may_be_in_rack(found.topology):
+        return found
+    beyond = {label_keys.FABRIC, label_keys.NVLINK_DOMAIN}
+    known = {key: value for key, value in found.labels.known.items() if key not in beyond}
+    return found._replace(labels=Labels(known, found.labels.unknown | beyond))
+
+
+def _may_be_in_rack(topology: NodeTopology) -> bool:
+    """Whether its product is one of NVLink racks; without names, whether it has a tray's GPUs behind NVSwitches."""
+    products = [gpu.product for gpu in topology.gpus]
+    if all(products):
+        return any(product and _OF_RACKS.search(product) for product in products)
+    return len(products) <= _MOST_OF_A_TRAY and topology.interconnect is Interconnect.NVSWITCH
 
 
 def _fail(message: str) -> int:
@@ -116,7 +144,7 @@ def document(found: Description, topology: NodeTopology) -> dict[str, Any]:
         "nvlink_domains": [list(domain) for domain in topology.nvlink_domains] if topology.nvlinks_read else None,
         "interconnect": found.labels.known.get(label_keys.INTERCONNECT),
         "nvswitches": topology.nvswitches if topology.nvlinks_read else None,
-        "fabric": topology.fabric,
+        "fabric": found.labels.known.get(label_keys.FABRIC),
         "clique": topology.clique,
         "platform": facts["platform"],
         "rail_aligned": topology.rail_aligned,
@@ -138,7 +166,8 @@ def _fields(value: Any) -> dict[str, Any]:
     return {name: _facts(field) for name, field in value._asdict().items()}
 
 
-def _lines(screen: Screen, output: str, found: Description, topology: NodeTopology) -> Iterator[str]:
+def _lines(screen: Screen, output: str, found: Description, topology: NodeTopology, missing: str) -> Iterator[str]:
+    """What the other outputs print; `missing` is said of each label that is not known."""
     labels = sorted(found.labels.known.items())
     if output == "matrix":
         yield from table(topology.matrix).split("\n")
@@ -152,9 +181,8 @@ def _lines(screen: Screen, output: str, found: Description, topology: NodeTopolo
             yield from (screen.paint(line, "dim") for line in legend)
         yield ""
         yield from (f"{screen.paint(key, 'cyan')}={value}" for key, value in labels)
-        why = " not known yet: stays as it is on the Node" if topology.nvlinks_read else " not in this text"
         for key in sorted(found.labels.unknown):
-            yield screen.paint(key, "cyan") + screen.paint(why, "dim")
+            yield screen.paint(key, "cyan") + screen.paint(missing, "dim")
         yield from (screen.paint(f"! {reason}", "yellow") for reason in topology.reasons)
 
 

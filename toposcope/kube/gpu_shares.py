@@ -54,6 +54,7 @@ _NVIDIA: Final = "nvidia.com/"
 _OTHER_AMOUNTS: Final = frozenset({"nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"})
 """What HAMi counts beside GPUs."""
 _SHARED_PRODUCT: Final = "-SHARED"
+_SHARED_NAME: Final = ".shared"
 _MPS: Final = "mps"
 _SHARING: Final = frozenset({"time-slicing", "time-sharing", _MPS})
 _MOST_GPUS: Final = 16
@@ -83,9 +84,12 @@ class Shares:
 
     @property
     def described(self) -> str:
-        """`time slices`, `1g.5gb MIG devices`."""
-        kind = f"{self.profile} " if self.profile else ""
-        return kind + plural(self.total, self.unit)
+        """`time slices`, `1g.5gb MIG devices`, `time slices of 1g.5gb MIG devices`."""
+        if not self.profile:
+            return plural(self.total, self.unit)
+        if self.unit is Unit.MIG_DEVICE:
+            return f"{self.profile} {plural(self.total, self.unit)}"
+        return f"{plural(self.total, self.unit)} of {self.profile} MIG devices"
 
 
 def gpus_of(label: Label, allocatable: Requests) -> int:
@@ -103,7 +107,8 @@ def gpus_of(label: Label, allocatable: Requests) -> int:
         return labelled
     shares = _of_gpus(label, allocatable)
     per_gpu = _clients(label)
-    if shares and shares.unit is not Unit.MIG_DEVICE and per_gpu and shares.total % per_gpu == 0:
+    of_mig = shares is not None and (shares.unit is Unit.MIG_DEVICE or bool(shares.profile))
+    if shares and not of_mig and per_gpu and shares.total % per_gpu == 0:
         return offered - shares.total + shares.total // per_gpu
     return offered
 
@@ -157,7 +162,7 @@ def _of_gpus(label: Label, allocatable: Requests) -> Shares | None:
     if not total:
         return None
     profile = _mig_profile(label)
-    unit = _unit_of_gpus(label, allocatable, total) if profile is None else Unit.MIG_DEVICE
+    unit = _unit_of_gpus(label, allocatable, total) if profile is None else _unit_of_mig(label)
     return None if unit is None else Shares(ALLOCATABLE_GPUS, unit, total, profile or "")
 
 
@@ -176,10 +181,17 @@ def _unit_of_gpus(label: Label, allocatable: Requests, total: int) -> Unit | Non
     return Unit.MIG_DEVICE if label(_MIG_STRATEGY) == "single" else Unit.SHARE
 
 
+def _unit_of_mig(label: Label) -> Unit:
+    """What pieces of GPUs in MIG mode are: MIG devices can be shared too."""
+    shared = (label(_PRODUCT) or "").endswith(_SHARED_PRODUCT) or label(_GKE_STRATEGY) in _SHARING
+    return _unit(label) if shared else Unit.MIG_DEVICE
+
+
 def _of_part(label: Label, resource: str, total: int) -> Shares:
     mig = _MIG_RESOURCE.fullmatch(resource)
     if mig:
-        return Shares(resource, Unit.MIG_DEVICE, total, mig["profile"])
+        unit = _unit(label) if resource.endswith(_SHARED_NAME) else Unit.MIG_DEVICE
+        return Shares(resource, unit, total, mig["profile"])
     return Shares(resource, _unit(label), total)
 
 

@@ -37,6 +37,8 @@ __all__ = ["CaptureError", "machine_from_capture"]
 
 _DMA: Final = "_dma"
 """What NCCL adds to a NIC's name for its Data Direct function."""
+_ETHERNET: Final = re.compile(r"roce.*|bnxt_re.*|irdma.*|qedr.*|.*_bond_?\d+")
+"""Names of RDMA devices with Ethernet ports: those that udev calls RoCE, NICs that know nothing else, and bonds."""
 _MOST_PORTS: Final = 18
 """No GPU has had more NVLink ports so far: more links in a row than this can only be shared ones, through switches."""
 _MOST_FUNCTIONS: Final = 8
@@ -342,7 +344,7 @@ def _assemble(
             Nic(
                 name=capture.legend.get(nic, nic),
                 function=functions[nic],
-                link_layer="InfiniBand",
+                link_layer=_link_layer(capture, nic),
                 active=True,
                 node_guid=identity(name, nic).int >> 64,
             )
@@ -350,6 +352,11 @@ def _assemble(
         ),
         data_direct=tuple(DataDirect(functions[device], _owner(capture, device)) for device in capture.data_direct),
     )
+
+
+def _link_layer(capture: Capture, nic: str) -> str:
+    """What a NIC's ports are, by its name; a matrix does not say it."""
+    return "Ethernet" if _ETHERNET.fullmatch(capture.legend.get(nic, nic)) else "InfiniBand"
 
 
 def _owner(capture: Capture, direct: str) -> str | None:
@@ -498,4 +505,6 @@ def _unknowns(capture: Capture) -> Iterator[str]:
     if ownerless:
         yield f"NIC of {', '.join(ownerless)} (Data Direct) unknown: append the NIC legend"
     if capture.nics:
-        yield "NIC ports assumed to be active InfiniBand: a matrix does not say"
+        kinds = sorted({_link_layer(capture, nic) for nic in capture.nics}, reverse=True)
+        by_name = ", by their names" if "Ethernet" in kinds else ""
+        yield f"NIC ports assumed to be active {' and '.join(kinds)}{by_name}: a matrix does not say"

@@ -22,6 +22,8 @@ _TAB: Final = 8
 _MOST_HOSTS: Final = 10
 """How many hosts an error message names."""
 _TAIL: Final = re.compile("|".join(TAIL_COLUMNS))
+_CUT_TAIL: Final = re.compile(r"(?<=\s)C(?:PU?(?: A\w*)?)?\s*$")
+"""The first of them in a header that ends there: a text whose lines are cut off behind the cells."""
 _CELL: Final = re.compile(rf"\s*({CELL})(?=\s|$|{CELL})")
 _NV: Final = re.compile(r"NV\d{1,4}")
 _LEGEND_NIC: Final = re.compile(r"\s*(NIC\d+)\s*[:=]\s*([^\s(,;]+)([\s(,;].*)?")
@@ -103,6 +105,7 @@ def read_capture(text: str, host: str | None = None) -> Capture:
     capture = Capture(shows=matrix.shows, notes=choice.notes)
     header, rows = unwrapped(matrix.lines[matrix.header :])
     tail = _TAIL.search(header)
+    tail = tail or _CUT_TAIL.search(header)
     names = header[: tail.start() if tail else None].split()
     capture.devices = tuple(_split_names(names, {name for name, _ in rows}))
     if len(set(capture.devices)) < len(capture.devices):

@@ -4,6 +4,7 @@ Named tuples, where other rooms have frozen dataclasses: an agent's start is spe
 as dataclasses took a tenth of it.
 """
 
+from collections.abc import Collection
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -184,6 +185,14 @@ class Gpu(NamedTuple):
     def links_joining(self) -> int:
         """NVLinks that are up and lead to another GPU: those that a job can count on."""
         return sum(link.joins for link in self.links)
+
+    def links_to(self, gpus: Collection[str]) -> int:
+        """Those of `links_joining` that end in a switch, or at one of the GPUs with these addresses.
+
+        A GPU at the far end may be lost, or belong to another VM.
+        """
+        joining = [link for link in self.links if link.joins]
+        return sum(link.remote is LinkEnd.NVSWITCH or link.remote_pci in gpus for link in joining)
 
     @property
     def link_mbps(self) -> int | None:

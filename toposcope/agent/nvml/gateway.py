@@ -24,7 +24,7 @@ LIB_RM_VERSION_MISMATCH: Final = 18
 UNKNOWN: Final = 999
 
 _ABSENT: Final = frozenset({INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, ARGUMENT_VERSION_MISMATCH})
-_LOST: Final = frozenset({GPU_IS_LOST, RESET_REQUIRED})
+LOST: Final = frozenset({GPU_IS_LOST, RESET_REQUIRED})
 
 _MOST: Final = 1024
 """No machine has as many GPUs, and no GPU as many links or MIG slots."""
@@ -49,7 +49,7 @@ class NvmlReturn(NamedTuple):
     @property
     def lost(self) -> bool:
         """The GPU is lost or needs a reset, and what it still answers means nothing."""
-        return self.code in _LOST
+        return self.code in LOST
 
 
 class Nvml:
