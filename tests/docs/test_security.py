@@ -6,16 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.paths import DOCS, ROOT
+from tests.support.paths import DOCS, MANIFESTS, ROOT
 
 TESTS = ROOT / "tests"
-TABLE = (DOCS / "security.md").read_text(encoding="utf-8").partition("## What shows it")[2]
+TEXT, _, TABLE = (DOCS / "security.md").read_text(encoding="utf-8").partition("## What shows it")
 ROWS = re.findall(r"^\| (?!claim|-)(.+?) \| (.+?) \|$", TABLE, re.MULTILINE)
 RIGHTS = (
     "test_agent_rights",
     "test_confined",
     "test_controller_rights",
     "test_managed_fields",
+    "test_planned_rights",
     "test_prune",
     "test_published_rights",
     "test_stolen_agent",
@@ -45,6 +46,23 @@ def test_each_claim_has_tests_that_are_there(claim: str, cell: str) -> None:
         assert path.is_file(), name
         assert test in names_in(path), name
         assert test.rpartition("::")[2].startswith("test_"), name
+
+
+@pytest.mark.parametrize("name", re.findall(r"`(test_\w+)`", TEXT))
+def test_a_test_that_the_text_names_is_in_the_table(name: str) -> None:
+    assert re.search(rf"::{name}`", TABLE)
+
+
+@pytest.mark.parametrize("file", re.findall(r"\]\(\.\./tests/([\w/]+\.py)\)", TEXT))
+def test_a_file_that_the_text_names_is_in_the_table(file: str) -> None:
+    assert f"`{file}::" in TABLE
+
+
+def test_components_that_admit_privileged_pods_are_named() -> None:
+    (sentence,) = re.findall(r"\n\n(.*) make the namespace admit privileged pods", TEXT)
+    files = (MANIFESTS / "components").glob("*/kustomization.yaml")
+    privileged = [file.parent.name for file in files if "pod-security-privileged" in file.read_text(encoding="utf-8")]
+    assert re.findall(r"`([^`]+)`", sentence) == sorted(privileged)
 
 
 @pytest.mark.parametrize("module", RIGHTS)
