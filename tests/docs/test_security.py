@@ -7,6 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import DOCS, MANIFESTS, ROOT
+from tools.fuzz.readers import READERS
+from toposcope.api.yaml_text import MAX_DEPTH, MAX_DIGITS
+from toposcope.kube.pages import MOST_PAGES
+from toposcope.snapshot.cutter import BYTES_PER_OBJECT, LIMIT, OF_FILE
+from toposcope.topology.text import LONGEST_MESSAGE
+from toposcope.ui.computing import SECONDS
+from toposcope.ui.server import CONNECTIONS
+from toposcope.ui.worker import MEMORY
 
 TESTS = ROOT / "tests"
 TEXT, _, TABLE = (DOCS / "security.md").read_text(encoding="utf-8").partition("## What shows it")
@@ -22,6 +30,19 @@ RIGHTS = (
     "test_stolen_agent",
     "test_switches_rights",
     "test_ui",
+)
+FIGURES = (
+    f"{SECONDS:.0f} s; its process is ended",
+    f"{MEMORY >> 20} MiB, and once more",
+    f"{CONNECTIONS}, then the idlest one goes",
+    f"{LIMIT >> 20} MiB for one document",
+    f"{OF_FILE} times that for a file unpacked",
+    f"{LIMIT // BYTES_PER_OBJECT:,} objects in it",
+    f"{MAX_DEPTH} levels, a million values",
+    f"{MAX_DIGITS} digits in a number",
+    f"each of {len(READERS)} readers",
+    f"cut after {LONGEST_MESSAGE >> 10} KiB",
+    f"a {MOST_PAGES:,}th page",
 )
 
 
@@ -56,6 +77,11 @@ def test_a_test_that_the_text_names_is_in_the_table(name: str) -> None:
 @pytest.mark.parametrize("file", re.findall(r"\]\(\.\./tests/([\w/]+\.py)\)", TEXT))
 def test_a_file_that_the_text_names_is_in_the_table(file: str) -> None:
     assert f"`{file}::" in TABLE
+
+
+@pytest.mark.parametrize("words", FIGURES)
+def test_bounds_are_those_of_the_programs(words: str) -> None:
+    assert words in " ".join(TEXT.split())
 
 
 def test_components_that_admit_privileged_pods_are_named() -> None:
