@@ -101,7 +101,9 @@ def test_slots_by_default_are_those_of_whole_nodes(mixed: str, toposcope: Comman
 def test_slots_of_a_cluster_of_shares_alone(tmp_path: Path, toposcope: Command) -> None:
     node = sharing_node("hami", offers={"nvidia.com/gpu": 40})
     file = write_cluster(tmp_path / "cluster.json", node, running("p", "hami", {"nvidia.com/gpu": 1}))
-    assert "No node offers whole GPUs." in toposcope(f"slots --from {file}").out
+    out = toposcope(f"slots --from {file}").out
+    assert "! no slot can be counted: none of 1 node offers nvidia.com/gpu as whole GPUs" in out
+    assert "No node offers whole GPUs." in out
 
 
 def test_score_leaves_pods_with_shares_out(mixed: str, toposcope: Command) -> None:

@@ -6,21 +6,43 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.paths import DOCS, ROOT
+from tests.support.paths import DOCS, MANIFESTS, ROOT
+from tools.fuzz.readers import READERS
+from toposcope.api.yaml_text import MAX_DEPTH, MAX_DIGITS
+from toposcope.kube.pages import MOST_PAGES
+from toposcope.snapshot.cutter import BYTES_PER_OBJECT, LIMIT, OF_FILE
+from toposcope.topology.text import LONGEST_MESSAGE
+from toposcope.ui.computing import SECONDS
+from toposcope.ui.server import CONNECTIONS
+from toposcope.ui.worker import MEMORY
 
 TESTS = ROOT / "tests"
-TABLE = (DOCS / "security.md").read_text(encoding="utf-8").partition("## What shows it")[2]
+TEXT, _, TABLE = (DOCS / "security.md").read_text(encoding="utf-8").partition("## What shows it")
 ROWS = re.findall(r"^\| (?!claim|-)(.+?) \| (.+?) \|$", TABLE, re.MULTILINE)
 RIGHTS = (
     "test_agent_rights",
     "test_confined",
     "test_controller_rights",
     "test_managed_fields",
+    "test_planned_rights",
     "test_prune",
     "test_published_rights",
     "test_stolen_agent",
     "test_switches_rights",
     "test_ui",
+)
+FIGURES = (
+    f"{SECONDS:.0f} s; its process is ended",
+    f"{MEMORY >> 20} MiB, and once more",
+    f"{CONNECTIONS}, then the idlest one goes",
+    f"{LIMIT >> 20} MiB for one document",
+    f"{OF_FILE} times that for a file unpacked",
+    f"{LIMIT // BYTES_PER_OBJECT:,} objects in it",
+    f"{MAX_DEPTH} levels, a million values",
+    f"{MAX_DIGITS} digits in a number",
+    f"each of {len(READERS)} readers",
+    f"cut after {LONGEST_MESSAGE >> 10} KiB",
+    f"a {MOST_PAGES:,}th page",
 )
 
 
@@ -45,6 +67,28 @@ def test_each_claim_has_tests_that_are_there(claim: str, cell: str) -> None:
         assert path.is_file(), name
         assert test in names_in(path), name
         assert test.rpartition("::")[2].startswith("test_"), name
+
+
+@pytest.mark.parametrize("name", re.findall(r"`(test_\w+)`", TEXT))
+def test_a_test_that_the_text_names_is_in_the_table(name: str) -> None:
+    assert re.search(rf"::{name}`", TABLE)
+
+
+@pytest.mark.parametrize("file", re.findall(r"\]\(\.\./tests/([\w/]+\.py)\)", TEXT))
+def test_a_file_that_the_text_names_is_in_the_table(file: str) -> None:
+    assert f"`{file}::" in TABLE
+
+
+@pytest.mark.parametrize("words", FIGURES)
+def test_bounds_are_those_of_the_programs(words: str) -> None:
+    assert words in " ".join(TEXT.split())
+
+
+def test_components_that_admit_privileged_pods_are_named() -> None:
+    (sentence,) = re.findall(r"\n\n(.*) make the namespace admit privileged pods", TEXT)
+    files = (MANIFESTS / "components").glob("*/kustomization.yaml")
+    privileged = [file.parent.name for file in files if "pod-security-privileged" in file.read_text(encoding="utf-8")]
+    assert re.findall(r"`([^`]+)`", sentence) == sorted(privileged)
 
 
 @pytest.mark.parametrize("module", RIGHTS)

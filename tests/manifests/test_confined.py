@@ -1,5 +1,6 @@
 """A program notices that it is confined no longer: whichever policy or binding is gone, whatever right it was given."""
 
+import functools
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,7 +12,9 @@ import pytest
 from tests.manifests import rights
 from tests.manifests.support import NAMESPACE, Manifests, built, run_kubectl, write_overlay
 from tests.support.api import RBAC, ApiUnderTest, pod_token, wait_until
+from tests.support.publishing import install
 from toposcope.agent import publish as agent
+from toposcope.controller import confinement as controller
 from toposcope.kube.account_rights import AccountRights
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.config import load
@@ -27,7 +30,10 @@ PLURALS = {
 }
 MOST_REQUESTS = 8
 """Of one check, which each agent makes once an hour."""
-PROGRAMS = ("agent", "switches")
+WRITERS_OF_NODES = ("agent", "switches")
+PROGRAMS = (*WRITERS_OF_NODES, "controller")
+SCHEDULERS = ("grove-clustertopologybindings-alpha10", "kueue-topologies-v0.19")
+"""A kind is enough for the policy of what is published."""
 Writes = Callable[[], dict[str, Request]]
 
 
@@ -62,7 +68,7 @@ class Program:
 
 @dataclass
 class Cluster:
-    """An API server with agent and switches on one Node."""
+    """An API server with each program, agent and switches on one Node."""
 
     api: ApiUnderTest
     manifests: Manifests
@@ -83,6 +89,7 @@ def cluster(installed_once: ApiUnderTest, kubectl: str, tmp_path_factory: pytest
     api = installed_once
     overlay = write_overlay(tmp_path_factory.mktemp("confined").resolve() / "overlay", ["switches"])
     run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", overlay)
+    install(api, *SCHEDULERS)
     rights.make_node(api, rights.OWN)
     manifests = built(kubectl, overlay)
     clients = []
@@ -93,7 +100,7 @@ def cluster(installed_once: ApiUnderTest, kubectl: str, tmp_path_factory: pytest
         clients.append(ApiClient(load(str(rights.kubeconfig_with(api, pod_token(api, pod), folder)))))
         return clients[-1]
 
-    agents, others = client("agent"), client("switches")
+    agents, others, controllers = (client(program) for program in PROGRAMS)
     programs = {
         "agent": Program(
             "agent",
@@ -107,6 +114,12 @@ def cluster(installed_once: ApiUnderTest, kubectl: str, tmp_path_factory: pytest
             switches.Publisher(others, "confined-own").foreign_writes,
             AccountRights(switches.RIGHTS, "toposcope-system"),
         ),
+        "controller": Program(
+            "controller",
+            controllers,
+            functools.partial(controller.foreign_writes, controllers, "a-controller"),
+            AccountRights(controller.RIGHTS, "toposcope-system"),
+        ),
     }
     cluster = Cluster(api, manifests, programs)
     for program in programs.values():
@@ -116,7 +129,7 @@ def cluster(installed_once: ApiUnderTest, kubectl: str, tmp_path_factory: pytest
         each.close()
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", WRITERS_OF_NODES)
 def test_a_whole_check_takes_few_requests(cluster: Cluster, name: str) -> None:
     program = cluster.programs[name]
     counting = Counting(program.client)
@@ -128,7 +141,7 @@ def test_a_whole_check_takes_few_requests(cluster: Cluster, name: str) -> None:
 def test_whichever_policy_or_binding_is_gone_it_is_noticed(cluster: Cluster, name: str) -> None:
     api, program = cluster.api, cluster.programs[name]
     policies = cluster.policies(name)
-    assert len(policies) == {"agent": 4, "switches": 2}[name]
+    assert len(policies) == {"agent": 4, "switches": 2, "controller": 6}[name]
     for path, item in policies:
         gone = f"{path}/{item['metadata']['name']}"
         assert api.request("DELETE", gone)[0] == 200
@@ -137,7 +150,7 @@ def test_whichever_policy_or_binding_is_gone_it_is_noticed(cluster: Cluster, nam
         wait_until(lambda: not program.problem(), f"{gone} is back")
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", WRITERS_OF_NODES)
 def test_a_softened_policy_is_noticed_and_each_kind_of_write_is_named(cluster: Cluster, name: str) -> None:
     """Only the rules about whose Node it is are left: most kinds of write are refused by two rules of the others."""
     api, program = cluster.api, cluster.programs[name]
@@ -158,6 +171,7 @@ def test_a_softened_policy_is_noticed_and_each_kind_of_write_is_named(cluster: C
         ({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}, "get secrets"),
         ({"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]}, "patch nodes/status"),
         ({"apiGroups": [""], "resources": ["nodes"], "verbs": ["update"]}, "update nodes"),
+        ({"apiGroups": [""], "resources": ["nodes"], "verbs": ["delete"]}, "delete nodes"),
         ({"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["patch"]}, "patch daemonsets.apps"),
         ({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, "do anything with all resources"),
     ],

@@ -18,9 +18,10 @@ from tests.support.publishing import install
 from toposcope.agent.publish import Publisher
 from toposcope.api.label_keys import GPUS
 from toposcope.cli.main import main
-from toposcope.controller.confinement import RightsClient, foreign_writes
+from toposcope.controller.confinement import RIGHTS, foreign_writes
 from toposcope.integrations.grove.api import OLDER_TOPOLOGIES
 from toposcope.integrations.watched import PUBLISHED
+from toposcope.kube.account_rights import AccountRights
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 from toposcope.kube.confinement import FOREIGN_NODE_WRITES, Confinement
@@ -113,7 +114,8 @@ def test_programs_notice_what_confines(
         agents = Publisher(client, "confined-own").foreign_writes
         writes = agents if program == "agent" else functools.partial(foreign_writes, client, "a-controller")
         hours = itertools.count(0.0, 10_000.0)
-        proofs[program] = Confinement(RightsClient(client), writes, functools.partial(next, hours), random.Random(1))
+        granted = AccountRights(RIGHTS, "toposcope-system") if program == "controller" else None
+        proofs[program] = Confinement(client, writes, functools.partial(next, hours), random.Random(1), granted)
 
     def becomes(program: str, confined: bool) -> None:
         def so() -> bool:
@@ -130,7 +132,7 @@ def test_programs_notice_what_confines(
     becomes("controller", True)
     grant_nodes(api)  # as an installation of a former version leaves it
     becomes("controller", False)
-    assert "would accept a patch of a Node;" in proofs["controller"].ready()
+    assert "may do more than the program needs: patch nodes;" in proofs["controller"].ready()
     for kind in ("bindings", "s"):
         assert api.request("DELETE", f"{ROLES}{kind}/former")[0] == 200
     becomes("controller", True)

@@ -10,7 +10,7 @@ from toposcope.cli.errors import EXIT_OK, CommandError
 from toposcope.cli.output import counted, first_few, show_document
 from toposcope.cli.planning import Plan, number, read, working
 from toposcope.cli.terminal import Screen, columns
-from toposcope.planning.capacity import Capacity, View
+from toposcope.planning.capacity import View
 from toposcope.planning.slots import Slots, gpus_per_pod, one_pod, sizes_of, slots, without_repeats
 from toposcope.topology.text import plural
 
@@ -87,14 +87,15 @@ def _page(
         size = f"{row.gpus:,}" if row.gpus != before else ""
         rows.append([size, row.level.domain, *counts, f"{row.fragmented:.0%}"])
         before = row.gpus
+    offering = sum(node.total.get(ALLOCATABLE_GPUS, 0) > 0 for node in capacity.nodes)
     if not any(capacity.slots(View.EMPTY, one_pod(1))):
-        yield screen.paint(f"! no slot can be counted: {_why_none(capacity)}", "yellow")
+        yield screen.paint(f"! no slot can be counted: {_why_none(len(capacity.nodes), offering)}", "yellow")
     if rows:
         yield from columns(screen, header, rows, right=(0, 2, 3, 4, 5))
         yield _LEGEND
     if too_large := [f"{size:,}" for size in sizes if all(row.gpus != size for row in table)]:
         yield f"No domain holds {', '.join(too_large)} GPUs, even on an empty cluster."
-    if not sizes:
+    if not sizes and not offering:
         yield "No node offers whole GPUs."
     if capacity.left_out:
         nodes = counted(len(capacity.left_out), "node")
@@ -103,11 +104,10 @@ def _page(
     yield from (screen.paint(line, "yellow") for line in plan.uncounted())
 
 
-def _why_none(capacity: Capacity) -> str:
-    """Why no node takes a pod with GPUs, even on an empty cluster."""
-    offering = sum(node.total.get(ALLOCATABLE_GPUS, 0) > 0 for node in capacity.nodes)
+def _why_none(nodes: int, offering: int) -> str:
+    """Why no node takes a pod with GPUs, even on an empty cluster; `offering` nodes have whole ones."""
     if not offering:
-        nodes = counted(len(capacity.nodes), "node")
-        return f"none of {nodes} offers {ALLOCATABLE_GPUS}, and GPUs of ResourceSlices (DRA) are not counted"
+        what = f"{ALLOCATABLE_GPUS} as whole GPUs, and GPUs of ResourceSlices (DRA) are not counted"
+        return f"none of {counted(nodes, 'node')} offers {what}"
     have = plural(offering, "has a taint", "have taints")
     return f"{counted(offering, 'node')} with {ALLOCATABLE_GPUS} {have} that pods have to tolerate"

@@ -1,49 +1,52 @@
-"""Whether admission policies confine the controller: for its readiness, a metric and an Event on its pod."""
+"""Whether admission policies and RBAC confine the controller: for its readiness, a metric and an Event on its pod."""
 
 import logging
 import random
 import threading
 import time
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import HOSTNAME
+from toposcope.controller.options import LEASE
 from toposcope.integrations.framework.published import MANAGER
+from toposcope.integrations.node_plan import CONFIG_MAP
 from toposcope.integrations.volcano.hyper_nodes import member
 from toposcope.integrations.watched import PUBLISHED
-from toposcope.kube.client import ApiClient, Caller, Request
+from toposcope.kube.account_rights import AccountRights, Right
+from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.confinement import NOBODY, Confinement
 from toposcope.kube.discovery import discover
-from toposcope.kube.errors import ApiError, KubeError
+from toposcope.kube.errors import KubeError
 from toposcope.kube.requests import create, event
 from toposcope.kube.runtime import Event
 from toposcope.topology.text import compact
 
 log = logging.getLogger("controller")
 
-_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-_NODE_RIGHTS: Final = {
-    "a patch of a Node": {"verb": "patch", "resource": "nodes"},
-    "an update of a Node": {"verb": "update", "resource": "nodes"},
-    "a patch of a Node's status": {"verb": "patch", "resource": "nodes", "subresource": "status"},
-}
-"""What RBAC must not grant: agents write Nodes, and no policy would confine the controller there."""
-_FORBIDDEN: Final = 403
-
-
-class RightsClient:
-    """Answers a question about rights as the API server answers the request itself: forbidden, or not."""
-
-    def __init__(self, client: Caller) -> None:
-        self._client = client
-
-    def call(self, request: Request) -> Any:
-        """Send a request. Raises ApiError for a right that this program has not, and KubeError as a client does."""
-        answer = self._client.call(request)
-        if request.path == _REVIEWS and answer["status"].get("allowed") is not True:
-            raise ApiError(_FORBIDDEN, "Forbidden", str(answer["status"].get("reason") or "RBAC grants it to nobody"))
-        return answer
+RIGHTS: Final = frozenset(
+    {
+        Right("", "nodes", "get"),
+        Right("", "nodes", "list"),
+        Right("", "nodes", "watch"),
+        Right("gpu.topology", "clustertopologies", "create"),
+        Right("gpu.topology", "clustertopologies", "patch"),
+        Right("gpu.topology", "clustertopologies", "delete"),
+        Right("gpu.topology", "clustertopologies/status", "patch"),
+        Right("events.k8s.io", "events", "create"),
+        Right("events.k8s.io", "events", "patch"),
+        # In its own namespace.
+        Right("", "events", "list"),
+        Right("", "configmaps", "get", (CONFIG_MAP,)),
+        Right("", "configmaps", "create", (CONFIG_MAP,)),
+        Right("", "configmaps", "patch", (CONFIG_MAP,)),
+        Right("coordination.k8s.io", "leases", "create"),
+        Right("coordination.k8s.io", "leases", "get", (LEASE,)),
+        Right("coordination.k8s.io", "leases", "update", (LEASE,)),
+    }
+)
+"""What RBAC may grant the controller of what is looked at: no write of a Node, which no policy would confine."""
 
 
 def foreign_writes(client: ApiClient, pod: str) -> dict[str, Request]:
@@ -66,17 +69,7 @@ def foreign_writes(client: ApiClient, pod: str) -> dict[str, Request]:
             writes[f"a topology among {kind.name}"] = Request("POST", target.collection, query, compact(body).encode())
     node = {"apiVersion": "v1", "kind": "Node", "name": NOBODY}
     report = event(node, "Normal", "Unconfined", "", "another", pod, datetime.now(UTC))
-    return {**writes, "an Event in another's name": report, **node_writes()}
-
-
-def node_writes() -> dict[str, Request]:
-    """Questions about rights on Nodes, for a `RightsClient`: what each would allow, and its request."""
-    writes = {}
-    for what, attributes in _NODE_RIGHTS.items():
-        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
-        body = compact({**review, "spec": {"resourceAttributes": attributes}}).encode()
-        writes[what] = Request("POST", _REVIEWS, {}, body)
-    return writes
+    return {**writes, "an Event in another's name": report}
 
 
 class ConfinementCheck:
@@ -90,7 +83,8 @@ class ConfinementCheck:
         self._pod = pod
         self._stop = stop
         rng = random.Random()  # noqa: S311 - jitter, not a secret
-        self._confinement = Confinement(RightsClient(client), lambda: foreign_writes(client, pod), time.monotonic, rng)
+        rights = AccountRights(RIGHTS, client.namespace)
+        self._confinement = Confinement(client, lambda: foreign_writes(client, pod), time.monotonic, rng, rights)
         self._active = active
 
     def ready(self) -> str:

@@ -369,7 +369,10 @@ class LeaderMetrics:
             known = confined()
             return nan if known is None else known
 
-        text = "1 while the admission policies refuse what they must, 0 while they do not, NaN while that is not known."
+        text = (
+            "1 while the admission policies refuse what they must and RBAC grants no more than is needed, else 0; "
+            "NaN while that is not known."
+        )
         Gauge("toposcope_confined", text, registry=registry).set_function(value)
 
 

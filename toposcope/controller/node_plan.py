@@ -230,7 +230,9 @@ class NodePlanWriter:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {FIELD: text}}
         self._writer.call(apply(self._path, body, MANAGER, force=True))
         self._there = text
-        log.info("the agents' plan is written: %d ClusterTopologies ask for keys on nodes", len(plan.topologies))
+        count = len(plan.topologies)
+        who = f"{count} {plural(count, 'ClusterTopology asks', 'ClusterTopologies ask')}"
+        log.info("the agents' plan is written: %s for keys on nodes", who)
 
     def _with_deleted(self, plan: NodePlan, topologies: Sequence[Topology]) -> NodePlan:
         """The plan with the entries of topologies that were deleted a moment ago. Raises KubeError."""

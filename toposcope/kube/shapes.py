@@ -35,8 +35,7 @@ OBJECT: Final[Shape] = {"metadata": _METADATA, "spec": Optional(dict), "status":
 _WORD_LIST: Final[Shape] = Optional([str])
 _RULE: Final[Shape] = {"verbs": [str], "apiGroups": _WORD_LIST, "resources": _WORD_LIST, "resourceNames": _WORD_LIST}
 RULES_REVIEW: Final[Shape] = {"status": {"resourceRules": Optional([_RULE])}}
-ACCESS_REVIEW: Final[Shape] = {"status": dict}
-"""Both answer about rights: they are no objects, and have no names."""
+"""It answers about rights: it is no object, and has no name."""
 LIST: Final[Shape] = {"metadata": {"continue": Optional(str)}, "items": Optional([OBJECT])}
 _GROUPS: Final[Shape] = {"groups": [{"name": str, "versions": [{"version": str}]}]}
 _GROUP: Final[Shape] = {"versions": [{"version": str}]}
@@ -59,8 +58,6 @@ def shape_of(method: str, path: str) -> Shape:
     below = parts(path)
     if below == ("selfsubjectrulesreviews",):
         return RULES_REVIEW
-    if below == ("selfsubjectaccessreviews",):
-        return ACCESS_REVIEW
     if below:
         return LIST if len(below) == 1 and method == "GET" else OBJECT
     first, *rest = path.strip("/").split("/")
