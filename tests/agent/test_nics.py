@@ -120,16 +120,49 @@ def test_without_root_no_other_card_is_taken_for_the_bridge(change: tuple[str, s
     assert len(topology_of(text.replace(*change), tmp_path).nics) == 12, why
 
 
-def test_without_root_two_bridge_functions_take_nobodys_rails(tmp_path: Path) -> None:
-    """They look like any dual-port NIC, so they are in the matrix; but most GPUs have RoCE near them."""
-    topology = topology_of(HGX_B200.replace("management: true", "management: true, vpd: false"), tmp_path / "with")
-    without = topology_of(WITHOUT_BRIDGE, tmp_path / "without")
-    assert rails(topology) == rails(without)
+WITHOUT_ROOT = HGX_B200.replace("management: true", "management: true, vpd: false")
+
+
+@pytest.mark.parametrize("pci_id", ["0x2901", "0x3182"], ids=["B200", "B300"])
+def test_without_root_the_only_two_infiniband_functions_of_a_whole_board_are_its_bridge(
+    pci_id: str, tmp_path: Path
+) -> None:
+    topology = topology_of(WITHOUT_ROOT.replace("0x2901", pci_id), tmp_path / "with")
+    without = topology_of(WITHOUT_BRIDGE.replace("0x2901", pci_id), tmp_path / "without")
+    assert names(topology) == list(ROCE)
+    assert (topology.matrix, topology.shape) == (without.matrix, without.shape)
     assert topology.rail_aligned
 
 
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (("pci_id: 0x2901", "pci_id: 0x2330"), "HGX H100 has no such bridge"),
+        (("count: 8", "count: 7"), "a VM with a part of the board may have no bridge"),
+        (("[mlx5_0, mlx5_1], pci_id: 0x1021", "[mlx5_0, mlx5_1], pci_id: 0x1023"), "a ConnectX-8"),
+    ],
+)
+def test_without_root_two_bridge_functions_take_nobodys_rails(
+    change: tuple[str, str], why: str, tmp_path: Path
+) -> None:
+    """They look like any dual-port NIC, so they are in the matrix; but most GPUs have RoCE near them."""
+    text = WITHOUT_ROOT.replace(*change)
+    if "count: 7" in text:
+        text = text.replace("[gpu6, gpu7, ", "[gpu6, ")
+    topology = topology_of(text, tmp_path / "with")
+    assert {"mlx5_0", "mlx5_1"} <= {*names(topology)}, why
+    assert rails(topology) == [(f"rdma{2 * (at // 2)}", f"rdma{2 * (at // 2) + 1}") for at in range(len(topology.gpus))]
+    assert topology.rail_aligned
+
+
+def test_without_root_bridge_and_infiniband_of_the_network_cannot_be_told_apart(tmp_path: Path) -> None:
+    text = WITHOUT_ROOT.replace("pci_id: 0x1021, link_layer: Ethernet", "pci_id: 0x1021, vpd: false")
+    assert len(names(topology_of(text, tmp_path))) == 10
+
+
 def test_the_data_is_read_once_and_left_alone_where_it_cannot_be_read(tmp_path: Path) -> None:
-    machine = LivingMachine(machine_of(HGX_B200, tmp_path), tmp_path)
+    # GPUs of a board without a bridge: what the functions are follows from their data alone.
+    machine = LivingMachine(machine_of(HGX_B200.replace("0x2901", "0x2330"), tmp_path), tmp_path)
     assert len(machine.probe().nics) == 8
     for name in ("mlx5_0", "mlx5_1"):
         (machine.function(name) / "vpd").unlink()

@@ -6,7 +6,8 @@
 - the bridges to the NVSwitches of HGX B200 and B300: ConnectX-7 functions with `SMDL=SW_MNG` in their vital product
   data. Only root can read that. Without it, four InfiniBand functions of one ConnectX-7 are taken for such a bridge:
   these boards have them (Mellanox/nic-configuration-operator#496, siderolabs/extensions#893), and no card that is sold
-  does;
+  does. Where a machine has all GPUs of such a board and two InfiniBand functions of a ConnectX-7 altogether, these are
+  the bridge, because the board has one (NVIDIA Fabric Manager user guide);
 - sub-devices of type SMI (`rdma dev add smi1 type SMI parent mlx5_0`), which show the planes of their parent's port
   again. The kernel gives them no verbs device (ib_uverbs_add_one).
 
@@ -34,6 +35,11 @@ _DRIVER: Final = "mlx5_core"
 _RDMA_MODULE: Final = "mlx5_ib"
 _INFINIBAND: Final = "InfiniBand"
 _MANAGEMENT_FUNCTIONS: Final = 4
+_LEAST_MANAGEMENT: Final = 2
+_NVIDIA: Final = "0x10de"
+_BOARDS_WITH_BRIDGE: Final = frozenset({"0x2901", "0x3182"})
+"""GPUs of HGX B200 and B300."""
+_WHOLE_BOARD: Final = 8
 _NOT_ON_BUS: Final = -1
 _SUB_DEVICE: Final = "smi"
 _BOND: Final = "_bond_"
@@ -192,17 +198,27 @@ class RdmaDevices:
                 unknown.append(device)
             elif not vpd.manages_nvswitches:
                 kept.append(device._replace(nic=device.nic._replace(card=vpd.card)))
-        presumed = self._presumed_management(unknown)
+        presumed = self._presumed_management(unknown, functions)
         return kept + [device for device in unknown if card(device.nic.pci.address) not in presumed]
 
-    def _presumed_management(self, devices: Sequence[_Device]) -> set[str]:
-        """Cards that are bridges by their form: four InfiniBand functions of one ConnectX-7."""
+    def _presumed_management(self, devices: Sequence[_Device], functions: Functions) -> set[str]:
+        """Cards that are bridges by their form, and by what the board has."""
         counts: Counter[str] = Counter()
         for device in devices:
             infiniband = {port.link_layer for port in device.nic.ports} == {_INFINIBAND}
             if infiniband and self._bus.device_id(device.function) == _CONNECTX_7:
                 counts[card(device.nic.pci.address)] += 1
+        if counts.total() == _LEAST_MANAGEMENT and self._has_board_with_bridge(functions):
+            return set(counts)
         return {address for address, count in counts.items() if count == _MANAGEMENT_FUNCTIONS}
+
+    def _has_board_with_bridge(self, functions: Functions) -> bool:
+        """Whether all GPUs of an HGX B200 or B300 are here; a VM with a part of them may have no bridge."""
+        gpus = 0
+        for function, kind in functions.items():
+            if kind.vendor == _NVIDIA and self._bus.device_id(function) in _BOARDS_WITH_BRIDGE:
+                gpus += 1
+        return gpus >= _WHOLE_BOARD
 
     # Those that cannot be seen
 
