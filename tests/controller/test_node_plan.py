@@ -65,7 +65,7 @@ class Site:
             raise self.refuses
 
     def turn(self, seconds: float = 0.0) -> list[str]:
-        """Make a pass so many seconds later; what it wrote."""
+        """Make a pass after some seconds; what it wrote."""
         self.time.seconds += seconds
         self.writes.clear()
         self.controller.once()

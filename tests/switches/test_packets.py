@@ -106,7 +106,7 @@ def receiver(cables: Cables, clock: Ticks) -> Iterator[LldpSockets]:
 
 
 def heard(receiver: LldpSockets, count: int) -> list[tuple[str, bytes]]:
-    """All frames, once at least so many have arrived; those of one cable arrive in order."""
+    """All frames, once at least this number has arrived; those of one cable arrive in order."""
     found: list[tuple[str, bytes]] = []
 
     def arrived() -> bool:

@@ -14,7 +14,7 @@ UNIT = ("head ", "ab", " tail")
 
 
 def clock_of(cost: Callable[[int], float]) -> tuple[Callable[[str], None], Callable[[], float]]:
-    """A reader that takes so many seconds for a text of this length, and the clock that says so."""
+    """A reader that takes a number of seconds for a text of this length, and its clock."""
     now = 0.0
 
     def read(text: str) -> None:

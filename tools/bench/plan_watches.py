@@ -87,7 +87,7 @@ def _plan(number: int) -> str:
 
 @contextmanager
 def _server() -> Iterator[tuple[RealApiServer, AdminApi]]:
-    """A server with the plan, and a user who may watch it and nothing else."""
+    """A server with the plan, and a user whose only right is to watch it."""
     users, unlimited = {_USER: _GROUP}, {"GOMEMLIMIT": _UNLIMITED}
     with (
         scratch() as folder,
@@ -132,7 +132,7 @@ class Watchers:
     watches: int = 0
 
     def begin(self, count: int) -> None:
-        """Begin so many watches, and wait until each has the plan. Raises MeasurementError."""
+        """Begin this number of watches, and wait until each has the plan. Raises MeasurementError."""
         query = {
             "watch": "true",
             "fieldSelector": f"metadata.name={CONFIG_MAP}",

@@ -31,7 +31,7 @@ class Board(NamedTuple):
     switches: int = 0
     """NVSwitches of a board that show on the PCI bus; 0: they do not, or it has none."""
     parts: Mapping[int, int] = MappingProxyType({})
-    """Links of each GPU in a VM that has so many GPUs of the board, and sees no switch."""
+    """Number of the board's GPUs in a VM that sees no switch, to the links of each of them."""
     mesh: bool = False
     """Whether there is a board of four as well, without switches."""
     cube: bool = False
