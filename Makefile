@@ -64,6 +64,7 @@ lint: $(VENV)/dev $(PAGE)/node_modules/.ready ## Check style, types, the directi
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.regexes
+	$(BIN)/python -m tools.density
 	$(BIN)/hadolint Dockerfile
 	cd $(PAGE) && $(NODE) npm run --silent check
 
@@ -85,8 +86,8 @@ simulate: $(VENV)/dev ## Simulate programs and API server from a seed, each fail
 model: $(VENV)/dev ## Check in TLA+ models of Lease, labels, levels and replacement what must never go wrong
 	$(BIN)/python -m tools.model.checker
 
-mutants: $(VENV)/dev ## Change the code one small thing at a time; some test has to fail (ARGS="--since main~1", or patterns of files)
-	$(BIN)/python -m tools.mutants $(ARGS)
+mutants: $(VENV)/dev ## Change the code one small thing at a time with mutmut; some test should fail (ARGS are names of functions)
+	$(BIN)/mutmut run $(ARGS)
 
 fuzz: $(VENV)/dev ## Feed every parser bad input for some minutes (ARGS="--seconds 60 --seed 7", or the names of subjects)
 	$(BIN)/python -m tools.fuzz $(ARGS)

@@ -1,7 +1,8 @@
 """The page of `toposcope ui` belongs into what is released.
 
-`make ui` builds the page; the repository does not hold it. Without it everything works but `toposcope ui`, which says
-how to get the page: that is what `pip install .` of a fresh clone gives. With TOPOSCOPE_RELEASE=1 its lack is an error.
+`make ui` builds the page; the repository does not hold it. Without it everything works but
+`toposcope ui`, which says how to get the page: that is what `pip install .` of a fresh clone gives.
+With TOPOSCOPE_RELEASE=1 its lack is an error.
 """
 
 import os

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-
 from tests.support.api import ApiUnderTest, Clients
 from tests.support.cleaning import clean
 from tests.support.paths import use_memory

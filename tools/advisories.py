@@ -2,8 +2,9 @@
 
     python -m tools.advisories LOCK... -- PIP-AUDIT...
 
-pip-audit decides where it asks: nothing here names an index. What it could not look up is listed: a package that
-nobody looked up is not one without vulnerabilities. 1 where it found one; 0 where it found none or could not ask.
+pip-audit decides where it asks: nothing here names an index. What it could not look up is listed: a
+package that nobody looked up is not one without vulnerabilities. 1 where it found one; 0 where it
+found none or could not ask.
 """
 
 import json
@@ -13,7 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-_OPTIONS: Final = ("--disable-pip", "--require-hashes", "--progress-spinner", "off", "--format", "json")
+_OPTIONS: Final = (
+    "--disable-pip",
+    "--require-hashes",
+    "--progress-spinner",
+    "off",
+    "--format",
+    "json",
+)
 
 
 @dataclass(frozen=True)
@@ -33,10 +41,14 @@ class Result:
         """What people read about it."""
         if self.failed:
             return [f"{self.lock}: not checked: {self.failed}"]
-        lines = [f"{self.lock}: {self.checked} packages checked, {len(self.vulnerable)} vulnerabilities"]
+        lines = [
+            f"{self.lock}: {self.checked} packages checked, {len(self.vulnerable)} vulnerabilities"
+        ]
         lines += [f"  {line}" for line in self.vulnerable]
         if self.skipped:
-            lines.append(f"  not checked, because the index has no advisories for them: {', '.join(self.skipped)}")
+            lines.append(
+                f"  not checked, because the index has no advisories for them: {', '.join(self.skipped)}"
+            )
         return lines
 
 
@@ -51,7 +63,9 @@ def result_of(lock: str, output: str, errors: str) -> Result:
     vulnerable: list[str] = []
     for entry in dependencies:
         vulnerable += [_sentence(entry, advisory) for advisory in entry.get("vulns", ())]
-    return Result(lock, checked=len(dependencies) - len(skipped), vulnerable=vulnerable, skipped=skipped)
+    return Result(
+        lock, checked=len(dependencies) - len(skipped), vulnerable=vulnerable, skipped=skipped
+    )
 
 
 def _sentence(entry: dict[str, Any], advisory: dict[str, Any]) -> str:
@@ -62,7 +76,8 @@ def _sentence(entry: dict[str, Any], advisory: dict[str, Any]) -> str:
 def audit(command: Sequence[str], lock: str) -> Result:
     """Run pip-audit on one lock."""
     # The Makefile gives the command.
-    done = subprocess.run([*command, *_OPTIONS, "-r", lock], capture_output=True, text=True, check=False)  # noqa: S603
+    whole = [*command, *_OPTIONS, "-r", lock]
+    done = subprocess.run(whole, capture_output=True, text=True, check=False)  # noqa: S603
     return result_of(lock, done.stdout, done.stderr)
 
 

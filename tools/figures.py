@@ -30,11 +30,16 @@ class Table(NamedTuple):
 def machine() -> str:
     """Today's date and this machine: CPUs, kernel, Python and how its interpreter was built."""
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    model = next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.machine())
+    model = next(
+        (line.partition(": ")[2] for line in lines if line.startswith("model name")),
+        platform.machine(),
+    )
     # The interpreter of the image has profile-guided and link-time optimization.
     configured = sysconfig.get_config_var("CONFIG_ARGS") or ""
     flags = (("PGO", "--enable-optimizations"), ("LTO", "--with-lto"))
-    build = " and ".join(name for name, flag in flags if flag in configured) or "without PGO and LTO"
+    build = (
+        " and ".join(name for name, flag in flags if flag in configured) or "without PGO and LTO"
+    )
     return (
         f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} CPUs ({model}), Linux {platform.release()}, "
         f"Python {platform.python_version()} ({build})"
@@ -49,7 +54,10 @@ def command(target: str) -> str:
 
 def read(page: str) -> dict[str, Table]:
     """Subject to table, as measured last; `page` is the name of a page of docs/ without its suffix."""
-    return {subject: Table(**table) for subject, table in json.loads(_file(page).read_text(encoding="utf-8")).items()}
+    return {
+        subject: Table(**table)
+        for subject, table in json.loads(_file(page).read_text(encoding="utf-8")).items()
+    }
 
 
 def write(page: str, target: str, tables: Mapping[str, Rows]) -> None:
@@ -64,7 +72,9 @@ def write(page: str, target: str, tables: Mapping[str, Rows]) -> None:
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table in Markdown; a bar or a line break in a cell would end it."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += ["|" + "|".join(f" {_cell(text)} " if text else " " for text in row) + "|" for row in rows]
+    lines += [
+        "|" + "|".join(f" {_cell(text)} " if text else " " for text in row) + "|" for row in rows
+    ]
     return "\n".join(lines)
 
 
@@ -72,7 +82,9 @@ def part(page: str, *subjects: str) -> str:
     """The tables of some subjects as Markdown: one table for neighbours with the same columns, then the runs."""
     tables = [read(page)[subject] for subject in subjects]
     groups = groupby(tables, lambda table: table.head)
-    parts = [markdown(head, (row for table in group for row in table.rows)) for head, group in groups]
+    parts = [
+        markdown(head, (row for table in group for row in table.rows)) for head, group in groups
+    ]
     runs = dict.fromkeys(f"`{table.command}`, {table.measured}" for table in tables)
     return "\n\n".join((*parts, *(f"<small>{run}</small>" for run in runs)))
 
@@ -88,6 +100,8 @@ def _cell(text: str) -> str:
 def _lines(tables: dict[str, Table]) -> Iterable[str]:
     """A row of a table a line, so that a new run reads well as a diff."""
     for subject, table in tables.items():
-        about = json.dumps({"measured": table.measured, "command": table.command, "head": table.head})
+        about = json.dumps(
+            {"measured": table.measured, "command": table.command, "head": table.head}
+        )
         rows = ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in table.rows)
         yield f'{json.dumps(subject)}: {about[:-1]}, "rows": [\n  {rows}\n]}}'

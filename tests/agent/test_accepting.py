@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
 from tests.support.boards import A100, H100, machine, mesh
 from tests.support.living_agent import Node
 from tests.support.machines import probed

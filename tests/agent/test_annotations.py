@@ -8,17 +8,16 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from tests.support.machines import discovered, probed
 from tests.support.tables import each_case, each_row
 from toposcope.agent.annotation import LIMIT, annotation_for
 from toposcope.agent.baseline import Comparison, compare, decode, degradations, encode, observed
 from toposcope.agent.describe import describe
 from toposcope.api.label_keys import REFERENCE
+from toposcope.hardware.matrix import LinkMatrix
+from toposcope.hardware.topology import NodeTopology, PathDispute, State
 from toposcope.simulator.faults import Faults
 from toposcope.simulator.profile import load_profile
-from toposcope.topology.hardware import NodeTopology, PathDispute, State
-from toposcope.topology.matrix import LinkMatrix
 
 
 def test_it_holds_devices_matrix_and_reasons(tmp_path: Path) -> None:

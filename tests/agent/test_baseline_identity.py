@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.support.boards import H200, machine
 from tests.support.machines import probed
 from toposcope.agent.baseline import VERSION, decode, encode, observed

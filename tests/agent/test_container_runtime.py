@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
 from tests.support.living_agent import Node
 from tests.support.tables import each_case
 from toposcope.agent.container_runtime import advice, container_facts, withheld

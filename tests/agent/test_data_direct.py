@@ -3,16 +3,15 @@
 from pathlib import Path
 
 import pytest
-
 from tests.support.machines import discovered
 from tests.support.sysfs_trees import LivingMachine, machine_of
 from toposcope.agent.describe import describe
 from toposcope.agent.discover import discover
 from toposcope.api.label_keys import MATRIX, RAIL_ALIGNED, SHAPE
-from toposcope.api.matrix_annotation import parse
+from toposcope.hardware.matrix_annotation import parse
+from toposcope.hardware.topology import NodeTopology
 from toposcope.simulator.capture import machine_from_capture
 from toposcope.simulator.capture_text import CaptureError
-from toposcope.topology.hardware import NodeTopology
 
 GB300 = """
 name: gb300

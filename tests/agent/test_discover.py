@@ -6,18 +6,17 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from tests.support.machines import changed, discovered, probed, recorded_machines
 from tests.support.tables import each_row
 from toposcope.agent.describe import describe
 from toposcope.agent.labels import labels_for
 from toposcope.api.label_keys import PREFIX
+from toposcope.api.label_values import is_label_value
+from toposcope.hardware.topology import Fabric, State
 from toposcope.simulator.capture import machine_from_capture
 from toposcope.simulator.faults import Faults
 from toposcope.simulator.machine import Fabric as FabricAnswer
 from toposcope.simulator.profile import load_profile, profile_names
-from toposcope.topology.hardware import Fabric, State
-from toposcope.topology.label_values import is_label_value
 
 
 class Discovered(msgspec.Struct, forbid_unknown_fields=True):

@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.support.boards import A100, H100, H200, machine, mesh
 from tests.support.machines import changed, discovered, probed
 from toposcope.agent.describe import Description, describe
 from toposcope.agent.labels import labels_for
 from toposcope.api.label_keys import PREFIX, REFERENCE
+from toposcope.hardware.topology import NodeTopology, State
 from toposcope.simulator.faults import Faults
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.profile import load_profile
-from toposcope.topology.hardware import NodeTopology, State
 
 ALL_DOWN = dict.fromkeys(range(8), "all")
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pynvml
 import pytest
-
 from tests.support.machines import changed, discovered, probed, started
 from tests.support.tables import each_case
 from toposcope.agent.describe import describe
@@ -15,13 +14,13 @@ from toposcope.agent.labels import labels_for
 from toposcope.agent.nvml.structs import read_fabric, read_platform
 from toposcope.agent.raw import RawFabric, RawGpu
 from toposcope.api import label_keys
+from toposcope.hardware.topology import Fabric, GpuFabric, State
 from toposcope.simulator.faults import CallFault, Faults
 from toposcope.simulator.machine import Fabric as SimulatedFabric
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.machine import Platform as SimulatedPlatform
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
-from toposcope.topology.hardware import Fabric, GpuFabric, State
 
 TRAY = "gb200-nvl72-tray"
 MEMBER = RawFabric(3, 0, "6a8ab8c124e44fd19d5c0d9f3fd6a1b2", clique=32766, cliques=((0, 32766),))

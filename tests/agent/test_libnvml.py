@@ -20,7 +20,6 @@ from uuid import UUID
 import psutil
 import pynvml
 import pytest
-
 from tests.support.machines import changed, probed
 from tests.support.paths import ROOT
 from tests.support.programs import nvml_in_c

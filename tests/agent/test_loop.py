@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from tests.support.api import error_of
 from tests.support.living_agent import Node
 from tests.support.tables import each_case, each_row, says

@@ -14,7 +14,6 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
-
 from tests.support.machines import probed
 from tests.support.paths import DOCS
 from tests.support.tables import each_row

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from tests.support.machines import discovered
 from tests.support.sysfs_trees import LivingMachine, machine_of
 from toposcope.agent.describe import describe
@@ -13,9 +12,9 @@ from toposcope.agent.discover import discover
 from toposcope.agent.sysfs import Sysfs
 from toposcope.agent.sysfs_files import Files
 from toposcope.api.label_keys import RAIL_ALIGNED, SHAPE
+from toposcope.hardware.topology import NodeTopology
 from toposcope.simulator.profile import load_profile
 from toposcope.simulator.sysfs import write_sysfs
-from toposcope.topology.hardware import NodeTopology
 
 HGX_B200 = """
 name: hgx-b200

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.kube.scripted import Reply, ScriptedServer, answer, chunked
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, wait_until
 from tests.support.tables import each_case

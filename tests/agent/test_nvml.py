@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pynvml
-
 from tests.support.machines import changed, discovered, probed, started
 from tests.support.tables import each_case
 from toposcope.agent.describe import describe
@@ -15,10 +14,10 @@ from toposcope.agent.nvml.gateway import Nvml
 from toposcope.agent.nvml.structs import read_fabric
 from toposcope.agent.raw import RawFabric
 from toposcope.api import label_keys
+from toposcope.hardware.topology import Interconnect, LinkEnd, LinkState, State
 from toposcope.simulator.faults import Faults
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
-from toposcope.topology.hardware import Interconnect, LinkEnd, LinkState, State
 
 H200, TRAY, MESH = "dgx-h200", "gb200-nvl72-tray", "dgx1-v100"
 DRIVER_470 = "470.256.02"

@@ -7,21 +7,20 @@ from typing import Any
 
 import pynvml
 import pytest
-
 from tests.support.machines import changed, discovered, probed
 from toposcope.agent.collector import AgentCollector
 from toposcope.agent.describe import Description, describe
 from toposcope.agent.metrics import AgentMetrics
 from toposcope.agent.raw import RawNode
 from toposcope.api.label_keys import MATRIX, PREFIX, REFERENCE
-from toposcope.api.matrix_annotation import parse
 from toposcope.cli.discover import document
+from toposcope.hardware.matrix_annotation import parse
+from toposcope.hardware.pci import is_address
 from toposcope.simulator.faults import Faults
 from toposcope.simulator.machine import Machine, NumaNode
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
 from toposcope.simulator.sysfs import write_sysfs
-from toposcope.topology.pci import is_address
 
 
 class OffBus(SimulatedNvml):

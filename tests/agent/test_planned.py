@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.kube.scripted import ScriptedServer, answer, chunked
 from tests.support.api import NODES, ApiUnderTest, Clients, create_namespace, node
 from tests.support.cluster import BLOCK, RACK, ZONE
@@ -19,13 +18,13 @@ from toposcope.agent.plan_watch import PlanWatch
 from toposcope.agent.planned import Planner
 from toposcope.agent.publish import Publisher
 from toposcope.api.label_keys import GPUS, SLINKY
+from toposcope.api.requirement import Requirement
 from toposcope.cli.main import main
 from toposcope.integrations.node_plan import FIELD, NodePlan, PlannedTopology, encode
 from toposcope.integrations.slurm.names import NamedLevel, SlurmNames
 from toposcope.kube.object_watch import Clock
 from toposcope.simulator.profile import load_profile
-from toposcope.topology.requirement import Requirement
-from toposcope.topology.text import compact
+from toposcope.text import compact
 
 NODE = f"{NODES}/n1"
 RACKS = "gpu.topology/unique-rack"

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from tests.support.api import NODES, ApiUnderTest, Clients, node
 from tests.support.machines import probed
 from tests.support.tables import each_case, each_row

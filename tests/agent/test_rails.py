@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.support.living_agent import Node
 from toposcope.agent.raw import RawPort
 from toposcope.api.label_keys import MATRIX, RAILS, SWITCHES
-from toposcope.api.matrix_annotation import parse
+from toposcope.hardware.matrix_annotation import parse
+from toposcope.hardware.rails import parse_rails
 from toposcope.simulator.profile import load_profile
-from toposcope.topology.rails import parse_rails
 
 COMPUTE = [f"mlx5_{number}" for number in (0, 3, 4, 5, 6, 9, 10, 11)]
 """The InfiniBand NICs of a DGX H200; the others are Ethernet."""

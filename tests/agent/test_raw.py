@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 import pytest
-
 from toposcope.agent.raw import typed
 
 

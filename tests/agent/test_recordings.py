@@ -3,14 +3,13 @@
 from pathlib import Path
 
 import pytest
-
 from tests.support.paths import ROOT
 from toposcope.agent.describe import describe
 from toposcope.agent.nvml.gateway import Nvml
 from toposcope.agent.probe import probe
 from toposcope.agent.sysfs import Sysfs
+from toposcope.hardware.matrix import table
 from toposcope.simulator.recording import ReplayedNvml, load_recording, write_recorded_sysfs
-from toposcope.topology.matrix import table
 
 HERE = ROOT / "tests" / "recordings"
 RECORDINGS = sorted(file.stem for file in HERE.glob("*.json"))

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import pynvml
 import pytest
-
 from tests.support.living_agent import Node
 from tests.support.machines import changed, discovered, probed
 from toposcope.agent.describe import Description, describe
@@ -18,11 +17,11 @@ from toposcope.agent.discover import discover
 from toposcope.agent.labels import labels_for
 from toposcope.agent.nvidia_labels import MANAGER, wanted_labels
 from toposcope.api.label_keys import PREFIX, REFERENCE
+from toposcope.hardware.topology import Fabric, State
 from toposcope.simulator.faults import CallFault, Faults
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile, profile_names
-from toposcope.topology.hardware import Fabric, State
 
 LOST: Final = pynvml.NVML_ERROR_GPU_IS_LOST
 RESET_REQUIRED: Final = 16

@@ -10,11 +10,11 @@ from tests.support.slices import GPUS, gpus_of, slice_of
 from toposcope.agent.describe import Description, describe
 from toposcope.agent.slices import AGREEING_SECONDS, DIFFERING_SECONDS, SliceAudit
 from toposcope.api.label_keys import MATRIX, STATE
-from toposcope.api.matrix_annotation import reasons
+from toposcope.hardware.matrix_annotation import reasons
+from toposcope.hardware.topology import NodeTopology
 from toposcope.kube.client import Request
 from toposcope.kube.errors import ApiError
 from toposcope.simulator.profile import load_profile
-from toposcope.topology.hardware import NodeTopology
 
 
 class Server:

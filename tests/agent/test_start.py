@@ -7,7 +7,6 @@ import subprocess
 import sys
 
 import pytest
-
 from toposcope.agent.gc_tuning import loading
 
 LATER = {"toposcope.agent.collector", "toposcope.telemetry.families", "toposcope.telemetry.handler"}

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from toposcope.agent.nvml.supervisor import ProbeProcess
 from toposcope.agent.run import _run_forever
 

@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 
 import psutil
 import pytest
-
 from tests.support import nvml
 from toposcope.agent.nvml import supervisor, worker
 from toposcope.agent.nvml.channel import LISTEN, REQUEST, RESULT, Channel

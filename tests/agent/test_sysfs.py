@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.support.machines import discovered, probed
 from tests.support.paths import FIXTURES
 from tests.support.sysfs_trees import machine_of
@@ -19,14 +18,14 @@ from toposcope.agent.raw import RawNode
 from toposcope.agent.sysfs import Sysfs
 from toposcope.agent.sysfs_files import Files
 from toposcope.api import label_keys
-from toposcope.api.matrix_annotation import reasons
+from toposcope.hardware.matrix_annotation import reasons
+from toposcope.hardware.topology import Interconnect, NodeTopology, PathDispute, Port, State
 from toposcope.simulator.capture import machine_from_capture
 from toposcope.simulator.faults import Faults
 from toposcope.simulator.machine import Ancestor
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
 from toposcope.simulator.sysfs import write_sysfs
-from toposcope.topology.hardware import Interconnect, NodeTopology, PathDispute, Port, State
 
 H200, A100, TRAY, POWER9 = "dgx-h200", "dgx-a100", "gb200-nvl72-tray", "power9-v100"
 

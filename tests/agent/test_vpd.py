@@ -1,7 +1,6 @@
 """Vital product data: what is found in a whole one, in a recorded one, and in one that is damaged."""
 
 import pytest
-
 from toposcope.agent.vpd import Vpd, parse_vpd
 from toposcope.simulator.vpd import vpd_data
 

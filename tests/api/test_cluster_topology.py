@@ -1,10 +1,9 @@
 import pytest
-
 from tests.support.cluster import gpu_node, topology
 from tests.support.tables import each_case
 from toposcope.api.cluster_topology import DEFAULT_GRACE, seconds
-from toposcope.topology.levels import Level
-from toposcope.topology.requirement import Requirement
+from toposcope.api.levels import Level
+from toposcope.api.requirement import Requirement
 
 
 @pytest.mark.parametrize(

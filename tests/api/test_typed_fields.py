@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-
 from tests.support.cluster import topology
 from tests.support.tables import each_case
 from toposcope.api.cluster_topology import read

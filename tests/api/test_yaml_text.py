@@ -5,10 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from tests.support.paths import ROOT
-from toposcope.api.controller_config import UnreadableError, read_config
 from toposcope.api.yaml_text import MAX_DEPTH, YamlSyntaxError, check_limits, compose, load, locate
+from toposcope.hierarchy.controller_config import UnreadableError, read_config
 from toposcope.kube.config import load as load_kubeconfig
 from toposcope.kube.errors import ConfigError
 from toposcope.simulator.document import DocumentError, read_document

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-
 from tests.support.api import ApiUnderTest, crd_conditions
 from tests.support.upstream_crds import DESCRIBED, described, published, upstream_crd
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-
 from tests.support.api import ApiUnderTest, create_namespace
 from tests.support.readings import TABLES, Row, Table
 from tests.support.tables import each_case

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple, Protocol
 
 import pytest
 import yaml
-
 from tests.support.saved import Object, saved
 from toposcope.cli.main import main
 from toposcope.simulator.apiserver import EmbeddedApiServer

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-
 from tests.cli.conftest import Command, requests_to, write_cluster
 from tests.support.saved import cluster_topology, demo_nodes
 from tests.support.upstream_crds import stand_in

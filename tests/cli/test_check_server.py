@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from tests.cli.conftest import Command
 from tests.kube.scripted import server_tls
 from tests.support.api import ApiUnderTest, account_token, create_namespace, create_service_account

@@ -4,7 +4,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-
 from tests.cli.conftest import Command
 from tests.support.api import NODES, ApiUnderTest, create_namespace, node
 from tests.support.paths import FIXTURES

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.cli.conftest import Command
 from tests.support.paths import FIXTURES
 from toposcope.agent.annotation import LIMIT

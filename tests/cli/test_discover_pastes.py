@@ -4,7 +4,6 @@ import codecs
 from pathlib import Path
 
 import pytest
-
 from tests.cli.conftest import Command
 from tests.simulator.test_pastes import NV_LEGEND, OTHER, PAIRS, PCI, ROWS, WIRED, prefixed
 

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from xml.etree import ElementTree as ET
 
 import pytest
-
 from tests.cli.conftest import Command, write_cluster
 from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.saved import cluster_topology, demo_nodes

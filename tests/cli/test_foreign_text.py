@@ -12,17 +12,16 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tests.cli.conftest import Command
 from tests.kube.scripted import ScriptedServer, kubeconfig_document, write
 from tests.support.saved import demo_nodes, saved
+from toposcope.api.label_values import is_name
 from toposcope.cli.output import json_text, yaml_text
 from toposcope.cli.suggest import _text
 from toposcope.snapshot.decode import Decoder
 from toposcope.snapshot.model import NodeView
 from toposcope.snapshot.suggest import suggest
-from toposcope.topology.label_values import is_name
-from toposcope.topology.text import escaped
+from toposcope.text import escaped
 
 RACK = "cloud.google.com/gce-topology-subblock"
 

@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 
 import pytest
-
 from tests.cli.conftest import Command
 from tests.support.saved import demo_nodes
 from toposcope.cli.streams import read_small

@@ -9,7 +9,6 @@ from typing import IO, Any, Final
 
 import pytest
 import yaml
-
 from tests.cli.conftest import Command, Ran, write_cluster
 from tests.support.paths import FIXTURES, ROOT
 from tests.support.saved import cluster_topology, demo_nodes, pod

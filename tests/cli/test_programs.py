@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from tests.cli.conftest import Command
 from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.paths import ROOT

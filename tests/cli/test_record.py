@@ -11,7 +11,6 @@ from typing import Any
 import pynvml
 import pytest
 import yaml
-
 from tests.cli.conftest import Command
 from tests.support.paths import ROOT
 from tests.support.sysfs_trees import machine_of

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from tests.cli.conftest import Command, Ran
 from tests.support.api import (
     MERGE,

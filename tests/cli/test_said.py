@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-
 from tests.cli.conftest import Command, page, write_cluster
 from tests.support.saved import Object, cluster_topology, demo_nodes, pod
 from tests.support.slices import slices_of

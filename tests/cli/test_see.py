@@ -8,7 +8,6 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-
 from tests.cli.conftest import Command, page, requests_to, write_cluster
 from tests.support.api import NODES, ApiUnderTest
 from tests.support.paths import ROOT

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from tests.cli.conftest import Command, write_cluster
 from tests.support.sharing import mixed_cluster, running, sharing_node
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.cli.conftest import Command, write_cluster
 from tests.support.api import NODES, ApiUnderTest, create_namespace
 from tests.support.saved import cluster_topology, demo_nodes, pod

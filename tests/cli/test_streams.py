@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TextIO
 
 import pytest
-
 from tests.cli.conftest import Command
 from tests.cli.test_terminal import Terminal
 from tests.support.api import NODES, ApiUnderTest

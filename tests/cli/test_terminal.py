@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-
 from tests.cli.conftest import Command, write_cluster
 from tests.support.paths import ROOT
 from tests.support.saved import demo_nodes, pod, saved
@@ -23,7 +22,7 @@ from toposcope.cli.main import main
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen, columns, complain, fitted, shortened, wants_colour
 from toposcope.cli.tree import _fitted
-from toposcope.topology.text import escaped
+from toposcope.text import escaped
 
 
 class Terminal(io.StringIO):

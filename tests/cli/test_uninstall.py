@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.cli.conftest import Command
 from tests.support.api import MERGE, NODES, ApiUnderTest, Clients, create_namespace, node
 from tests.support.controller import make_topology, share_crd

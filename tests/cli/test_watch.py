@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-
 from tests.cli.conftest import Command
 from tests.support.api import MERGE, NODES, ApiUnderTest, wait_until
 from tests.support.paths import CRD, ROOT

@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 import pytest
 import yaml
-
 from tests.cli.conftest import Command
 from tests.kube.scripted import Received, ScriptedServer, answer, kubeconfig_document, write
 from tests.support.api import CRDS, NODES, ApiUnderTest, create_namespace, node

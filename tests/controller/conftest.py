@@ -1,7 +1,6 @@
 """What tests of the controller share."""
 
 import pytest
-
 from tests.support.publishing import Time
 from toposcope.simulator.apiserver import EmbeddedApiServer
 from toposcope.simulator.apiserver.server import Faults

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-
 from tests.support.api import MERGE, NODES, ApiUnderTest, Clients, create_namespace, node
 from tests.support.controller import condition, controller_of, make_topology, share_crd
 from tests.support.publishing import Time

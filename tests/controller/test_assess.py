@@ -6,23 +6,22 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from tests.support.cluster import BLOCK, RACK, ZONE, History, fabric, gpu_node, topology
 from tests.support.paths import FIXTURES, SHARED
 from tests.support.tables import at, each_case, each_row, says
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import Condition
-from toposcope.api.controller_config import read_config
-from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import GPU_PRESENT, HOSTNAME, NVLINK_DOMAIN
 from toposcope.api.yaml_text import load
 from toposcope.controller.assess.assessment import Assessment
 from toposcope.controller.assess.availability import judge, unsynced
 from toposcope.controller.assess.diagnostics import MOST
 from toposcope.controller.assess.selection import disjoint_condition, overlaps, selected
-from toposcope.topology.catalogue import BUILT_IN
-from toposcope.topology.node import NodeFacts, node_facts
-from toposcope.topology.table import Table
+from toposcope.hierarchy.catalogue import BUILT_IN
+from toposcope.hierarchy.controller_config import read_config
+from toposcope.hierarchy.effective_levels import Absences
+from toposcope.hierarchy.node import NodeFacts, node_facts
+from toposcope.hierarchy.table import Table
 
 FULL = "zone > block > rack > nvlink-domain > host"
 NO_RACK = "zone > block > nvlink-domain > host"

@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any, cast
 
 import pytest
-
 from tests.support import publishing
 from tests.support.api import ApiUnderTest, Clients, error_of, wait_until
 from tests.support.cluster import BLOCK, RACK, START, ZONE, topology
@@ -22,6 +21,7 @@ from tests.support.controller import (
     status_of,
 )
 from tests.support.tables import each_case
+from toposcope.api.levels import Level
 from toposcope.controller.loop import Controller
 from toposcope.controller.publishers.immutable_topology import ImmutableTopologyPublisher
 from toposcope.controller.publishers.write_backoff import WriteBackoff
@@ -30,7 +30,6 @@ from toposcope.controller.run import make_publishers
 from toposcope.integrations.kai.api import TOPOLOGIES
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError, RefusedError, UnreachableError
-from toposcope.topology.levels import Level
 
 DENIED = ApiError(403, "Forbidden", 'admission webhook "w" denied the request: no')
 WRITE = Request("PATCH", f"{publishing.KAI}/cluster", {}, b"this")

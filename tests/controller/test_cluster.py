@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-
 from tests.support.api import NODES, ApiUnderTest, Clients, node, wait_until
 from tests.support.cluster import BLOCK, RACK, ZONE
 from tests.support.controller import (

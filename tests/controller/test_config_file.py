@@ -5,9 +5,8 @@ import os
 from pathlib import Path
 
 import pytest
-
 from toposcope.controller.config_file import ConfigFile
-from toposcope.topology.catalogue import BUILT_IN
+from toposcope.hierarchy.catalogue import BUILT_IN
 
 HEAD = "apiVersion: config.gpu.topology/v1alpha1\nkind: ControllerConfig\n"
 

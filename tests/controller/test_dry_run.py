@@ -2,7 +2,6 @@
 
 import pytest
 import yaml
-
 from tests.support.api import NODES, ApiUnderTest, Clients
 from tests.support.cluster import BLOCK, RACK, ZONE, topology
 from tests.support.controller import make_node, make_topology

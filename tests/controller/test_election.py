@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from tests.support.api import ApiUnderTest, Clients
 from tests.support.cluster import START
 from tests.support.publishing import Time

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-
 from tests.support.api import ApiUnderTest, Clients, wait_until
 from tests.support.cluster import History, fabric, gpu_node
 from tests.support.controller import controller_of, make_node, make_topology, relabel, running, share_crd, status_of
@@ -14,8 +13,8 @@ from toposcope.api.label_keys import CHASSIS, GPUS, NVLINK_DOMAIN, STATE
 from toposcope.controller.assess.rebuilds import MOST_REBUILDS, FabricHistory
 from toposcope.controller.loop import Controller
 from toposcope.controller.reconcile import Reconciler
-from toposcope.topology.node import NodeFacts
-from toposcope.topology.table import Table
+from toposcope.hierarchy.node import NodeFacts
+from toposcope.hierarchy.table import Table
 
 TRAYS = 6
 """Of a rack: as many as the waves need."""

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
-
 from tests.support.api import CRDS, NODES, ApiUnderTest, node, wait_until
 from tests.support.controller import make_topology, share_crd, status_of
 from tests.support.paths import ROOT

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from prometheus_client import Gauge, generate_latest
-
 from tests.support.api import ApiUnderTest
 from tests.support.cluster import Turns
 from toposcope.controller.fence import Fence, FencedClient, NoElection, NotLeaderError

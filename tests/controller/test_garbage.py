@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from toposcope.controller.loop import collect_rarely
 from toposcope.controller.options import Options
 from toposcope.controller.run import run

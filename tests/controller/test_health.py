@@ -4,11 +4,10 @@ import random
 from collections import Counter
 
 import pytest
-
 from tests.support.cluster import History, fabric, gpu_node
 from toposcope.api.label_keys import HOSTNAME, NVLINK_DOMAIN
 from toposcope.controller.assess.health import MOST_VALUES
-from toposcope.topology.node import NodeFacts
+from toposcope.hierarchy.node import NodeFacts
 
 
 def tray(place: int, rack: int, number: int) -> NodeFacts:

@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-
 from tests.support.cluster import History, fabric, gpu_node
 from toposcope.api.label_keys import NVLINK_DOMAIN
 from toposcope.controller.held_labels import HeldLabels
-from toposcope.topology.node import NodeFacts
-from toposcope.topology.table import Table
+from toposcope.hierarchy.node import NodeFacts
+from toposcope.hierarchy.table import Table
 
 CLIQUE = "nvidia.com/gpu.clique"
 GRACE = 600.0

@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 import pytest
-
 from tests.support.cluster import RACK, History, fabric, gpu_node
-from toposcope.api.effective_levels import inferred_levels
 from toposcope.api.label_keys import GPUS, LEAF, NVLINK_DOMAIN
-from toposcope.topology.catalogue import BUILT_IN
-from toposcope.topology.node import NodeFacts
-from toposcope.topology.table import Table
+from toposcope.hierarchy.catalogue import BUILT_IN
+from toposcope.hierarchy.effective_levels import inferred_levels
+from toposcope.hierarchy.node import NodeFacts
+from toposcope.hierarchy.table import Table
 
 WITHIN = "zone > block > rack > nvlink-domain > host"
 AROUND = "zone > block > nvlink-domain > rack > host"

@@ -3,10 +3,10 @@
 import re
 
 from tests.support.paths import CRD, DOCS
-from toposcope.api.controller_config import read_config
+from toposcope.api.levels import INSIDE_A_NODE
 from toposcope.controller.segments import MOST
-from toposcope.topology.catalogue import BUILT_IN, NEAR_MISS, NOT_ACCEPTED, RETIRED_KEY
-from toposcope.topology.levels import INSIDE_A_NODE
+from toposcope.hierarchy.catalogue import BUILT_IN, NEAR_MISS, NOT_ACCEPTED, RETIRED_KEY
+from toposcope.hierarchy.controller_config import read_config
 
 PAGE = (DOCS / "levels.md").read_text(encoding="utf-8")
 

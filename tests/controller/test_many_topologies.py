@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-
 from tests.support.api import ApiUnderTest, Clients
 from tests.support.cluster import gpu_node
 from tests.support.controller import NoWorkloads, condition, make_topology, share_crd, status_of
@@ -13,8 +12,8 @@ from toposcope.api.cluster_topology import PATH, Topology, read
 from toposcope.api.label_keys import GPUS
 from toposcope.controller import reconcile
 from toposcope.controller.reconcile import Reconciler
+from toposcope.hierarchy.node import NodeFacts
 from toposcope.kube.client import ApiClient, Request
-from toposcope.topology.node import NodeFacts
 
 MOST = 3
 SLOW = 1.5

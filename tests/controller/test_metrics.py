@@ -8,24 +8,23 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
-
 from tests.support.cluster import fabric, gpu_node, topology
 from tests.support.publishing import Time
 from tests.support.tables import each_case
 from toposcope import __version__
-from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import NVLINK_DOMAIN
 from toposcope.controller.assess.assessment import assess
 from toposcope.controller.assess.rails import Rails
 from toposcope.controller.loop import Trigger
 from toposcope.controller.metrics import ControllerMetrics, Report, RequestMetrics, WatchMetrics, report
 from toposcope.controller.status import conditions_of
+from toposcope.hardware.rails import Miscabled
+from toposcope.hierarchy.coverage import level_sizes
+from toposcope.hierarchy.effective_levels import Absences
+from toposcope.hierarchy.node import NodeFacts
 from toposcope.integrations.framework.published import Published
 from toposcope.kube.client import Request
 from toposcope.kube.requests import apply
-from toposcope.topology.hierarchy import level_sizes
-from toposcope.topology.node import NodeFacts
-from toposcope.topology.rails import Miscabled
 
 IN_SYNC = Published("grove.io/v1alpha1", "ClusterTopologyBinding", "cluster")
 CONFLICT = Published("kai.scheduler/v1alpha1", "Topology", "cluster", "Conflict", "somebody else's")

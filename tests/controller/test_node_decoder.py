@@ -9,14 +9,13 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from tests.support.tables import each_case
 from toposcope.api import label_keys
 from toposcope.controller import node_decoder
 from toposcope.controller.node_decoder import NodeDecoder
+from toposcope.hardware.rails import Switch
+from toposcope.hierarchy.node import Hardware, NodeFacts, node_facts
 from toposcope.simulator.cluster import RACK_KEY, ZONE_KEY, demo_cluster, large_cluster
-from toposcope.topology.node import Hardware, NodeFacts, node_facts
-from toposcope.topology.rails import Switch
 
 TRACKED = [ZONE_KEY, RACK_KEY, label_keys.NVLINK_DOMAIN, label_keys.HOSTNAME]
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-
 from tests.support.api import NODES, ApiUnderTest, Clients, create_namespace
 from tests.support.cluster import BLOCK, RACK, START, ZONE, gpu_node, topology
 from tests.support.controller import (
@@ -21,17 +20,17 @@ from tests.support.controller import (
 )
 from tests.support.publishing import Time, WatchedClient, levels
 from toposcope.api.cluster_topology import PATH, read
-from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import SLINKY, SLINKY_KEPT
 from toposcope.controller.assess.assessment import assess
 from toposcope.controller.loop import Controller
 from toposcope.controller.node_plan import NodePlanWriter, plan_of, planned, unwritten_annotations, unwritten_values
 from toposcope.controller.reconcile import Reconciler
+from toposcope.hierarchy.effective_levels import Absences
+from toposcope.hierarchy.node import NodeFacts
+from toposcope.hierarchy.table import Table
 from toposcope.integrations.node_plan import CONFIG_MAP, NodePlan, PlannedTopology, decode, encode
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError, UnreachableError
-from toposcope.topology.node import NodeFacts
-from toposcope.topology.table import Table
 
 HOME = "/api/v1/namespaces/toposcope-system/configmaps"
 PLAN = f"{HOME}/{CONFIG_MAP}"

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pytest
-
 from tests.support import publishing
 from tests.support.api import ApiUnderTest, Clients
 from tests.support.cluster import topology

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from tests.support import publishing
 from tests.support.api import NODES, ApiUnderTest, Clients, wait_until
 from tests.support.cluster import BLOCK, RACK, ZONE, topology

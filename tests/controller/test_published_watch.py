@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
-
 from tests.support import publishing
 from tests.support.api import CRDS as CRD_PATH
 from tests.support.api import ApiUnderTest, Clients, wait_until

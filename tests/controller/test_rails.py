@@ -6,16 +6,15 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from tests.support.cluster import History, gpu_node, topology
 from tests.support.tables import each_row, says
-from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import LEAF_GROUP
 from toposcope.controller.assess.rails import Rails, expected_switches
 from toposcope.controller.events import rail_events
-from toposcope.topology.leaves import leaf_labels
-from toposcope.topology.node import NodeFacts
-from toposcope.topology.rails import Miscabled, Rail, Switch
+from toposcope.hardware.leaves import leaf_labels
+from toposcope.hardware.rails import Miscabled, Rail, Switch
+from toposcope.hierarchy.effective_levels import Absences
+from toposcope.hierarchy.node import NodeFacts
 
 GRACE = 601.0
 

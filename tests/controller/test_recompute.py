@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
 from tests.support.cluster import topology
-from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME, NVLINK_DOMAIN
 from toposcope.controller.assess.assessment import assess
-from toposcope.topology.catalogue import BUILT_IN
-from toposcope.topology.hierarchy import cover, crossings, level_value
-from toposcope.topology.node import Hardware, NodeFacts, node_facts
+from toposcope.hierarchy.catalogue import BUILT_IN
+from toposcope.hierarchy.coverage import cover, crossings, level_value
+from toposcope.hierarchy.effective_levels import Absences
+from toposcope.hierarchy.node import Hardware, NodeFacts, node_facts
 
 SELECTORS: tuple[dict[str, Any], ...] = (
     {},

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from tests.support.api import CRDS, ApiUnderTest, Clients, create_namespace, wait_until
 from tests.support.cluster import BLOCK, ZONE
 from tests.support.cluster import RACK as CLOUD_RACK
@@ -16,13 +15,13 @@ from tests.support.tables import each_case, each_row
 from tests.support.threads import PATIENCE, still_running
 from tests.support.upstream_crds import stand_in, upstream_crd
 from toposcope.api.label_keys import HOSTNAME
+from toposcope.api.levels import Level
 from toposcope.controller.informer import InformerFactory
 from toposcope.controller.requirements import Requirements, resolve
 from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
 from toposcope.integrations.watched import WATCHED
 from toposcope.kube.errors import KubeError
 from toposcope.simulator.apiserver.server import Faults
-from toposcope.topology.levels import Level
 
 RACK = "cloud.provider.com/topology-rack"
 ASKS_RACK = {"topologyConstraint": {"topology": "cluster", "requiredTopologyLevel": RACK}}

@@ -6,7 +6,6 @@ from typing import cast
 import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
-
 from tests.support.api import ApiUnderTest, Clients, wait_until
 from tests.support.cluster import BLOCK, RACK, START, ZONE
 from tests.support.controller import (

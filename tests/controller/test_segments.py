@@ -3,14 +3,13 @@
 from typing import Any
 
 import msgspec
-
 from tests.support.cluster import RACK, History, gpu_node
 from tests.support.tables import each_case
-from toposcope.api.controller_config import read_config
 from toposcope.api.label_keys import NVLINK_DOMAIN
 from toposcope.controller.status_size import MOST_BYTES
-from toposcope.topology.catalogue import BUILT_IN
-from toposcope.topology.node import NodeFacts
+from toposcope.hierarchy.catalogue import BUILT_IN
+from toposcope.hierarchy.controller_config import read_config
+from toposcope.hierarchy.node import NodeFacts
 
 TIER = "fabric.topograph.run/tier-0"
 SPINE = "fabric.topograph.run/tier-1"

@@ -3,14 +3,13 @@
 from typing import Any
 
 import msgspec
-
 from tests.support.cluster import START, fabric, gpu_node, topology
-from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import HOSTNAME, NVLINK_DOMAIN
 from toposcope.controller.assess.assessment import assess
 from toposcope.controller.requirements import Resolved
 from toposcope.controller.status import Demand, conditions_of, demand_of, status_of
 from toposcope.controller.status_size import MOST_BYTES, fit_to_size
+from toposcope.hierarchy.effective_levels import Absences
 from toposcope.integrations.framework.level_requests import WorkloadRef
 from toposcope.integrations.framework.published import Published
 

@@ -8,7 +8,6 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from tests.support.api import APPLY, NODES, ApiUnderTest, wait_until
 from tests.support.cluster import BLOCK, RACK, START, ZONE, fabric
 from tests.support.controller import (
@@ -25,7 +24,6 @@ from tests.support.paths import CRD
 from tests.support.publishing import Time
 from toposcope.agent.labels import ALL
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH, read
-from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import CHASSIS, GPUS, HOSTNAME, NVLINK_DOMAIN, STATE
 from toposcope.controller import status as status_module
 from toposcope.controller.assess.assessment import assess
@@ -33,6 +31,7 @@ from toposcope.controller.loop import Controller
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.status_schema import LOOK_AGAIN_SECONDS, WRITTEN, StatusSchema
+from toposcope.hierarchy.effective_levels import Absences
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.config import load
 from toposcope.kube.errors import ApiError

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from prometheus_client import CollectorRegistry
-
 from tests.support import controller
 from tests.support.api import NODES, ApiUnderTest, wait_until
 from tests.support.cluster import RACK, ZONE, Turns

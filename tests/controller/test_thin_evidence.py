@@ -5,7 +5,6 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-
 from tests.support.api import NODES, ApiUnderTest, Clients, wait_until
 from tests.support.cluster import gpu_node
 from tests.support.controller import available, controller_of, make_node, make_topology, running, share_crd, status_of

@@ -10,7 +10,6 @@ import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
-
 from toposcope.cli.main import main
 
 _BLOCK = re.compile(r"(```console\n)(.*?)(```)", re.DOTALL)

@@ -3,7 +3,6 @@
 import re
 
 import pytest
-
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

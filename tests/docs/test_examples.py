@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-
 from tests.support.paths import ROOT
 from tests.support.saved import cluster_topology, demo_nodes, saved
 from tests.support.slices import device_class, slices_of

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from tests.manifests.support import FINISHED, JOB, run_kubectl
 from tests.release.test_distribution import build
 from tests.support.api import NODES, ApiUnderTest, node

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from tests.docs.guide import Shell, as_run
 from tests.schedulers import programs
 from tests.support.api import MERGE, NODES, ApiUnderTest, create_namespace

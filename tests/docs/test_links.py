@@ -6,7 +6,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-
 from tests.support.paths import ROOT
 
 FOLDERS = [

@@ -5,13 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
-
 from tests.support.paths import DOCS, MANIFESTS, ROOT
 from tools.fuzz.readers import READERS
 from toposcope.api.yaml_text import MAX_DEPTH, MAX_DIGITS
 from toposcope.kube.pages import MOST_PAGES
 from toposcope.snapshot.cutter import BYTES_PER_OBJECT, LIMIT, OF_FILE
-from toposcope.topology.text import LONGEST_MESSAGE
+from toposcope.text import LONGEST_MESSAGE
 from toposcope.ui.computing import SECONDS
 from toposcope.ui.server import CONNECTIONS
 from toposcope.ui.worker import MEMORY

@@ -4,7 +4,6 @@ import re
 from functools import cache
 
 import pytest
-
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")

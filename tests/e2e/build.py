@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-
 from tests.support.paths import ROOT
 from tools.apiserver import build as apiserver
 from tools.apiserver.build import (

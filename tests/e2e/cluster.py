@@ -15,7 +15,6 @@ from typing import Any, Final, Self
 
 import psutil
 import yaml
-
 from tests.e2e import build
 from tests.e2e.build import run
 from tests.manifests.support import write_overlay

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from tests.e2e.cluster import Cluster
 from tests.support.programs import nvml_in_c
 from tools.libnvml.build import lines_of, write_table

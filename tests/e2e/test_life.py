@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.e2e import build
 from tests.e2e.cluster import NAMESPACE, Cluster
 from tests.monitoring.prometheus_server import Pod, PrometheusServer

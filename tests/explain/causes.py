@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from tests.explain.waiting import SUBJECT, Object, nodes
 from tests.support.paths import FIXTURES
 from tests.support.readings import Edits, edited

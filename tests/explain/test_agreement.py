@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from tests.explain.waiting import binding, cluster_topology, kai_topology
 from tests.support.paths import ROOT
 from tests.support.saved import demo_nodes, pod, saved
@@ -15,12 +14,12 @@ from toposcope.explain.context import build_context
 from toposcope.explain.diagnosis import diagnose
 from toposcope.explain.object_store import ObjectStore, ref_of
 from toposcope.explain.ownership import ownership_of
+from toposcope.hierarchy.platforms import KEYS
 from toposcope.integrations.kueue import queues
 from toposcope.integrations.watched import PUBLISHED
 from toposcope.placement.check import Checker
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
-from toposcope.topology.platforms import KEYS
 from toposcope.ui.checking import checked
 
 RACK = "cloud.google.com/gce-topology-subblock"

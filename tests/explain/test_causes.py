@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.explain.causes import CAUSES, QUESTIONS, Cause
 from tests.explain.waiting import RACK, SUBJECT
 from tests.support.paths import DOCS

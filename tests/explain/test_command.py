@@ -6,7 +6,6 @@ from pathlib import Path
 import msgspec
 import pytest
 import yaml
-
 from tests.explain.causes import grove
 from tests.explain.waiting import Object, named, nodes, owned, pod, pod_spec
 from tests.support.saved import saved

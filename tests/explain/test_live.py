@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from tests.explain.causes import CAUSES, Cause
 from tests.explain.test_causes import PAGES
 from tests.explain.waiting import NOW, Object

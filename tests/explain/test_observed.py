@@ -8,17 +8,16 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from tests.explain.waiting import Object
 from tests.support.paths import FIXTURES
 from tests.support.tables import each_row, named_objects
+from toposcope.api.levels import Level
 from toposcope.explain.diagnosis import meaning
 from toposcope.explain.observed_placement import copies_of
 from toposcope.integrations.framework.constraints import Group, Pods
 from toposcope.integrations.kueue.queues import AssignedDomain, assigned_domains
 from toposcope.integrations.lws.api import GROUP_KEY, SUBGROUP_KEY
 from toposcope.snapshot.model import NOTHING, PodView
-from toposcope.topology.levels import Level
 
 RACK = Level("rack", "example.com/rack")
 PODS = (Pods("pods", 2, ()),)

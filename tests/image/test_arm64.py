@@ -9,7 +9,6 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-
 from tests.support.paths import ROOT
 from tools.apiserver.build import cache_root, made_once
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from tests.image.confined import USER, Confinement
 from tests.manifests.support import TOPOLOGIES
 from tests.support.api import CRDS, NODES, ApiUnderTest, create_namespace, node, wait_until

@@ -7,7 +7,6 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-
 from tests.support.slices import attributes, claim, device_class, request, slice_of
 from tests.support.tables import each_case
 from toposcope.integrations.dra.allocation import UNKNOWN, Claims, Copies, copies

@@ -4,11 +4,14 @@ import re
 from typing import Any
 
 import pytest
-
 from tests.support.cluster import RACK, gpu_node
+from toposcope.api.levels import Level
 from toposcope.api.yaml_text import locate
 from toposcope.explain.diagnosis import meaning
 from toposcope.explain.observed_placement import _is_apart
+from toposcope.hardware.ranges import parse_list
+from toposcope.hierarchy.node import NodeFacts, Traits
+from toposcope.hierarchy.table import Table
 from toposcope.integrations.dra.devices import Device
 from toposcope.integrations.dra.selectors import matches
 from toposcope.integrations.framework.document import Field
@@ -20,10 +23,6 @@ from toposcope.integrations.volcano.hyper_nodes import levels_of_tiers, nodes_in
 from toposcope.kube.dry_run import _RBAC
 from toposcope.simulator.capture import machine_from_capture
 from toposcope.simulator.capture_text import CaptureError
-from toposcope.topology.levels import Level
-from toposcope.topology.node import NodeFacts, Traits
-from toposcope.topology.ranges import parse_list
-from toposcope.topology.table import Table
 
 DEVICE = Device("d", "p", "gpu-0", {"d/a": True, "d/n": 1})
 TRUE = 'device.attributes["d"].a'

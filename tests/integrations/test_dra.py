@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.support.machines import discovered
 from tests.support.saved import saved
 from tests.support.slices import gpus_of, slice_of

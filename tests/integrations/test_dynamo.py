@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
 from tests.support.api import ApiUnderTest
 from tests.support.readings import CLUSTERS, TABLES
 from tests.support.upstream_crds import described, upstream_crd

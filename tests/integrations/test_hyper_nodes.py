@@ -3,9 +3,9 @@
 import re
 
 from tests.support.cluster import BLOCK, RACK, gpu_node
+from toposcope.api.levels import Level
+from toposcope.hierarchy.table import Table
 from toposcope.integrations.volcano.hyper_nodes import draw, tiers_of
-from toposcope.topology.levels import Level
-from toposcope.topology.table import Table
 
 ORDERS = {
     ("zone block rack", "zone rack", "zone row"): {"zone": 3, "block": 2, "rack": 1, "row": 1},

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
 from tests.placement.test_rows import TABLES, checked, snapshot_of
 from tests.support.readings import Edits
 from toposcope.integrations.kueue.queues import kept

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-
 from tests.support.tables import each_case, each_row, rows
 from toposcope.integrations.framework.level_requests import (
     MAX_LEVEL_REQUESTS,

@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
 from tests.support.cluster import BLOCK, RACK, ZONE, gpu_node
 from tests.support.publishing import levels
 from tests.support.tables import each_case
 from toposcope.api.label_keys import GPUS, NVLINK_DOMAIN
+from toposcope.api.levels import Level
+from toposcope.api.requirement import Requirement
+from toposcope.hierarchy.node import NodeFacts
 from toposcope.integrations.node_plan import (
     LARGEST,
     LONGEST_VALUE,
@@ -24,9 +26,6 @@ from toposcope.integrations.node_plan import (
     unique_value,
 )
 from toposcope.integrations.slurm.names import NamedLevel, SlurmNames, Style
-from toposcope.topology.levels import Level
-from toposcope.topology.node import NodeFacts
-from toposcope.topology.requirement import Requirement
 
 LEVELS = levels(ZONE, BLOCK, RACK)
 RACKS = "gpu.topology/unique-rack"

@@ -4,15 +4,14 @@ import random
 from typing import Any
 
 import pytest
-
 from tests.support.tables import each_case
 from tests.support.workloads import RACK, ZONE
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Pods
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.osmo.pod_group import Requirement, Task, lost, tree_of
 from toposcope.integrations.osmo.pool import POOL, pools_of, schedulers_of
-from toposcope.topology.levels import Level
 
 LEVELS = TopologyLevels("pool", (ZONE, Level("spine", "example.com/spine"), RACK))
 Kept = list[tuple[set[int], Requirement]]

@@ -4,7 +4,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from tests.support.tables import each_case, each_row
 from tests.support.workloads import Object, leader_worker_set, template, workload
 from toposcope.integrations.framework.document import Field

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-
 from tests.support.readings import CLUSTERS, TABLES, Row, Table, findings, understood
 from tests.support.tables import each_case
 from tests.support.workloads import accepted

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from tests.support.paths import FIXTURES
 from tests.support.workloads import (
     GPU,

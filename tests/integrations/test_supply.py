@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.support.machines import discovered
 from tests.support.slices import GPUS, device_class, gpus_of, slice_of
 from toposcope.agent.annotation import annotation_for

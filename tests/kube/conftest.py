@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tools.apiserver.certificates import Certificates, make_certificates
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
-
 from toposcope.kube.client import ApiClient, Request, Stream
 from toposcope.kube.errors import KubeError
 from toposcope.kube.reflector import Raw

@@ -13,7 +13,6 @@ from socketserver import BaseRequestHandler, ThreadingTCPServer
 from typing import Any, Self
 
 import yaml
-
 from tools.apiserver.certificates import Certificates
 from toposcope.kube.client import ApiClient
 from toposcope.kube.credentials import Cluster

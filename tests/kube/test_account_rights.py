@@ -4,7 +4,6 @@ import logging
 from typing import Any
 
 import pytest
-
 from toposcope.kube.account_rights import AccountRights, Right
 from toposcope.kube.client import Request
 from toposcope.kube.errors import ApiError

@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
 import pytest
-
 import toposcope.kube.client
 from tests.kube.scripted import Reply, ScriptedServer, answer, chunked
 from tests.support.tables import each_case

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from tests.support.tables import each_row
 from toposcope.kube.client import Request
 from toposcope.kube.confinement import Confinement

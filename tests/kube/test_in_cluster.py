@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from tests.kube.scripted import Reply, ScriptedServer, answer, server_tls
 from tests.support.paths import ROOT
 from tests.support.tables import each_case

@@ -18,7 +18,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-
 from tests.kube.scripted import ScriptedServer, answer, server_tls, write
 from tests.kube.scripted import kubeconfig_document as document
 from tests.support.tables import each_case, each_row
@@ -29,7 +28,7 @@ from toposcope.kube.credentials import Cluster
 from toposcope.kube.errors import ConfigError, UnreachableError
 from toposcope.kube.requests import get
 from toposcope.simulator.apiserver import EmbeddedApiServer
-from toposcope.topology.text import parse
+from toposcope.text import parse
 
 VERSION = get("/version")
 Plugin = Callable[[str], dict[str, Any]]

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-
 from tests.kube.scripted import ScriptedServer, answer
 from tests.support.api import ApiUnderTest, Clients
 from tests.support.cluster import START

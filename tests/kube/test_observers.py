@@ -4,7 +4,6 @@ import contextlib
 from collections.abc import Callable
 
 import pytest
-
 from tests.kube.scripted import Reply, ScriptedServer, answer, chunked
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.credentials import Cluster

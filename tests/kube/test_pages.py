@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from toposcope.kube import pages as pages_module
 from toposcope.kube.client import Request
 from toposcope.kube.errors import AnswerTooLargeError, UnreachableError

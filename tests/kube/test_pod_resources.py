@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-
 from tests.support.tables import each_case
 from toposcope.kube.pod_resources import ContainerRequests, amount, amounts, gpu_count, is_gpu_part, pod_requests
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Self
 
 import pytest
-
 from tests.kube.reflecting import PATIENCE, Impatient, Item, Mirror, decode
 from tests.support.api import NODES, ApiUnderTest, Clients, node
 from tools.apiserver.certificates import Certificates

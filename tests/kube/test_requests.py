@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-
 from tests.support.api import NODES, ApiUnderTest, Clients, node
 from tests.support.tables import each_case
 from toposcope.kube.client import METADATA, Request

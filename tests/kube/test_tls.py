@@ -5,7 +5,6 @@ import ssl
 from pathlib import Path
 
 import pytest
-
 from tests.kube.scripted import ScriptedServer, answer, kubeconfig_document, server_tls, write
 from tools.apiserver.certificates import Certificates, make_certificates
 from toposcope.kube.client import ApiClient

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from tests.manifests.support import Manifests, built, install, serve
 from tests.support.api import ApiUnderTest
 from tests.support.paths import MANIFESTS

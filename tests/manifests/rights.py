@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
 from tests.support.api import APPLY, JSON_PATCH, MERGE, NODES, ApiUnderTest, account_token, node, wait_until
 from tests.support.paths import FIXTURES
 from tests.support.tables import named_objects

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
 from tests.support.api import ApiUnderTest, wait_until
 from tests.support.paths import MANIFESTS
 from tests.support.tables import named_objects

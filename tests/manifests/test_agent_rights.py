@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-
 from tests.manifests import rights
 from tests.manifests.support import NAMESPACE, Manifests, run_kubectl
 from tests.support.api import NODES, ApiUnderTest, node, pod_token

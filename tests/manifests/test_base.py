@@ -4,7 +4,6 @@ import re
 from collections import Counter
 
 import pytest
-
 from tests.manifests.support import Manifests, assert_starts_quietly
 from toposcope import __version__
 from toposcope.api.namespaces import HOME_NAMESPACE

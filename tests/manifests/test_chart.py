@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from tests.manifests.support import run_kubectl, write_overlay
 from tests.support.paths import MANIFESTS
 from tests.support.programs import find_helm

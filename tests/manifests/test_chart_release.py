@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from tests.manifests.rights import Attempt, kubeconfig_with, unbound_token, wait_for
 from tests.manifests.support import FINISHED, JOB, TOPOLOGIES, run_kubectl
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, wait_until

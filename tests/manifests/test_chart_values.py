@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from tests.manifests.test_chart import CHART, NAMESPACE, Helm
 from tests.support.programs import find_helm
 

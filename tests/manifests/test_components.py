@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-
 from tests.manifests import rights
 from tests.manifests.support import COMPONENTS, NAMESPACE, Manifests, built, run_kubectl, write_overlay
 from tests.support.api import ApiUnderTest, pod_token, wait_until

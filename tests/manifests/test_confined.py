@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.manifests import rights
 from tests.manifests.support import NAMESPACE, Manifests, built, run_kubectl, write_overlay
 from tests.support.api import RBAC, ApiUnderTest, pod_token, wait_until

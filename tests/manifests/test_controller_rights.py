@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from tests.manifests import rights
 from tests.manifests.support import TOPOLOGIES
 from tests.support.api import ApiUnderTest, wait_until

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from tests.manifests.support import TOPOLOGIES
 from tests.support.api import ApiUnderTest
 from tests.support.tables import rows

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
-
 from tests.manifests import rights
 from tests.manifests.field_writes import (
     SLINKY,

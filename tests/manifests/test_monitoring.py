@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from tests.manifests.support import Manifests, built
 from tests.monitoring.support import documented
 from tests.support.paths import MANIFESTS

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from tests.manifests import rights
 from tests.manifests.support import built, run_kubectl, serve, write_overlay
 from tests.support.api import ApiUnderTest, pod_token, wait_until

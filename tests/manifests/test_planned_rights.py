@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.manifests import rights
 from tests.manifests.support import NAMESPACE, built, install, run_kubectl, write_overlay
 from tests.support.api import NODES, ApiUnderTest, node, pod_token, wait_until

@@ -2,7 +2,6 @@
 
 import pytest
 import yaml
-
 from tests.manifests.support import NAMESPACE, Manifests, run_kubectl
 from tests.support.api import ApiUnderTest
 

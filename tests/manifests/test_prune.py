@@ -5,7 +5,6 @@ from urllib.parse import quote
 
 import pytest
 import yaml
-
 from tests.manifests import rights
 from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests, built, run_kubectl, write_overlay
 from tests.support.api import MERGE, ApiUnderTest, node

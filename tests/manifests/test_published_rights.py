@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.manifests import rights
 from tests.manifests.support import TOPOLOGIES
 from tests.support.api import MERGE, NODES, ApiUnderTest, node

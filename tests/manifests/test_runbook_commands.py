@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from tests.manifests.rights import run_agent
 from tests.support.api import NODES, STRATEGIC, ApiUnderTest, create_service_account, node
 from tests.support.paths import DOCS, ROOT

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import msgspec
 import pytest
-
 from tests.manifests.rights import apply_node, wait_for
 from tests.manifests.support import NAMESPACE, Manifests
 from tests.support.api import NODES, ApiUnderTest, node, pod_token

@@ -6,17 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.manifests import rights
 from tests.manifests.support import NAMESPACE, built, run_kubectl, write_overlay
 from tests.support.api import ApiUnderTest, pod_token
 from tests.support.paths import DOCS, ROOT
 from toposcope.api.label_keys import SWITCHES
+from toposcope.hardware.neighbours import LIMIT
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 from toposcope.kube.confinement import Confinement
 from toposcope.switches.publish import MANAGER, Publisher
-from toposcope.topology.neighbours import LIMIT
 
 pytestmark = pytest.mark.real_api("RBAC, TokenRequest and admission policies")
 

@@ -4,7 +4,6 @@ import contextlib
 from pathlib import Path
 
 import pytest
-
 from tests.manifests import support
 from tests.manifests.rights import granted, grants, kubeconfig_with, unbound_token
 from tests.support.api import NODES, ApiUnderTest, node, wait_until

@@ -3,7 +3,6 @@
 import shutil
 
 import pytest
-
 from tests.support.programs import lacking
 
 

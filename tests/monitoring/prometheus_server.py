@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode
 
 import yaml
-
 from tests.monitoring.support import documented, rule_groups
 from tests.support.api import wait_until
 from tools.apiserver.client import HttpClient

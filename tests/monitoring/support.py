@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
 from tests.support.paths import ROOT
 
 COMPONENTS = ROOT / "manifests" / "components"

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from tests.monitoring.prometheus_server import PrometheusServer
 from tests.monitoring.support import alerts, as_sent, dashboard, panel_queries
 from tests.monitoring.troubled_cluster import TroubledCluster

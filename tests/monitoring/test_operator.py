@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from tests.operator.crds import operator_crds
 from tests.support.api import ApiUnderTest, create_namespace
 from tests.support.paths import MANIFESTS

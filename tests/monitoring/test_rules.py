@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from tests.monitoring import support
 from tests.support.paths import ROOT
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import yaml
-
 from tests.monitoring.prometheus_server import Pod
 from tests.support.api import MERGE, NODES, ApiUnderTest, node
 from tests.support.cluster import BLOCK, ZONE, fabric

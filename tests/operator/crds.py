@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
 from tests.support.programs import lacking
 from tools.apiserver.build import BuildError, cache_of_module, made_once, run_go, usable_go
 

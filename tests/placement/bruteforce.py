@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Pods
-from toposcope.topology.levels import Level
 
 Unit = tuple[Pods, tuple[tuple[int, Level], ...]]
 """One pod, and the (group copy, level) pairs that it has to share a domain with."""

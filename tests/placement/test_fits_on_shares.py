@@ -4,17 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-
 from tests.snapshot.clusters import node_of, pod_of, snapshot
 from tests.support.saved import cluster_topology
 from tests.support.sharing import mixed_cluster, sharing_node
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Pods
 from toposcope.integrations.framework.document import Finding
 from toposcope.placement.check import Checked, Checker, nodes_of
 from toposcope.placement.sentences import answer
 from toposcope.placement.shares import SharedRoom, with_shares
 from toposcope.placement.verdict import judge
-from toposcope.topology.levels import Level
 
 Object = dict[str, Any]
 GPU = "nvidia.com/gpu"

@@ -6,14 +6,13 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-
 from tests.support.workloads import GPU, HOST, RACK, ZONE
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
 from toposcope.integrations.kai.allocation import Allocator
 from toposcope.placement.gangs import by_kai, leaf_of
 from toposcope.placement.room import Node, Path
 from toposcope.placement.verdict import Verdict, judge
-from toposcope.topology.levels import Level
 
 LEVELS = (ZONE, RACK, HOST)
 CASES = 400

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.support.saved import saved
 from toposcope.placement.check import Checker
 from toposcope.placement.tolerating import tolerate

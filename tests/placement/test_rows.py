@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from tests.support.paths import FIXTURES
 from tests.support.readings import Edits, edited, findings, understood
 from tests.support.tables import at

@@ -7,16 +7,15 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from tests.placement.bruteforce import Plain, possible
 from tests.support.tables import each_case
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Pods, simplified
 from toposcope.placement.exhaustive import Exhaustive
 from toposcope.placement.pack import Bin, Packing, pack
 from toposcope.placement.room import Node, Room
 from toposcope.placement.search import Placed, Search
 from toposcope.placement.verdict import judge
-from toposcope.topology.levels import Level
 
 BLOCK = Level("block", "example.com/block")
 RACK = Level("rack", "example.com/rack")

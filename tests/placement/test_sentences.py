@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from tests.placement.test_search import LEVELS, cluster, group
 from tests.support.tables import each_case, each_row
 from toposcope.integrations.framework.constraints import Group, simplified

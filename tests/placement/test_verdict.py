@@ -4,7 +4,6 @@ import random
 from dataclasses import replace
 
 import pytest
-
 from tests.placement.bruteforce import Plain, possible
 from tests.placement.test_search import BLOCK, LEVELS, RACK, cluster, group, plain
 from toposcope.integrations.framework.constraints import Group, Pods

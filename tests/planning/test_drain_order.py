@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-
 from tests.planning.clusters import at_random, capacity, cluster, node, pods
 from tests.support.tables import each_case
 from toposcope.planning.budgets import Budget, Budgets, budget_of

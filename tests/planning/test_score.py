@@ -7,7 +7,6 @@ from itertools import combinations
 
 import msgspec
 import pytest
-
 from tests.planning.clusters import at_random, capacity, cluster, node, pods
 from tests.support.tables import each_case
 from toposcope.planning.gangs import Gang, named

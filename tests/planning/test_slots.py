@@ -4,7 +4,6 @@ import random
 from pathlib import Path
 
 import pytest
-
 from tests.planning.clusters import at_random, capacity, cluster, node, pods
 from tests.support.saved import pod, saved
 from toposcope.cli.main import main

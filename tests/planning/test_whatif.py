@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-
 from tests.planning.clusters import HOST, RACK, at_random, capacity, cluster, node, pods
 from tests.support.tables import each_case
 from tests.support.workloads import job

@@ -1,7 +1,6 @@
 """Plans are made of whole GPUs: shares that go by the name of GPUs hold no gang."""
 
 import pytest
-
 from tests.planning.clusters import BLOCK, HOST, RACK, TOPOLOGY, cluster, node, pod, pods
 from toposcope.planning.capacity import Capacity, View
 from toposcope.planning.freeing import freeings

@@ -16,7 +16,6 @@ from pathlib import Path
 import grimp
 import pytest
 import yaml
-
 from hatch_build import PAGE
 from tests.support.paths import ROOT
 from tests.support.programs import find

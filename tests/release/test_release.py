@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from tests.support.paths import ROOT
 from tests.support.tables import each_case
 from tools.docgen.release import CHANGELOG, NoReleaseError, main, notes

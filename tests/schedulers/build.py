@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-
 from tools.apiserver import build as apiserver
 from tools.apiserver.build import cache_of_module, made_once, programs_once, run_go, usable_go
 

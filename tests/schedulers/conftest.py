@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from tests.schedulers import build, clusters, play, programs
 from tests.support.api import ApiUnderTest
 from tests.support.programs import lacking

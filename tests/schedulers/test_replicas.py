@@ -3,7 +3,6 @@
 from typing import Any, Final
 
 import yaml
-
 from tests.support.api import ApiUnderTest, node
 from tests.support.paths import MANIFESTS
 from tools.apiserver.client import wait_until

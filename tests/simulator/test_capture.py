@@ -4,7 +4,6 @@ import re
 from typing import Any
 
 import pytest
-
 from tests.support.paths import FIXTURES
 from tests.support.tables import each_case
 from toposcope.simulator.capture import CaptureError, machine_from_capture

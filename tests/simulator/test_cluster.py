@@ -5,8 +5,8 @@ from collections import defaultdict
 from itertools import islice, pairwise
 
 from toposcope.api import label_keys
+from toposcope.hierarchy.catalogue import BUILT_IN
 from toposcope.simulator.cluster import BLOCK_KEY, RACK_KEY, ZONE_KEY, demo_cluster, large_cluster
-from toposcope.topology.catalogue import BUILT_IN
 
 LEVELS = (ZONE_KEY, BLOCK_KEY, RACK_KEY)
 

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import pynvml
 import pytest
-
 from tests.support.machines import Cells, recorded_machines
 from tests.support.tables import each_row, rows
 from toposcope.simulator.capture import machine_from_capture

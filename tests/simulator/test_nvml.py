@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import pynvml
 import pytest
-
 from tests.support.tables import each_row
 from toposcope.simulator.faults import CallFault, Faults
 from toposcope.simulator.machine import Machine

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 
 import pytest
-
 from tests.support.paths import FIXTURES
 from toposcope.simulator.capture import CaptureError, machine_from_capture
 from toposcope.simulator.machine import Ancestor, Machine, ancestor

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-
 from tests.support.paths import FIXTURES
 from tests.support.tables import each_case, each_row
 from toposcope.simulator.faults import CallFault, FaultError, load_faults

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pynvml
 import pytest
-
 from tests.support.tables import each_case
 from toposcope.simulator import recording as form
 

@@ -3,11 +3,10 @@
 from pathlib import Path
 
 import pytest
-
+from toposcope.hardware.ranges import parse_list
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.profile import load_profile, profile_names
 from toposcope.simulator.sysfs import write_sysfs
-from toposcope.topology.ranges import parse_list
 
 
 def read(root: Path, path: str) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-
 from tests.support.cluster import BLOCK, RACK, ZONE
 from tests.support.saved import cluster_topology
 from toposcope.api import label_keys

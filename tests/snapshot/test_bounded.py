@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from tests.support.saved import demo_nodes, pod, saved
 from toposcope.kube.pod_resources import MOST, amount, pod_requests
 from toposcope.snapshot import packed

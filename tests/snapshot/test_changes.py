@@ -3,14 +3,13 @@
 from typing import Any
 
 import msgspec
-
 from tests.snapshot.clusters import snapshot, view
 from tests.support.saved import cluster_topology
 from tests.support.tables import each_row
+from toposcope.api.levels import Level
 from toposcope.snapshot.changes import Change, changes
 from toposcope.snapshot.model import Published
 from toposcope.snapshot.scope import select_scope
-from toposcope.topology.levels import Level
 
 
 class Seen(msgspec.Struct, forbid_unknown_fields=True):

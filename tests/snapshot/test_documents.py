@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import pytest
 import yaml
-
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
 from tests.support.tables import each_case, named_objects
 from toposcope.snapshot import cutter

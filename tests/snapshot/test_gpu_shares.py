@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-
 from tests.snapshot.clusters import node_of, pod_of, snapshot
 from tests.support.saved import cluster_topology
 from tests.support.sharing import mixed_cluster, running, sharing_node

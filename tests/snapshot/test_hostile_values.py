@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from toposcope.errors import ToposcopeError
 from toposcope.placement.check import Checker
 from toposcope.planning.plan import Plan

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-
 from tests.cli.conftest import write_cluster
 from tests.support.saved import demo_nodes, saved
 from tests.support.tables import each_case

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from tests.support.api import (
     NODES,
     RBAC,

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
 from tests.support.tables import named_objects
 from toposcope.snapshot import packed

@@ -1,17 +1,16 @@
 """Topologies and levels that a command is about, nodes that filters choose, and the tree that it prints."""
 
 import pytest
-
 from tests.snapshot.clusters import node_of, pod_of, scoped, snapshot, view
 from tests.support.cluster import BLOCK, RACK
 from tests.support.publishing import spec_levels
 from tests.support.saved import cluster_topology, pod
 from tests.support.tables import each_case
+from toposcope.api.requirement import Requirement
 from toposcope.snapshot.filters import Mark, SelectorError, filter_nodes, marks, parse, states
 from toposcope.snapshot.levels import Sizes, crossings_of, level_views
 from toposcope.snapshot.scope import LevelNotFoundError, Origin, TopologyNotFoundError, select_scope
 from toposcope.snapshot.tree import Line, left_out, outline, tree
-from toposcope.topology.requirement import Requirement
 
 
 def named(name: str) -> dict[str, object]:

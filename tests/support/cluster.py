@@ -7,18 +7,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 from toposcope.api.cluster_topology import Topology, read
-from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import GPUS, HOSTNAME, NVLINK_DOMAIN
+from toposcope.api.label_values import count_of
 from toposcope.controller.assess.assessment import Assessment, assess
 from toposcope.controller.assess.rebuilds import FabricHistory
 from toposcope.controller.events import LevelEvent, condition_events, rebuild_events
 from toposcope.controller.held_labels import HeldLabels
 from toposcope.controller.segments import SegmentTopology
 from toposcope.controller.status import conditions_of, fresh_rebuilds, status_of
-from toposcope.topology.catalogue import BUILT_IN, Catalogue
-from toposcope.topology.label_values import count_of
-from toposcope.topology.node import Hardware, NodeFacts, Traits, node_facts, spans_nodes
-from toposcope.topology.table import table_of
+from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
+from toposcope.hierarchy.effective_levels import Absences
+from toposcope.hierarchy.node import Hardware, NodeFacts, Traits, node_facts, spans_nodes
+from toposcope.hierarchy.table import table_of
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ZONE = "topology.kubernetes.io/zone"

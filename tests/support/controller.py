@@ -7,7 +7,6 @@ from typing import Any
 
 import yaml
 from prometheus_client import CollectorRegistry
-
 from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.paths import CRD
 from tests.support.publishing import Time

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry
-
 from tests.support.machines import probed
 from toposcope.agent.collector import AgentCollector
 from toposcope.agent.describe import Description

@@ -10,18 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
 from tests.support.paths import FIXTURES, SHARED
 from toposcope.agent.discover import discover
 from toposcope.agent.nvml.gateway import Nvml
 from toposcope.agent.probe import probe
 from toposcope.agent.raw import RawNode
 from toposcope.agent.sysfs import Sysfs
+from toposcope.hardware.topology import NodeTopology
 from toposcope.simulator.faults import Faults
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.sysfs import write_sysfs
-from toposcope.topology.hardware import NodeTopology
 
 
 def probed(

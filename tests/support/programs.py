@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-
 from tools.apiserver.build import BuildError, cache_root, made_once, run_go, usable_go
 from tools.libnvml.build import MissingCompilerError, library
 

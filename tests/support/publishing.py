@@ -10,10 +10,10 @@ from tests.support.api import CRDS, ApiUnderTest
 from tests.support.cluster import BLOCK, RACK, START, ZONE
 from tests.support.upstream_crds import stand_in, upstream_crd
 from toposcope.api.label_keys import HOSTNAME
+from toposcope.api.levels import Level
 from toposcope.controller.publishers.write_backoff import WriteBackoff
 from toposcope.kube.client import ApiClient, Caller, Request
 from toposcope.kube.runtime import Runtime
-from toposcope.topology.levels import Level
 
 BINDINGS = "/apis/grove.io/v1alpha1/clustertopologybindings"
 KAI = "/apis/kai.scheduler/v1alpha1/topologies"

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import msgspec
-
 from tests.support.paths import FIXTURES
 from toposcope.api.yaml_text import load
 from toposcope.integrations.framework.constraints import Group, Pods, Workload

@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.support.machines import discovered
 from tests.support.saved import Object
+from toposcope.hardware.topology import NodeTopology
 from toposcope.simulator.cluster import demo_cluster
-from toposcope.topology.hardware import NodeTopology
 
 API = "resource.k8s.io/v1"
 GPUS, NICS = "gpu.nvidia.com", "dra.net"

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 import msgspec
 import pytest
-
 from tests.support.paths import FIXTURES
 from toposcope.api.yaml_text import load
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
 from tests.support.paths import FIXTURES, SHARED
 from tools.apiserver.build import BuildError, cache_root, made_once, usable_go
 

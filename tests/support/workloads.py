@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import ClusterFacts, Reading
-from toposcope.topology.levels import Level
 
 Object = dict[str, Any]
 

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.support.lldp import of_switch
+from toposcope.hardware.neighbours import Neighbour, Neighbours, parse_neighbours
 from toposcope.switches.loop import SETTLE_SECONDS, Switches
 from toposcope.switches.ports import NicPorts, read_ports
-from toposcope.topology.neighbours import Neighbour, Neighbours, parse_neighbours
 
 LEAF_1, LEAF_2 = "b8:59:9f:00:00:01", "b8:59:9f:00:00:02"
 BOND = NicPorts("mlx5_bond_0", "eth0", True, (), others=("eth1",), aggregated=True)

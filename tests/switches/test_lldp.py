@@ -1,12 +1,11 @@
 """LLDP frames, good and hostile ones, and how long what they say is true."""
 
 import pytest
-
 from tests.support.lldp import ROUTER, STATION, frame, of_switch, tlv
 from tests.support.tables import each_case
+from toposcope.hardware.neighbours import Neighbour
 from toposcope.switches.hearing import Hearing
 from toposcope.switches.lldp import LldpError, decode
-from toposcope.topology.neighbours import Neighbour
 
 
 @each_case("lldp.yaml")

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.support.api import NODES, ApiUnderTest, Clients, node
 from tests.support.controller import make_topology, share_crd
 from tests.support.lldp import of_switch
 from tests.support.tables import named_objects
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import SWITCHES
+from toposcope.hardware.neighbours import Neighbour
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 from toposcope.kube.errors import AnswerTooLargeError, KubeError, UnreachableError
@@ -21,7 +21,6 @@ from toposcope.switches.loop import Switches
 from toposcope.switches.ports import NicPorts, read_ports
 from toposcope.switches.publish import MANAGER, Publisher
 from toposcope.switches.run import LARGEST_ANSWER
-from toposcope.topology.neighbours import Neighbour
 
 SPINE = Neighbour("ib-leaf-1", "guid:b83fd20300000001", "7", "infiniband")
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from tests.support.api import wait_until
 from tests.support.lldp import frame, of_switch
 from tests.support.programs import lacking

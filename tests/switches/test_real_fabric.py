@@ -12,17 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.support.api import NODES, ApiUnderTest, node, wait_until
 from tests.support.cluster import History, gpu_node
 from tests.support.programs import lacking
 from toposcope.api.label_keys import SWITCHES
+from toposcope.hardware.leaves import rails_text
+from toposcope.hardware.neighbours import Neighbour, parse_neighbours
+from toposcope.hardware.rails import Rail, Switch, parse_rails
 from toposcope.switches.hearing import Hearing
 from toposcope.switches.lldp import decode
 from toposcope.switches.packets import LldpSockets
-from toposcope.topology.leaves import rails_text
-from toposcope.topology.neighbours import Neighbour, parse_neighbours
-from toposcope.topology.rails import Rail, Switch, parse_rails
 
 LEAVES, HOSTS = 8, 64
 LEAF_OF: dict[str, Callable[[int, int], int]] = {

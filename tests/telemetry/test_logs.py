@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-
 from toposcope.telemetry.logs import FORMATS, set_up
 
 

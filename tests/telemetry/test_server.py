@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
-
 from tests.support.tables import each_case
 from toposcope.telemetry.handler import Page
 from toposcope.telemetry.prometheus import page

@@ -5,7 +5,6 @@ import stat
 from pathlib import Path
 
 import pytest
-
 from tools.advisories import main, result_of
 
 REPORT = {

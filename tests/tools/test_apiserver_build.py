@@ -1,7 +1,6 @@
 """Which Kubernetes the tests build."""
 
 import pytest
-
 from tools.apiserver.build import NEWEST, kubernetes_module
 
 

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-
 from tools.bench.report import HEAD, Figure, Peer, Sample, Target, aligned, rows_of
 from tools.docgen import __main__ as pages
 from tools.docgen import metrics, tables

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from tests.support.paths import ROOT
 from tools.fuzz.growth import FACTOR, MOST_GROWTH, SMALL, Measured, in_child, measure, shown, text_of
 from tools.fuzz.readers import READERS, Reader

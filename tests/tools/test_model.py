@@ -1,7 +1,6 @@
 """The models hold, each of their claims can fail, and the election does only what its model allows."""
 
 import pytest
-
 from tests.support.tables import each_case
 from tests.tools.election_traces import module, trace
 from tools.model.checker import MODELS, check

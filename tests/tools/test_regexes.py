@@ -5,7 +5,6 @@ import textwrap
 from pathlib import Path
 
 import pytest
-
 from tests.support.paths import ROOT
 from tools.regexes.ambiguity import Growth, growth
 from tools.regexes.automaton import Mode

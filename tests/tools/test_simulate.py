@@ -16,7 +16,6 @@ from unittest.mock import Mock, patch
 import msgspec
 import pytest
 import yaml
-
 from tests.support.tables import rows
 from tests.tools.election_traces import module
 from tools.model.checker import check

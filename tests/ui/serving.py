@@ -14,7 +14,6 @@ from socket import socket
 from typing import Any
 
 import msgspec
-
 from tests.snapshot.clusters import snapshot, view
 from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.model import NodeView, Snapshot

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from tests.snapshot.clusters import node_of, pod_of, view
 from tests.support.cluster import RACK
 from tests.support.saved import cluster_topology, pod

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-
 from tests.snapshot.clusters import pod_of, view
 from tests.support.saved import pod
 from tests.support.tables import at, each_case

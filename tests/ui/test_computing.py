@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
-
 from tests.planning.clusters import RACK, cluster, node, pods
 from tests.support.api import wait_until
 from tests.support.paths import ROOT

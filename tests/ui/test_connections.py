@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from tests.ui.serving import Served, served
 from toposcope.ui import server as ui_server
 

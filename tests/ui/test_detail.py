@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from tests.snapshot.clusters import pod_of, snapshot
 from tests.support.saved import cluster_topology, demo_nodes, pod
 from tests.support.tables import each_case, named_objects

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-
 from tests.snapshot.clusters import snapshot, view
 from tests.support.saved import cluster_topology, demo_nodes, saved
 from tests.support.tables import each_case

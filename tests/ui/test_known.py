@@ -8,7 +8,6 @@ from types import MappingProxyType
 
 import msgspec
 import pytest
-
 from tests.planning.clusters import at_random, cluster, node, pods
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
 from toposcope.planning.required import RequiredLevels

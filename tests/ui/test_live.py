@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-
 from tests.support.api import MERGE, NODES, ApiUnderTest, create_service_account, node, wait_until
 from tests.support.saved import pod
 from tests.ui.serving import decoded, fetched

@@ -6,7 +6,6 @@ from pathlib import Path
 import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-
 from tests.planning.clusters import RACK, at_random, capacity, cluster, node, pods
 from tests.ui.serving import InThisProcess, Nodes, Ticks, served
 from toposcope.integrations.grove.features import GANG

@@ -13,7 +13,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-
 from tests.support.api import wait_until
 from tests.support.paths import ROOT
 from tests.support.saved import cluster_topology, demo_nodes, saved

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.support.saved import cluster_topology, demo_nodes, saved
 from tests.ui.serving import Ticks, Unfollowed, fetched
 from toposcope.snapshot.problems import InputError

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-
 from tests.support.saved import demo_nodes
 from tests.support.tables import each_case, named_objects
 from tests.ui.serving import PAGE, Nodes, Served, facts_of, rack_nodes, served

@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import msgspec
 import pytest
-
 from tests.snapshot.clusters import view
 from tests.ui.serving import Served, facts_of, rack_nodes, served
 from toposcope.ui import protocol

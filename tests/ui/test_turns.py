@@ -9,7 +9,6 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-
 from tests.support.api import wait_until
 from tests.ui.serving import Served, facts_of, rack_nodes, served
 from tests.ui.workers import misbehaving

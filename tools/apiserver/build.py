@@ -33,13 +33,18 @@ def kubernetes_module(chosen: str) -> Path:
     if chosen in _OTHERS:
         return NEWEST / chosen
     if chosen:
-        raise ValueError(f"TOPOSCOPE_KUBERNETES={chosen}: it must be {' or '.join(_OTHERS)}, or unset")
+        raise ValueError(
+            f"TOPOSCOPE_KUBERNETES={chosen}: it must be {' or '.join(_OTHERS)}, or unset"
+        )
     return NEWEST
 
 
 KUBERNETES = kubernetes_module(os.environ.get("TOPOSCOPE_KUBERNETES", ""))
 """The module of this run; etcd is the same beside each."""
-_PROGRAMS = {"etcd": "go.etcd.io/etcd/server/v3", "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver"}
+_PROGRAMS = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+}
 # k8s.io/kubernetes 1.36 is built and tested with this one; the next may refuse its dependencies.
 _GO = "1.26"
 
@@ -71,17 +76,25 @@ def is_built(folder: Path) -> bool:
 
 def build() -> Path:
     """Return the cache folder with both programs in it; raises `BuildError`."""
-    return programs_once(cache_folder(), _PROGRAMS, lambda name, to: compile_program(usable_go(), _PROGRAMS[name], to))
+    return programs_once(
+        cache_folder(),
+        _PROGRAMS,
+        lambda name, to: compile_program(usable_go(), _PROGRAMS[name], to),
+    )
 
 
-def programs_once(folder: Path, names: Collection[str], make: Callable[[str, Path], object]) -> Path:
+def programs_once(
+    folder: Path, names: Collection[str], make: Callable[[str, Path], object]
+) -> Path:
     """Return the folder with programs of these names, which `make` writes unless all are there."""
 
     def make_all(made: Path) -> None:
         for name in names:
             make(name, made / name)
 
-    return made_once(folder, lambda kept: all(os.access(kept / name, os.X_OK) for name in names), make_all)
+    return made_once(
+        folder, lambda kept: all(os.access(kept / name, os.X_OK) for name in names), make_all
+    )
 
 
 def made_once(folder: Path, is_made: Callable[[Path], bool], make: Callable[[Path], None]) -> Path:
@@ -109,7 +122,9 @@ def run_go(command: Sequence[str], module: Path | None = None, **more: str) -> s
     """What a `go` command prints in a module's folder, with more of an environment; raises `BuildError`."""
     print(" ".join(command[:5]), file=sys.stderr, flush=True)  # noqa: T201 - minutes of silence look like a hang
     environment = _environment() | more
-    done = subprocess.run(command, cwd=module, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=module, env=environment, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise BuildError(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
     return done.stdout
@@ -119,8 +134,12 @@ def usable_go() -> str:
     """The `go` command of the version that all of this is pinned for; raises `BuildError`."""
     go = shutil.which("go")
     if go is None:
-        raise BuildError(f"no `go` on PATH: install Go {_GO}, or set KUBEBUILDER_ASSETS to a folder with both programs")
-    done = subprocess.run([go, "env", "GOVERSION"], env=_environment(), capture_output=True, text=True, check=False)
+        raise BuildError(
+            f"no `go` on PATH: install Go {_GO}, or set KUBEBUILDER_ASSETS to a folder with both programs"
+        )
+    done = subprocess.run(
+        [go, "env", "GOVERSION"], env=_environment(), capture_output=True, text=True, check=False
+    )
     version = done.stdout.strip()
     if not re.fullmatch(rf"go{re.escape(_GO)}(\.\d+)?", version):
         raise BuildError(f"{go} is {version or 'broken'}, Go {_GO} is needed: put it first on PATH")
@@ -133,7 +152,9 @@ def _environment() -> dict[str, str]:
 
 def kubernetes_version() -> str:
     """The version of Kubernetes that is tested with, as `v1.36.3`; raises `BuildError`."""
-    match = re.search(r"k8s\.io/kubernetes (v\S+)", (KUBERNETES / "go.mod").read_text(encoding="utf-8"))
+    match = re.search(
+        r"k8s\.io/kubernetes (v\S+)", (KUBERNETES / "go.mod").read_text(encoding="utf-8")
+    )
     if match is None:
         raise BuildError(f"{KUBERNETES / 'go.mod'} does not require k8s.io/kubernetes")
     return match[1]
@@ -144,9 +165,13 @@ def compile_program(go: str, package: str, target: Path) -> None:
     version = kubernetes_version()
     major, minor, _ = version.removeprefix("v").split(".", 2)
     values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
-    flags = " ".join(f"-X k8s.io/component-base/version.{name}={value}" for name, value in values.items())
+    flags = " ".join(
+        f"-X k8s.io/component-base/version.{name}={value}" for name, value in values.items()
+    )
     module = KUBERNETES if package.startswith("k8s.io/") else NEWEST
-    run_go([go, "build", "-trimpath", "-o", str(target), "-ldflags", f"-s -w {flags}", package], module)
+    run_go(
+        [go, "build", "-trimpath", "-o", str(target), "-ldflags", f"-s -w {flags}", package], module
+    )
 
 
 if __name__ == "__main__":

@@ -16,7 +16,14 @@ __all__ = ["Certificates", "make_certificates", "private_pem"]
 _OF_AN_AUTHORITY = ("digital_signature", "key_cert_sign", "crl_sign")
 _USAGES = (
     *_OF_AN_AUTHORITY,
-    *("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only", "decipher_only"),
+    *(
+        "content_commitment",
+        "key_encipherment",
+        "data_encipherment",
+        "key_agreement",
+        "encipher_only",
+        "decipher_only",
+    ),
 )
 
 
@@ -27,16 +34,24 @@ def make_certificates(folder: Path, address: str = "127.0.0.1") -> Certificates:
     ca = (
         _builder(authority, authority, ca_key)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(x509.KeyUsage(**{usage: usage in _OF_AN_AUTHORITY for usage in _USAGES}), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False)
+        .add_extension(
+            x509.KeyUsage(**{usage: usage in _OF_AN_AUTHORITY for usage in _USAGES}), critical=True
+        )
+        .add_extension(
+            x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False
+        )
         .sign(ca_key, hashes.SHA256())
     )
-    names = x509.SubjectAlternativeName([x509.IPAddress(ip_address(address)), x509.DNSName("localhost")])
+    names = x509.SubjectAlternativeName(
+        [x509.IPAddress(ip_address(address)), x509.DNSName("localhost")]
+    )
     certificate = (
         _builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")]), authority, key)
         .add_extension(names, critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False
+        )
         .sign(ca_key, hashes.SHA256())
     )
     files = Certificates(folder / "ca.crt", folder / "server.crt", folder / "server.key")
@@ -49,10 +64,14 @@ def make_certificates(folder: Path, address: str = "127.0.0.1") -> Certificates:
 def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     """Encode a private key as Kubernetes programs read it."""
     plain = serialization.NoEncryption()
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, plain)
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, plain
+    )
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
+) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()

@@ -42,8 +42,8 @@ class Answer:
 class HttpClient:
     """Requests to one server; `timeout` in seconds.
 
-    Over TLS a connection serves one request after the other: handshakes would be most of what a request costs; `close`
-    ends those that are kept. A plain one serves a single request.
+    Over TLS a connection serves one request after the other: handshakes would be most of what a
+    request costs; `close` ends those that are kept. A plain one serves a single request.
     """
 
     def __init__(self, url: str, ca_file: Path | None, timeout: float = 30) -> None:
@@ -59,12 +59,16 @@ class HttpClient:
         while self._idle:
             self._idle.pop().close()
 
-    def request(self, method: str, path: str, body: Any = None, **options: Unpack[Options]) -> Answer:
+    def request(
+        self, method: str, path: str, body: Any = None, **options: Unpack[Options]
+    ) -> Answer:
         """Send a request; a body that is no bytes is sent as JSON."""
         with self.open(method, path, body, **options) as response:
             text = response.read().decode()
             is_json = response.headers.get_content_type() == "application/json"
-            return Answer(response.status, dict(response.getheaders()), json.loads(text) if is_json else text)
+            return Answer(
+                response.status, dict(response.getheaders()), json.loads(text) if is_json else text
+            )
 
     @contextmanager
     def open(
@@ -106,7 +110,9 @@ class HttpClient:
     def _connect(self) -> http.client.HTTPConnection:
         host, port = self._address
         if self._context:
-            return http.client.HTTPSConnection(host, port, context=self._context, timeout=self._timeout)
+            return http.client.HTTPSConnection(
+                host, port, context=self._context, timeout=self._timeout
+            )
         return http.client.HTTPConnection(host, port, timeout=self._timeout)
 
 
@@ -134,7 +140,9 @@ class AdminApi:
         options["token"] = options.get("token") or self.admin_token
         return self.client.request(method, path, body, **options)
 
-    def request(self, method: str, path: str, body: Any = None, **options: Unpack[Options]) -> tuple[int, Any]:
+    def request(
+        self, method: str, path: str, body: Any = None, **options: Unpack[Options]
+    ) -> tuple[int, Any]:
         """`ask` without the headers."""
         answer = self.ask(method, path, body, **options)
         return answer.code, answer.body
@@ -151,20 +159,28 @@ class AdminApi:
         """Merge a change into what must be there."""
         return self._done(200, "PATCH", path, change, content_type=MERGE)
 
-    def _done(self, expected: int, method: str, path: str, body: Any = None, **options: Unpack[Options]) -> Any:
+    def _done(
+        self, expected: int, method: str, path: str, body: Any = None, **options: Unpack[Options]
+    ) -> Any:
         code, answer = self.request(method, path, body, **options)
         assert code == expected, answer
         return answer
 
-    def apply(self, path: str, obj: Any, manager: str = "tester", *, force: bool = False) -> tuple[int, Any]:
+    def apply(
+        self, path: str, obj: Any, manager: str = "tester", *, force: bool = False
+    ) -> tuple[int, Any]:
         """Server-side apply."""
         query = f"?fieldManager={manager}" + ("&force=true" if force else "")
         return self.request("PATCH", path + query, obj, content_type=APPLY)
 
     @contextmanager
-    def watch(self, path: str, query: str, *, accept: str = "application/json") -> Iterator[Iterator[dict[str, Any]]]:
+    def watch(
+        self, path: str, query: str, *, accept: str = "application/json"
+    ) -> Iterator[Iterator[dict[str, Any]]]:
         """Open a watch; iterate over its events as long as the server sends them."""
-        with self.client.open("GET", f"{path}?watch=1&{query}", accept=accept, token=self.admin_token) as response:
+        with self.client.open(
+            "GET", f"{path}?watch=1&{query}", accept=accept, token=self.admin_token
+        ) as response:
             assert response.status == 200, response.read()
             yield (json.loads(line) for line in response)
 
@@ -190,16 +206,22 @@ class AdminApi:
     def _let_objects_in(self, name: str) -> None:
         """Give a CRD the age at which a kube-apiserver takes its objects at once.
 
-        In the first two seconds it holds back each create, for the sake of further servers that may not know the kind
-        yet (apiextensions' customresource_handler.go). Here is one server.
+        In the first two seconds it holds back each create, for the sake of further servers that may
+        not know the kind yet (apiextensions' customresource_handler.go). Here is one server.
         """
         states = self.get(f"{CRDS}/{name}")["status"]["conditions"]
         for at, state in enumerate(states):
             if (state["type"], state["status"]) == ("Established", "True"):
                 entry = f"/status/conditions/{at}"
-                later = {"op": "replace", "path": f"{entry}/lastTransitionTime", "value": "2026-01-02T03:04:05Z"}
+                later = {
+                    "op": "replace",
+                    "path": f"{entry}/lastTransitionTime",
+                    "value": "2026-01-02T03:04:05Z",
+                }
                 aged = [{"op": "test", "path": f"{entry}/type", "value": "Established"}, later]
-                code, answer = self.request("PATCH", f"{CRDS}/{name}/status", aged, content_type=JSON_PATCH)
+                code, answer = self.request(
+                    "PATCH", f"{CRDS}/{name}/status", aged, content_type=JSON_PATCH
+                )
                 assert code == 200, answer
 
     def remove_crd(self, name: str) -> None:
@@ -211,16 +233,23 @@ class AdminApi:
         plural, _, group = name.partition(".")
         spec = self.get(f"{CRDS}/{name}")["spec"]
         served = [version["name"] for version in spec["versions"] if version["served"]]
-        return all(self.request("GET", f"/apis/{group}/{version}/{plural}")[0] == 200 for version in served)
+        return all(
+            self.request("GET", f"/apis/{group}/{version}/{plural}")[0] == 200 for version in served
+        )
 
 
 def crd_conditions(crd: dict[str, Any]) -> dict[str, str]:
     """Status of each condition."""
-    return {entry["type"]: entry["status"] for entry in (crd.get("status", {}).get("conditions") or ())}
+    return {
+        entry["type"]: entry["status"] for entry in (crd.get("status", {}).get("conditions") or ())
+    }
 
 
 def pod_token(api: AdminApi, pod: dict[str, Any]) -> str:
-    """Token as kubelet gets it for a pod: bound to the pod, with its node as a claim. Real servers only."""
+    """Token as kubelet gets it for a pod: bound to the pod, with its node as a claim.
+
+    Real servers only.
+    """
     metadata = pod["metadata"]
     bound = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
     spec = {"boundObjectRef": bound, "expirationSeconds": 3600, "audiences": []}

@@ -50,7 +50,10 @@ def _compared(api: AdminApi, binding: dict[str, Any], entry: dict[str, str]) -> 
 
 
 def _tell(api: AdminApi, binding: dict[str, Any], statuses: list[dict[str, Any]]) -> None:
-    status = {"observedGeneration": binding["metadata"]["generation"], "schedulerTopologyStatuses": statuses}
+    status = {
+        "observedGeneration": binding["metadata"]["generation"],
+        "schedulerTopologyStatuses": statuses,
+    }
     if binding.get("status") == status:
         return
     api.patch(f"{_BINDINGS}/{binding['metadata']['name']}/status", {"status": status})
@@ -68,11 +71,18 @@ def _sync(api: AdminApi, binding: dict[str, Any]) -> None:
     code, there = api.request("GET", f"{_KAI}/{name}")
     if code == 200:
         if _controller(there) != uid:
-            raise GroveExitError(f"KAI Topology {name} is not owned by ClusterTopologyBinding {name}")
+            raise GroveExitError(
+                f"KAI Topology {name} is not owned by ClusterTopologyBinding {name}"
+            )
         if there["spec"]["levels"] == wanted:
             return
         assert api.request("DELETE", f"{_KAI}/{name}")[0] == 200
-    owner = {"apiVersion": "grove.io/v1alpha1", "kind": "ClusterTopologyBinding", "name": name, "uid": uid}
+    owner = {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "ClusterTopologyBinding",
+        "name": name,
+        "uid": uid,
+    }
     metadata = {"name": name, "ownerReferences": [{**owner, "controller": True}]}
     head = {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "metadata": metadata}
     code, answer = api.request("POST", _KAI, {**head, "spec": {"levels": wanted}})

@@ -1,7 +1,7 @@
 """A real kube-apiserver on etcd.
 
-Authorization (Node, RBAC) and the default admission plugins with NodeRestriction are on. No controller runs:
-nothing makes service accounts, nothing empties namespaces, nothing schedules.
+Authorization (Node, RBAC) and the default admission plugins with NodeRestriction are on. No
+controller runs: nothing makes service accounts, nothing empties namespaces, nothing schedules.
 """
 
 import atexit
@@ -32,7 +32,8 @@ from toposcope.simulator.apiserver.server import kubeconfig
 
 _POLL: Final = 0.05  # seconds
 _START_TIMEOUT: Final = 90.0  # seconds; it takes two on an idle machine
-# Go collects garbage when the heap has grown fivefold, not doubled: a third less processor time for some hundred MiB.
+# Go collects garbage when the heap has grown fivefold, not doubled: a third less processor time for
+# some hundred MiB.
 _ENVIRONMENT = {"GOGC": "400", "GOMEMLIMIT": "700MiB"}
 
 
@@ -70,7 +71,9 @@ def find_binaries() -> Binaries:
     try:
         return Binaries.in_folder(build())
     except BuildError as error:
-        raise UnavailableError(f"no kube-apiserver in {cache_folder()} and it cannot be built: {error}") from error
+        raise UnavailableError(
+            f"no kube-apiserver in {cache_folder()} and it cannot be built: {error}"
+        ) from error
 
 
 class RealApiServer:
@@ -97,14 +100,19 @@ class RealApiServer:
         self._environment = environment
         etcd_port, peer_port, free = free_ports(3)
         self.address, self.port = address, port or free
-        self._etcd_url, self._peer_url = f"http://127.0.0.1:{etcd_port}", f"http://127.0.0.1:{peer_port}"
+        self._etcd_url, self._peer_url = (
+            f"http://127.0.0.1:{etcd_port}",
+            f"http://127.0.0.1:{peer_port}",
+        )
         self.url = f"https://{address}:{self.port}"
         groups = {"admin": "system:masters", **users}
         self.tokens = {user: secrets.token_hex(16) for user in groups}
         self.admin_token = self.tokens["admin"]
         lines = [f"{self.tokens[user]},{user},{user},{group}\n" for user, group in groups.items()]
         (self.folder / "tokens.csv").write_text("".join(lines), encoding="utf-8")
-        (self.folder / "service-accounts.key").write_bytes(private_pem(ec.generate_private_key(ec.SECP256R1())))
+        (self.folder / "service-accounts.key").write_bytes(
+            private_pem(ec.generate_private_key(ec.SECP256R1()))
+        )
         self.certificates = make_certificates(self.folder, address)
         self.ca_file = self.certificates.ca
         self.client = HttpClient(self.url, self.ca_file, timeout=30)
@@ -119,7 +127,9 @@ class RealApiServer:
         while not self.is_ready():
             ended = self._ended()
             if ended or time.monotonic() > deadline:
-                raise ServerError(f"{ended or f'not ready after {_START_TIMEOUT:.0f} s'}; {self._logs()}")
+                raise ServerError(
+                    f"{ended or f'not ready after {_START_TIMEOUT:.0f} s'}; {self._logs()}"
+                )
             time.sleep(_POLL)
 
     def _ended(self) -> str:
@@ -134,7 +144,12 @@ class RealApiServer:
             if running is None or running.poll() is not None:
                 with (self.folder / f"{name}.log").open("ab") as log:
                     self._processes[name] = subprocess.Popen(
-                        command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder, env=environment
+                        command,
+                        stdout=log,
+                        stderr=log,
+                        stdin=subprocess.DEVNULL,
+                        cwd=self.folder,
+                        env=environment,
                     )
 
     def pid(self, name: str) -> int:
@@ -144,7 +159,9 @@ class RealApiServer:
     def is_ready(self) -> bool:
         """Whether the API server answers and says that it is well."""
         with contextlib.suppress(OSError):
-            return self.client.request("GET", "/readyz", token=self.admin_token).code == HTTPStatus.OK
+            return (
+                self.client.request("GET", "/readyz", token=self.admin_token).code == HTTPStatus.OK
+            )
         return False
 
     def keys(self) -> list[str]:
@@ -156,10 +173,15 @@ class RealApiServer:
 
     def _logs(self) -> str:
         logs = sorted(self.folder.glob("*.log"))
-        ends = [f"{path.name}: ...{path.read_text(encoding='utf-8', errors='replace')[-600:]}" for path in logs]
+        ends = [
+            f"{path.name}: ...{path.read_text(encoding='utf-8', errors='replace')[-600:]}"
+            for path in logs
+        ]
         return "\n".join((f"logs are in {self.folder}", *ends))
 
-    def write_kubeconfig(self, path: Path, user: dict[str, str] | None = None, port: int | None = None) -> None:
+    def write_kubeconfig(
+        self, path: Path, user: dict[str, str] | None = None, port: int | None = None
+    ) -> None:
         """Write a kubeconfig that only its owner may read: the administrator's, or `user`'s, perhaps of a proxy."""
         url = f"https://{self.address}:{port or self.port}"
         config = kubeconfig(url, self.ca_file, user or {"token": self.admin_token})
@@ -195,7 +217,14 @@ class RealApiServer:
 
     def _etcd(self) -> list[Path | str]:
         return [
-            *(self._binaries.etcd, "--data-dir", self.folder / "etcd", "--unsafe-no-fsync", "--log-level", "warn"),
+            *(
+                self._binaries.etcd,
+                "--data-dir",
+                self.folder / "etcd",
+                "--unsafe-no-fsync",
+                "--log-level",
+                "warn",
+            ),
             *("--listen-client-urls", self._etcd_url, "--advertise-client-urls", self._etcd_url),
             *("--listen-peer-urls", self._peer_url),
         ]
@@ -203,9 +232,20 @@ class RealApiServer:
     def _apiserver(self) -> list[Path | str]:
         folder, keys = self.folder, self.folder / "service-accounts.key"
         return [
-            *(self._binaries.kube_apiserver, "--etcd-servers", self._etcd_url, "--cert-dir", folder),
+            *(
+                self._binaries.kube_apiserver,
+                "--etcd-servers",
+                self._etcd_url,
+                "--cert-dir",
+                folder,
+            ),
             *("--bind-address", self.address, "--secure-port", str(self.port)),
-            *("--tls-cert-file", self.certificates.certificate, "--tls-private-key-file", self.certificates.key),
+            *(
+                "--tls-cert-file",
+                self.certificates.certificate,
+                "--tls-private-key-file",
+                self.certificates.key,
+            ),
             *("--token-auth-file", folder / "tokens.csv", "--authorization-mode", "Node,RBAC"),
             *("--enable-admission-plugins", "NodeRestriction", "--allow-privileged"),
             *("--service-account-issuer", "https://kubernetes.default.svc"),
@@ -224,7 +264,9 @@ def free_ports(count: int) -> list[int]:
     Another program may take one before it is used: a server that is started on it has to notice.
     """
     with contextlib.ExitStack() as held:
-        return [held.enter_context(socket.create_server(("", 0))).getsockname()[1] for _ in range(count)]
+        return [
+            held.enter_context(socket.create_server(("", 0))).getsockname()[1] for _ in range(count)
+        ]
 
 
 def free_port() -> int:

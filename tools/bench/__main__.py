@@ -1,4 +1,7 @@
-"""`make bench ARGS="[NAME ...]"`: measure and print. A figure that misses its target is news, not a failure."""
+"""`make bench ARGS="[NAME ...]"`: measure and print.
+
+A figure that misses its target is news, not a failure.
+"""
 
 import argparse
 import sys
@@ -19,7 +22,15 @@ from tools.bench.topologies import topologies_figures
 from tools.bench.ui import ui_figures
 
 _FIGURES: Final[tuple[Callable[..., Iterator[Figure]], ...]] = (
-    *(memory_figures, start_figures, probe_figures, rest_figures, flapping_figures, recompute_figures, events_figures),
+    *(
+        memory_figures,
+        start_figures,
+        probe_figures,
+        rest_figures,
+        flapping_figures,
+        recompute_figures,
+        events_figures,
+    ),
     *(
         sync_figures,
         change_figures,
@@ -38,9 +49,13 @@ def main() -> int:
     """Measure what was asked for; 1 when a measurement itself failed."""
     parser = argparse.ArgumentParser(prog="python -m tools.bench", description=__doc__)
     known = [*SUBJECTS]
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(known)}; default: all")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(known)}; default: all"
+    )
     parser.add_argument("--quick", action="store_true", help="fewer runs and smaller clusters")
-    parser.add_argument("--write", action="store_true", help="put the figures into docs/figures/performance.json")
+    parser.add_argument(
+        "--write", action="store_true", help="put the figures into docs/figures/performance.json"
+    )
     arguments = parser.parse_args()
     unknown = sorted(set(arguments.names) - set(known))
     if unknown:

@@ -11,6 +11,7 @@ import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -67,9 +68,16 @@ class _RunningAgent:
 
     def scrape(self) -> Mapping[str, float]:
         """The agent's metrics by name and labels."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=_PATIENCE) as answer:
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{self.port}/metrics", timeout=_PATIENCE
+        ) as answer:
             lines = answer.read().decode().splitlines()
-        return {name: float(value) for line in lines if line[0] != "#" for name, _, value in [line.rpartition(" ")]}
+        return {
+            name: float(value)
+            for line in lines
+            if line[0] != "#"
+            for name, _, value in [line.rpartition(" ")]
+        }
 
     def after_probes(self, count: int) -> list[psutil.Process]:
         """Its processes, once it has probed so often and published. Raises MeasurementError."""
@@ -88,7 +96,12 @@ class _RunningAgent:
 
 
 def _flags(site: Site, interval: float, port: int) -> tuple[str, ...]:
-    flags = {"--metrics-port": port, "--interval": interval, "--spread": 0, "--sysfs": site.machine.sysfs}
+    flags = {
+        "--metrics-port": port,
+        "--interval": interval,
+        "--spread": 0,
+        "--sysfs": site.machine.sysfs,
+    }
     return tuple(str(word) for flag in flags.items() for word in flag)
 
 
@@ -96,7 +109,9 @@ def _flags(site: Site, interval: float, port: int) -> tuple[str, ...]:
 def _agent(site: Site, node: str, interval: float) -> Iterator[_RunningAgent]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with program("agent", site.environment(node), site.folder, *_flags(site, interval, port)) as running:
+    with program(
+        "agent", site.environment(node), site.folder, *_flags(site, interval, port)
+    ) as running:
         yield _RunningAgent(running, port)
 
 
@@ -104,7 +119,9 @@ def memory_figures(*, quick: bool) -> Iterator[Figure]:
     """Memory of the process tree after three probes, one write and as many scrapes as that took."""
     runs = 1 if quick else 3
     with site_with(1 + runs) as site:
-        trees, agents, workers = zip(*[_agent_memory(site, f"node-{run}") for run in range(1 + runs)][1:], strict=True)
+        trees, agents, workers = zip(
+            *[_agent_memory(site, f"node-{run}") for run in range(1 + runs)][1:], strict=True
+        )
         limits = {
             name: [_memory_of(program, site, bare=bare) for _ in range(1 + runs)][1:]
             for name, program, bare in (
@@ -120,15 +137,32 @@ def memory_figures(*, quick: bool) -> Iterator[Figure]:
         yield _held(f"  {role}, PSS", runs_of_it, "pss")
         if role == "agent":
             yield _held("  agent, anonymous (shared pages split)", agents, "anonymous")
-    for what, part in (("anonymous (shared pages split)", "anonymous"), ("with the pages of files in full", "total")):
+    for what, part in (
+        ("anonymous (shared pages split)", "anonymous"),
+        ("with the pages of files in full", "total"),
+    ):
         floor = max(getattr(held, part) for held in calls[1]) / _MIB
-        yield _held(f"  worker, {what}", workers, part, Target(_OVER_FLOOR * floor, limit=floor), **dict([calls]))
+        yield _held(
+            f"  worker, {what}",
+            workers,
+            part,
+            Target(_OVER_FLOOR * floor, limit=floor),
+            **dict([calls]),
+        )
 
 
-def _held(what: str, runs: Sequence[Memory], part: str, target: Target | None = None, **peers: list[Memory]) -> Figure:
+def _held(
+    what: str,
+    runs: Sequence[Memory],
+    part: str,
+    target: Target | None = None,
+    **peers: list[Memory],
+) -> Figure:
     """One part of what several runs held."""
     every = (runs, *peers.values())
-    ours, *others = (Sample(tuple(getattr(held, part) / _MIB for held in run), "MiB") for run in every)
+    ours, *others = (
+        Sample(tuple(getattr(held, part) / _MIB for held in run), "MiB") for run in every
+    )
     return Figure(what, ours, target, tuple(map(Peer, peers, others)))
 
 
@@ -156,7 +190,9 @@ def start_figures(*, quick: bool) -> Iterator[Figure]:
         patches = [_until_patch(site, "patch", f"node-{runs + run}") for run in range(runs)][1:]
     limit = "ssl, http.client, json and one PATCH"
     cpu, elapsed = (Sample(values, "ms") for values in zip(*agents, strict=True))
-    peer_cpu, peer_elapsed = (Peer(limit, Sample(values, "ms")) for values in zip(*patches, strict=True))
+    peer_cpu, peer_elapsed = (
+        Peer(limit, Sample(values, "ms")) for values in zip(*patches, strict=True)
+    )
     yield Figure("agent, start to first PATCH, CPU", cpu, Target(120, limit=33), (peer_cpu,))
     yield Figure("  elapsed", elapsed, None, (peer_elapsed,))
 
@@ -225,8 +261,12 @@ def probe_figures(*, quick: bool) -> Iterator[Figure]:
         noted.asked.clear()  # what is read once in a process is no part of a cycle
         probe(nvml, noting, None)
         files = [file for file in noted.asked if os.path.exists(file)]  # noqa: PTH110 - a string
-        alone, at_rest = (cpu(lambda: floor.ask(calls), runs) for calls in (machine.calls, machine.calls_at_rest))  # noqa: B023 - called at once
-        yield replace(cycle, peers=(Peer(f"NVML's share: its {len(machine.calls_at_rest)} calls alone", at_rest),))
+        alone = cpu(partial(floor.ask, machine.calls), runs)
+        at_rest = cpu(partial(floor.ask, machine.calls_at_rest), runs)
+        yield replace(
+            cycle,
+            peers=(Peer(f"NVML's share: its {len(machine.calls_at_rest)} calls alone", at_rest),),
+        )
         share = Sample((100 * at_rest.value / cycle.sample.value,), "%")
         yield Figure("  NVML's share of it", share)
         yield waiting
@@ -239,7 +279,10 @@ def probe_figures(*, quick: bool) -> Iterator[Figure]:
                 Peer(f"its {len(files)} sysfs files alone", cpu(lambda: _read(files), runs)),
             ),
         )
-        yield Figure("labels and annotation from a probe, CPU", cpu(lambda: describe(machine.raw, "node-0"), runs))
+        yield Figure(
+            "labels and annotation from a probe, CPU",
+            cpu(lambda: describe(machine.raw, "node-0"), runs),
+        )
 
 
 def _read(files: Sequence[str]) -> None:

@@ -59,7 +59,8 @@ def sync_figures(*, quick: bool) -> Iterator[Figure]:
         with cluster(nodes, *filter(None, [what])) as (folder, server):
             controller = [_first_status(folder, server, nodes) for _ in range(runs)]
             drain, decode = (
-                [until_done(name, folder, server.environment) for _ in range(runs)] for name in ("drain", "decode")
+                [until_done(name, folder, server.environment) for _ in range(runs)]
+                for name in ("drain", "decode")
             )
         for i, (name, unit) in enumerate((("CPU", "s"), ("peak memory", "MiB"), ("elapsed", "s"))):
             peers = [Peer("read the bytes only", column(drain, i, unit))]
@@ -93,7 +94,9 @@ def _first_status(folder: Path, server: ApiServer, nodes: int) -> tuple[float, .
     server.tell("forget")
     server.tell("hold", *STATUS)
     began = time.monotonic()
-    with program("controller", server.environment, folder, "--debounce", "0", "--metrics-port", "0") as running:
+    with program(
+        "controller", server.environment, folder, "--debounce", "0", "--metrics-port", "0"
+    ) as running:
         came: float = server.wait(running, "held")
         used = cpu_seconds(running.pid), peak_memory(running.pid) / _MIB, came - began
         server.tell("release")
@@ -104,7 +107,9 @@ def _first_status(folder: Path, server: ApiServer, nodes: int) -> tuple[float, .
         return used
 
 
-def until_done(name: str, folder: Path, environment: Mapping[str, str]) -> tuple[float, float, float]:
+def until_done(
+    name: str, folder: Path, environment: Mapping[str, str]
+) -> tuple[float, float, float]:
     """CPU seconds, peak MiB and elapsed seconds of a program up to its first line."""
     began = time.monotonic()
     with program(name, environment, folder) as running:
@@ -152,17 +157,26 @@ def _changes(nodes: int, changes: int, *, rest: bool = False) -> Iterator[Figure
         idle(running.pid)
         client = server.client()
         trips = [round_trip(client) for _ in range(changes)]
-        measured = [change(server, client, name, rack, running) for name, rack in moves(client, changes)]
+        measured = [
+            change(server, client, name, rack, running) for name, rack in moves(client, changes)
+        ]
         requests = at_rest(server) if rest else ()
     written, controller = ([1000 * run[i] for run in measured] for i in (0, 1))
     trip = Peer("one GET over TLS", Sample(tuple(trips), "ms"))
-    # A fiftieth of the debounce. Each pass counts all nodes anew: a table kept up to date saved 4 ms that nobody saw.
+    # A fiftieth of the debounce. Each pass counts all nodes anew: a table kept up to date saved 4
+    # ms that nobody saw.
     what, sample = f"label changed to status written, {nodes:,} nodes", Sample(tuple(written), "ms")
     yield Figure(f"{what}, p50", sample, None, (trip,))
     yield Figure(f"{what}, p99", replace(sample, share=0.99), Target(20))
-    yield Figure("  without the server's own handling, p50", Sample(tuple(controller), "ms"), None, (trip,))
+    yield Figure(
+        "  without the server's own handling, p50", Sample(tuple(controller), "ms"), None, (trip,)
+    )
     for number, kind, target in zip(requests, ("writes", "reads"), (Target(0), None), strict=False):
-        yield Figure(f"controller at rest, {nodes:,} nodes, {REST:.0f} s, {kind}", Sample((number,), ""), target)
+        yield Figure(
+            f"controller at rest, {nodes:,} nodes, {REST:.0f} s, {kind}",
+            Sample((number,), ""),
+            target,
+        )
 
 
 def at_rest(server: ApiServer) -> tuple[int, int]:
@@ -178,19 +192,29 @@ def moves(client: ApiClient, count: int) -> list[tuple[str, str]]:
     """So many changes, each a node and its new rack: one node after the other to a rack of its own, and back."""
     items = client.call(Request("GET", NODES, {"limit": "100"}))["items"]
     racks = [(item["metadata"]["name"], item["metadata"]["labels"][RACK_KEY]) for item in items]
-    return [(racks[i // 2][0], racks[i // 2][1] if i % 2 else "a-rack-of-its-own") for i in range(count)]
+    return [
+        (racks[i // 2][0], racks[i // 2][1] if i % 2 else "a-rack-of-its-own") for i in range(count)
+    ]
 
 
-def change(server: ApiServer, client: ApiClient, name: str, rack: str, running: Program) -> tuple[float, float]:
+def change(
+    server: ApiServer, client: ApiClient, name: str, rack: str, running: Program
+) -> tuple[float, float]:
     """Seconds until the status is written, and those of them in which no request of the controller's was handled."""
     server.tell("forget")
     client.call(merge(f"{NODES}/{name}", {"metadata": {"labels": {RACK_KEY: rack}}}))
     entries = server.wait(running, "await", *STATUS)
-    stored = next(done for method, path, _, done in entries if (method, path) == ("PATCH", f"{NODES}/{name}"))
-    written = next(done for method, path, _, done in entries if method == "PATCH" and path.endswith("/status"))
+    stored = next(
+        done for method, path, _, done in entries if (method, path) == ("PATCH", f"{NODES}/{name}")
+    )
+    written = next(
+        done for method, path, _, done in entries if method == "PATCH" and path.endswith("/status")
+    )
     if written < stored:
         raise running.failure("it wrote a status before the change")
-    handling = sum(done - came for _, _, came, done in entries if came >= stored and done <= written)
+    handling = sum(
+        done - came for _, _, came, done in entries if came >= stored and done <= written
+    )
     idle(running.pid)  # it sees the status that it wrote and looks at all nodes once more
     return written - stored, written - stored - handling
 

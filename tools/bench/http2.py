@@ -33,7 +33,9 @@ class Streams:
     def __init__(self, address: tuple[str, int], ca_file: Path, headers: Mapping[str, str]) -> None:
         context = ssl.create_default_context(cafile=str(ca_file))
         context.set_alpn_protocols(["h2"])
-        self.socket = context.wrap_socket(socket.create_connection(address), server_hostname=address[0])
+        self.socket = context.wrap_socket(
+            socket.create_connection(address), server_hostname=address[0]
+        )
         self._headers = headers
         self._next = 1
         self._received = b""
@@ -86,7 +88,9 @@ class Streams:
 
 
 def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
-    return len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + payload
+    return (
+        len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + payload
+    )
 
 
 def _literal(name: str, value: str) -> bytes:

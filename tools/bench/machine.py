@@ -40,7 +40,11 @@ class Machine:
         """Where a program finds it."""
         calls = self.table.with_name("calls")
         calls.write_bytes(marshal.dumps(self.calls))
-        return {**environment(library(), self.table), "BENCH_SYSFS": str(self.sysfs), "BENCH_CALLS": str(calls)}
+        return {
+            **environment(library(), self.table),
+            "BENCH_SYSFS": str(self.sysfs),
+            "BENCH_CALLS": str(calls),
+        }
 
     def fault(self, *lines: str) -> None:
         """Add to what NVML answers; nothing mends it."""
@@ -66,7 +70,9 @@ def make(profile: str, folder: Path, *, events: bool = True) -> Machine:
     for _ in range(2):
         noted.clear()
         raw = probe(nvml, Sysfs(folder / "sys"), started)
-        asked.append([(call.name, tuple(map(_plain, call.arguments))) for call in calls_in(b"".join(noted))])
+        asked.append(
+            [(call.name, tuple(map(_plain, call.arguments))) for call in calls_in(b"".join(noted))]
+        )
     made = Machine(folder / "sys", folder / "table", raw, lines, *asked)
     made.fault()
     return made

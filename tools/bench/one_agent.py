@@ -39,13 +39,16 @@ class Hardware:
             return self.raw
         first, *others = self.raw.gpus
         lost, *links = first.links
-        return self.raw._replace(gpus=(first._replace(links=(RawLink(lost.link, _LINK_DOWN), *links)), *others))
+        return self.raw._replace(
+            gpus=(first._replace(links=(RawLink(lost.link, _LINK_DOWN), *links)), *others)
+        )
 
 
 @contextmanager
 def _labelled() -> Iterator[tuple[Site, Hardware, Agent, list[float]]]:
     """An agent, of the production loop and publisher, that has written its labels at second 0; what follows counts."""
-    logging.getLogger("agent").addHandler(logging.NullHandler())  # its news is no part of the report
+    # its news is no part of the report
+    logging.getLogger("agent").addHandler(logging.NullHandler())
     clock = [0.0]
     with site_with(1) as site:
         hardware = Hardware(site.machine.raw)
@@ -96,8 +99,14 @@ def flapping_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an h
         entries = site.server.tell("entries")
     writes = sum(method == "PATCH" and "/nodes/" in path for method, path, *_ in entries)
     if turns < _HOUR / _FLAP or not writes:
-        raise MeasurementError(f"{turns} probes and {writes} writes in an hour of a link that flaps: nothing happened")
-    yield Figure("a link goes up and down every 5 s, writes to the Node in an hour", Sample((writes,), ""), Target(60))
+        raise MeasurementError(
+            f"{turns} probes and {writes} writes in an hour of a link that flaps: nothing happened"
+        )
+    yield Figure(
+        "a link goes up and down every 5 s, writes to the Node in an hour",
+        Sample((writes,), ""),
+        Target(60),
+    )
     events = sum(method == "POST" and "/events" in path for method, path, *_ in entries)
     yield Figure("  Events in that hour", Sample((events,), ""))
     yield Figure("  probes in that hour", Sample((turns,), ""))

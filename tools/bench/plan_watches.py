@@ -19,10 +19,10 @@ from tools.bench.real import is_there
 from tools.bench.report import Figure, Sample, Target
 from tools.bench.usage import cpu_seconds, idle, memory, tree
 from tools.bench.workspace import MeasurementError, scratch
+from toposcope.api.levels import Level
 from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.integrations.node_plan import CONFIG_MAP, FIELD, NodePlan, PlannedTopology, encode
 from toposcope.integrations.slurm.names import NamedLevel, SlurmNames
-from toposcope.topology.levels import Level
 
 _USER: Final = "agent"
 _GROUP: Final = "toposcope:agents"
@@ -55,7 +55,11 @@ def plan_figures(*, quick: bool) -> Iterator[Figure]:
         _settled(pid)
         held, opened = memory(tree(pid)).total, cpu_seconds(pid)
         name = f"{watches:,} watches of the plan"
-        yield Figure(f"{name}, memory of kube-apiserver", Sample(((held - before) / _MIB,), "MiB"), Target(1024))
+        yield Figure(
+            f"{name}, memory of kube-apiserver",
+            Sample(((held - before) / _MIB,), "MiB"),
+            Target(1024),
+        )
         yield Figure("  CPU to begin them", Sample((opened - used,), "s"))
         rows = [_change(api, watchers, pid, number) for number in range(changes)]
     median, last, cpu = zip(*rows, strict=True)
@@ -64,7 +68,9 @@ def plan_figures(*, quick: bool) -> Iterator[Figure]:
     yield Figure("  CPU of kube-apiserver", Sample(cpu, "ms"))
 
 
-def _change(api: AdminApi, watchers: "Watchers", pid: int, number: int) -> tuple[float, float, float]:
+def _change(
+    api: AdminApi, watchers: "Watchers", pid: int, number: int
+) -> tuple[float, float, float]:
     """Change the plan; milliseconds until half of all watches and all of them have it, and of the server's CPU."""
     before = _settled(pid)
     began = time.monotonic()
@@ -76,10 +82,19 @@ def _change(api: AdminApi, watchers: "Watchers", pid: int, number: int) -> tuple
 
 def _plan(number: int) -> str:
     """The plan of a cluster with some ClusterTopologies of five levels, which differs by its number."""
-    levels = tuple(Level(f"level-{depth}", f"topology.example.com/level-{depth}") for depth in range(5))
+    levels = tuple(
+        Level(f"level-{depth}", f"topology.example.com/level-{depth}") for depth in range(5)
+    )
     names = SlurmNames(tuple(NamedLevel(level.domain, level.key) for level in levels))
     topologies = tuple(
-        PlannedTopology(f"cluster-{index}", (), levels, ("level-2", f"change-{number}"), annotates=True, slurm=names)
+        PlannedTopology(
+            f"cluster-{index}",
+            (),
+            levels,
+            ("level-2", f"change-{number}"),
+            annotates=True,
+            slurm=names,
+        )
         for index in range(_TOPOLOGIES)
     )
     return encode(NodePlan(topologies))
@@ -93,7 +108,9 @@ def _server() -> Iterator[tuple[RealApiServer, AdminApi]]:
         scratch() as folder,
         RealApiServer(find_binaries(), users=users, flags=_FLAGS, environment=unlimited) as server,
     ):
-        api = AdminApi("real", server.url, folder / "kubeconfig", server.ca_file, server.admin_token)
+        api = AdminApi(
+            "real", server.url, folder / "kubeconfig", server.ca_file, server.admin_token
+        )
         api.create("/api/v1/namespaces", _named("v1", "Namespace", HOME_NAMESPACE))
         api.create(_PATH, {**_named("v1", "ConfigMap", CONFIG_MAP), "data": {FIELD: _plan(-1)}})
         rbac = "rbac.authorization.k8s.io"
@@ -107,7 +124,11 @@ def _server() -> Iterator[tuple[RealApiServer, AdminApi]]:
         api.create(f"{here}/roles", {**_named(f"{rbac}/v1", "Role", "agent"), "rules": [rule]})
         role = {"apiGroup": rbac, "kind": "Role", "name": "agent"}
         group = {"apiGroup": rbac, "kind": "Group", "name": _GROUP}
-        binding = {**_named(f"{rbac}/v1", "RoleBinding", "agent"), "roleRef": role, "subjects": [group]}
+        binding = {
+            **_named(f"{rbac}/v1", "RoleBinding", "agent"),
+            "roleRef": role,
+            "subjects": [group],
+        }
         api.create(f"{here}/rolebindings", binding)
         yield server, api
         api.client.close()
@@ -132,7 +153,10 @@ class Watchers:
     watches: int = 0
 
     def begin(self, count: int) -> None:
-        """Begin this number of watches, and wait until each has the plan. Raises MeasurementError."""
+        """Begin this number of watches, and wait until each has the plan.
+
+        Raises MeasurementError.
+        """
         query = {
             "watch": "true",
             "fieldSelector": f"metadata.name={CONFIG_MAP}",
@@ -161,7 +185,9 @@ class Watchers:
         while len(came) < count:
             ready = self.selector.select(max(0.0, deadline - time.monotonic()))
             if not ready:
-                raise MeasurementError(f"{len(came)} of {count} watches got an event within {_PATIENCE:.0f} s")
+                raise MeasurementError(
+                    f"{len(came)} of {count} watches got an event within {_PATIENCE:.0f} s"
+                )
             for key, _ in ready:
                 for line in key.data.read():
                     if b'"kind":"Status"' in line:

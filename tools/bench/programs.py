@@ -62,9 +62,15 @@ def patch() -> int:
 
     name = os.environ["NODE_NAME"]
     connection = _connection(Path(os.environ["BENCH_ACCOUNT"]))
-    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"gpu.topology/gpus": "8"}}}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"gpu.topology/gpus": "8"}},
+    }
     path = f"/api/v1/nodes/{name}?fieldManager=bench&force=true"
-    connection.request("PATCH", path, json.dumps(body), {"Content-Type": "application/apply-patch+yaml"})
+    connection.request(
+        "PATCH", path, json.dumps(body), {"Content-Type": "application/apply-patch+yaml"}
+    )
     answer = connection.getresponse()
     answer.read()
     return 0 if answer.status == http.HTTPStatus.OK else 1
@@ -104,13 +110,16 @@ def decode() -> int:
     import msgspec
 
     from toposcope.controller.node_decoder import NodeDecoder
+    from toposcope.hierarchy.catalogue import BUILT_IN
     from toposcope.kube.client import ApiClient, Request
     from toposcope.kube.config import load
     from toposcope.kube.requests import NODES
-    from toposcope.topology.catalogue import BUILT_IN
 
     event_type = msgspec.defstruct("Event", [("type", str), ("object", msgspec.Raw)], gc=False)
-    decode_event, decode_node = msgspec.json.Decoder(event_type).decode, NodeDecoder(BUILT_IN.tracked)
+    decode_event, decode_node = (
+        msgspec.json.Decoder(event_type).decode,
+        NodeDecoder(BUILT_IN.tracked),
+    )
     client = ApiClient(load(None, os.environ, Path(os.environ["BENCH_ACCOUNT"])))
     facts: dict[str, object] = {}
     for line in client.stream(Request("GET", NODES, _INITIAL_EVENTS), 60.0):

@@ -50,12 +50,23 @@ def real_figures(*, quick: bool) -> Iterator[Figure]:
         return
     nodes, runs, changes = (1_000, 1, 20) if quick else (5_000, 3, 100)
     with _real_cluster(nodes) as (folder, environment, client):
-        looks = [_first_look(folder, environment, client, nodes) for _ in range(runs + 1)][1:]  # the first run compiles
-        peers = [[until_done(name, folder, environment) for _ in range(runs)] for name in ("drain", "decode")]
+        # the first run compiles
+        looks = [_first_look(folder, environment, client, nodes) for _ in range(runs + 1)][1:]
+        peers = [
+            [until_done(name, folder, environment) for _ in range(runs)]
+            for name in ("drain", "decode")
+        ]
         names = ("read the bytes only", "read, decode, keep")
         for i, (what, unit) in enumerate((("CPU", "s"), ("peak memory", "MiB"), ("elapsed", "s"))):
-            beside = tuple(Peer(name, column(rows, i, unit)) for name, rows in zip(names, peers, strict=True))
-            yield Figure(f"first look at {nodes:,} nodes, kube-apiserver, {what}", column(looks, i, unit), None, beside)
+            beside = tuple(
+                Peer(name, column(rows, i, unit)) for name, rows in zip(names, peers, strict=True)
+            )
+            yield Figure(
+                f"first look at {nodes:,} nodes, kube-apiserver, {what}",
+                column(looks, i, unit),
+                None,
+                beside,
+            )
         waits, trips = _changes(folder, environment, client, changes)
         writes = _writes(client, changes)
     for share, target in ((0.5, 5), (0.99, 20)):
@@ -66,16 +77,24 @@ def real_figures(*, quick: bool) -> Iterator[Figure]:
             Peer("one GET over TLS", Sample(trips, "ms", share)),
         )
         yield Figure(name, change, None, limits)
-        # The target is for what we do; this server takes longer than that for a single write of any custom resource.
+        # The target is for what we do; this server takes longer than that for a single write of any
+        # custom resource.
         beyond = change.value - write.value
         yield Figure("  beyond that write", Sample((beyond,), "ms"), Target(target))
 
 
 def is_there() -> bool:
     """Whether there is a kube-apiserver without building one; says so where there is none."""
-    there = bool(os.environ.get("KUBEBUILDER_ASSETS") or shutil.which("kube-apiserver") or is_built(cache_folder()))
+    there = bool(
+        os.environ.get("KUBEBUILDER_ASSETS")
+        or shutil.which("kube-apiserver")
+        or is_built(cache_folder())
+    )
     if not there:
-        print("left out: there is no kube-apiserver (the tests build one where Go is installed)", file=sys.stderr)
+        print(
+            "left out: there is no kube-apiserver (the tests build one where Go is installed)",
+            file=sys.stderr,
+        )
     return there
 
 
@@ -89,12 +108,24 @@ def _real_cluster(nodes: int) -> Iterator[tuple[Path, dict[str, str], ApiClient]
         where = urlsplit(server.url)
         environment = pod_environment(folder, str(where.hostname), str(where.port))
         client = ApiClient(load(None, environment, folder), "toposcope-bench")
-        api = AdminApi("real", server.url, folder / "kubeconfig", server.ca_file, server.admin_token)
+        api = AdminApi(
+            "real", server.url, folder / "kubeconfig", server.ca_file, server.admin_token
+        )
         for crd in (manifests.cluster_topology_crd(), manifests.crd("grove_binding")):
             api.install_crd(crd)
         with ThreadPoolExecutor(_LOADERS) as pool, contextlib.closing(api.client):
-            taken = len(list(pool.map(lambda node: api.create(NODES, _unmade(node)), large_cluster(nodes))))
-            api.create(PATH, {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "cluster"}, "spec": {}})
+            taken = len(
+                list(pool.map(lambda node: api.create(NODES, _unmade(node)), large_cluster(nodes)))
+            )
+            api.create(
+                PATH,
+                {
+                    "apiVersion": API_VERSION,
+                    "kind": KIND,
+                    "metadata": {"name": "cluster"},
+                    "spec": {},
+                },
+            )
         if taken != nodes:
             raise MeasurementError(f"{taken} of {nodes} nodes were taken")
         yield folder, environment, client
@@ -102,10 +133,15 @@ def _real_cluster(nodes: int) -> Iterator[tuple[Path, dict[str, str], ApiClient]
 
 def _unmade(node: Mapping[str, Any]) -> dict[str, Any]:
     """A Node without what a server adds."""
-    return {**node, "metadata": {key: value for key, value in node["metadata"].items() if key not in _SERVERS}}
+    return {
+        **node,
+        "metadata": {key: value for key, value in node["metadata"].items() if key not in _SERVERS},
+    }
 
 
-def _first_look(folder: Path, environment: Mapping[str, str], client: ApiClient, nodes: int) -> tuple[float, ...]:
+def _first_look(
+    folder: Path, environment: Mapping[str, str], client: ApiClient, nodes: int
+) -> tuple[float, ...]:
     """CPU seconds, peak MiB and elapsed seconds until a client sees the first status of a fresh controller."""
     forget_status(client)
     began = time.monotonic()
@@ -169,10 +205,15 @@ class News:
     def put(self, line: bytes) -> None:
         """Take down an event, from the thread that watches."""
         with self._changed:
-            self._status, self._came = msgspec.json.decode(line)["object"].get("status") or {}, time.monotonic()
+            self._status, self._came = (
+                msgspec.json.decode(line)["object"].get("status") or {},
+                time.monotonic(),
+            )
             self._changed.notify_all()
 
-    def after(self, running: Program | None, done: Callable[[dict[str, Any]], bool]) -> tuple[dict[str, Any], float]:
+    def after(
+        self, running: Program | None, done: Callable[[dict[str, Any]], bool]
+    ) -> tuple[dict[str, Any], float]:
         """Wait for a status that will do; it, and when it came. Raises MeasurementError."""
         with self._changed:
             if not self._changed.wait_for(lambda: done(self._status), _PATIENCE):
@@ -186,7 +227,9 @@ def _statuses(client: ApiClient) -> Iterator[News]:
     """Watch the status of the ClusterTopology in a thread, from its present state on."""
     version = client.call(get(f"{PATH}/cluster"))["metadata"]["resourceVersion"]
     query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "600"}
-    stream = client.stream(Request("GET", PATH, {**query, "fieldSelector": "metadata.name=cluster"}), _PATIENCE)
+    stream = client.stream(
+        Request("GET", PATH, {**query, "fieldSelector": "metadata.name=cluster"}), _PATIENCE
+    )
     news, ended = News(), threading.Event()
 
     def follow() -> None:
@@ -194,7 +237,8 @@ def _statuses(client: ApiClient) -> Iterator[News]:
             for line in stream:
                 news.put(line)
         except KubeError as error:
-            if not ended.is_set():  # at the end we cut it ourselves; before, whoever waits reports what is missing
+            # at the end we cut it ourselves; before, whoever waits reports what is missing
+            if not ended.is_set():
                 print(f"a watch ended: {error}", file=sys.stderr)
 
     thread = threading.Thread(target=follow)

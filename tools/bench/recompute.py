@@ -13,24 +13,26 @@ import msgspec
 from tools.bench.report import Figure, Peer, Sample, Target
 from tools.bench.workspace import MeasurementError
 from toposcope.api.cluster_topology import read
-from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME
 from toposcope.controller.assess.assessment import assess
 from toposcope.controller.informer import Cache
 from toposcope.controller.loop import collect_rarely
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.controller.status import conditions_of, status_of
+from toposcope.hierarchy.catalogue import BUILT_IN
+from toposcope.hierarchy.coverage import level_sizes
+from toposcope.hierarchy.effective_levels import Absences
+from toposcope.hierarchy.node import NodeFacts
+from toposcope.hierarchy.table import Table
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.reflector import Reflector
 from toposcope.kube.requests import NODES
 from toposcope.simulator.cluster import large_cluster
-from toposcope.topology.catalogue import BUILT_IN
-from toposcope.topology.hierarchy import level_sizes
-from toposcope.topology.node import NodeFacts
-from toposcope.topology.table import Table
 
 TRACKED: Final = BUILT_IN.tracked | {GPUS, GPU_PRESENT}
-_TOPOLOGY: Final = read({"metadata": {"name": "cluster", "uid": "1"}, "spec": {"required": ["rack"]}})
+_TOPOLOGY: Final = read(
+    {"metadata": {"name": "cluster", "uid": "1"}, "spec": {"required": ["rack"]}}
+)
 _KIB: Final = 1024
 
 
@@ -61,7 +63,8 @@ def recompute_figures(*, quick: bool) -> Iterator[Figure]:
 
 def _recompute(facts: Sequence[NodeFacts], target: Target, runs: int, what: str = "") -> Figure:
     index = {fact.name: fact for fact in facts}
-    rows = [fact.values for fact in facts]  # what a node shares with others is not spelled out in its facts
+    # what a node shares with others is not spelled out in its facts
+    rows = [fact.values for fact in facts]
     took = cpu(lambda: assess(_TOPOLOGY, Table(index.copy()), Absences(), 0.0), runs)
     counting = (Peer("count distinct tuples of values", cpu(lambda: Counter(iter(rows)), runs)),)
     return Figure(f"full recompute, {len(facts):,} nodes{what}", took, target, counting)
@@ -70,7 +73,10 @@ def _recompute(facts: Sequence[NodeFacts], target: Target, runs: int, what: str 
 def _small_facts(nodes: int, host: str = "{}", rails: int = 0) -> list[NodeFacts]:
     """The nodes of a large cluster; `host` makes a hostname label of a node's name."""
     decode = NodeDecoder(TRACKED)
-    return [decode(msgspec.json.encode(_small_object(node, host)))[2] for node in large_cluster(nodes, rails=rails)]
+    return [
+        decode(msgspec.json.encode(_small_object(node, host)))[2]
+        for node in large_cluster(nodes, rails=rails)
+    ]
 
 
 def _small_object(node: dict[str, Any], host: str = "{}") -> dict[str, Any]:
@@ -96,7 +102,9 @@ def cpu(work: Callable[[], object], runs: int) -> Sample:
 class Replayed:
     """A client whose first stream lists the nodes, and whose second sends one event for each of them, then stops."""
 
-    def __init__(self, listed: Iterable[bytes], events: Iterable[bytes], stop: threading.Event) -> None:
+    def __init__(
+        self, listed: Iterable[bytes], events: Iterable[bytes], stop: threading.Event
+    ) -> None:
         self._streams = iter((listed, events))
         self._stop = stop
         self.cpu = 0.0
@@ -117,7 +125,9 @@ def events_figures(*, quick: bool) -> Iterator[Figure]:
     objects = [msgspec.json.encode(node) for node in large_cluster(nodes)]
     decode = NodeDecoder(TRACKED)
     alone = cpu(lambda: [decode(obj) for obj in objects], runs)
-    peer = Peer("decoding alone", Sample(tuple(1000 * nodes / value for value in alone.values), "/s"))
+    peer = Peer(
+        "decoding alone", Sample(tuple(1000 * nodes / value for value in alone.values), "/s")
+    )
     rates = Sample(tuple(_event_rate(objects) for _ in range(runs)), "/s")
     yield Figure("node events handled, one core", rates, Target(10_000, at_most=False), (peer,))
 
@@ -125,13 +135,22 @@ def events_figures(*, quick: bool) -> Iterator[Figure]:
 def _event_rate(objects: Sequence[bytes]) -> float:
     """Events a second that reach the index of a cluster of these nodes."""
     stop = threading.Event()
-    bookmark = {"metadata": {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}}
+    bookmark = {
+        "metadata": {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}
+    }
     small = (msgspec.json.encode(_small_object(node)) for node in large_cluster(len(objects)))
-    listed = [*(_line("ADDED", obj) for obj in small), _line("BOOKMARK", msgspec.json.encode(bookmark))]
-    client = Replayed(listed, [_line("MODIFIED", obj.replace(b'"block-', b'"other-')) for obj in objects], stop)
+    listed = [
+        *(_line("ADDED", obj) for obj in small),
+        _line("BOOKMARK", msgspec.json.encode(bookmark)),
+    ]
+    client = Replayed(
+        listed, [_line("MODIFIED", obj.replace(b'"block-', b'"other-')) for obj in objects], stop
+    )
     index: Cache[NodeFacts] = Cache(lambda: None)
     Reflector(cast("ApiClient", client), NODES, NodeDecoder(TRACKED), index, stop).run()
-    if sum(any(value.startswith("other-") for value in facts.values) for facts in index.items()) != len(objects):
+    if sum(
+        any(value.startswith("other-") for value in facts.values) for facts in index.items()
+    ) != len(objects):
         raise MeasurementError("not every event came through")
     return len(objects) / client.cpu
 

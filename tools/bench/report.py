@@ -31,8 +31,8 @@ class Sample:
 class Target:
     """A number to reach, in the figure's unit; `at_most` says on which side of it is good.
 
-    `limit` is what the figure's first peer took where the target was set, if that is known: on another machine the
-    ratio of the two is what counts.
+    `limit` is what the figure's first peer took where the target was set, if that is known: on
+    another machine the ratio of the two is what counts.
     """
 
     value: float
@@ -48,7 +48,11 @@ class Target:
 
     def __str__(self) -> str:
         text = f"{'<=' if self.at_most else '>='} {number(self.value)}"
-        return text if self.limit is None else f"{text}, or a ratio of {number(self.value / self.limit)}"
+        return (
+            text
+            if self.limit is None
+            else f"{text}, or a ratio of {number(self.value / self.limit)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +80,17 @@ HEAD: Final[Sequence[str]] = ("figure", "measured", "target", "limit or peer", "
 def rows_of(figure: Figure) -> Rows:
     """The figure's lines under `HEAD`; the ratio is measured / peer."""
     peers = [
-        (f"{peer.name}: {peer.sample}", f"{figure.sample.value / peer.sample.value:.2f}" if peer.sample.value else "")
+        (
+            f"{peer.name}: {peer.sample}",
+            f"{figure.sample.value / peer.sample.value:.2f}" if peer.sample.value else "",
+        )
         for peer in figure.peers
     ]
     first, *others = peers or [("", "")]
-    return [(figure.name, str(figure.sample), _target(figure), *first), *(("", "", "", *other) for other in others)]
+    return [
+        (figure.name, str(figure.sample), _target(figure), *first),
+        *(("", "", "", *other) for other in others),
+    ]
 
 
 def _target(figure: Figure) -> str:
@@ -102,5 +112,6 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     """Columns of text, two spaces apart."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
     )

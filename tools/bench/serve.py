@@ -31,7 +31,9 @@ _SLICE: Final = 1.0
 """Seconds that one order waits at most, so that the caller can check whether waiting still makes sense."""
 
 
-_REFUSED: Final = Response.of(StatusError(403, "Forbidden", "the policies of an installation refuse that"))
+_REFUSED: Final = Response.of(
+    StatusError(403, "Forbidden", "the policies of an installation refuse that")
+)
 """To what programs try to prove that policies confine them; unrefused, they try again every minute."""
 
 
@@ -53,14 +55,18 @@ class Journal:
                 self._held = came
                 self._changed.notify_all()
                 self._changed.wait_for(lambda: self._gate is None)
-        response = _REFUSED if request.dry and NOBODY.encode() in request.body else self._handle(request)
+        response = (
+            _REFUSED if request.dry and NOBODY.encode() in request.body else self._handle(request)
+        )
         with self._changed:
             self._entries.append((request.method, request.path, came, time.monotonic()))
             self._changed.notify_all()
         return response
 
     def obey(self, order: str, *words: str) -> Any:
-        """Carry out one order. What waits answers None when nothing has happened for a moment: ask again.
+        """Carry out one order.
+
+        What waits answers None when nothing has happened for a moment: ask again.
 
         hold METHOD PART: let the next request whose path contains PART stand before it is answered
         held: wait until it has come; when it came
@@ -103,11 +109,27 @@ def main() -> None:
     folder, machines, nodes = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     with EmbeddedApiServer(tls=tls(folder)) as server:
         server.load(CRDS)
-        server.load(node_object(f"node-{i}", {HOSTNAME: f"node-{i}"}, 8, uid=str(identity(i))) for i in range(machines))
+        server.load(
+            node_object(f"node-{i}", {HOSTNAME: f"node-{i}"}, 8, uid=str(identity(i)))
+            for i in range(machines)
+        )
         server.load(large_cluster(nodes, rails=8 if "rails" in sys.argv[4:] else 0))
         if "pods" in sys.argv[4:]:
-            server.load(pod for number, node in enumerate(large_cluster(nodes)) for pod in pod_objects(node, number))
-        server.load([{"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "cluster"}, "spec": _SPEC}])
+            server.load(
+                pod
+                for number, node in enumerate(large_cluster(nodes))
+                for pod in pod_objects(node, number)
+            )
+        server.load(
+            [
+                {
+                    "apiVersion": API_VERSION,
+                    "kind": KIND,
+                    "metadata": {"name": "cluster"},
+                    "spec": _SPEC,
+                }
+            ]
+        )
         journal = Journal(server.api.handle)
         server.api.handle = journal.handle  # type: ignore[method-assign]  # the one place that every request passes
         print(msgspec.json.encode(server.url).decode(), flush=True)

@@ -30,9 +30,7 @@ print(next(line.split()[1] for line in status.splitlines() if line.startswith("V
 """
 """Said at the end by the program itself: what the system keeps of a process that has ended counts its parent's too."""
 _COMMAND: Final = f"from toposcope.cli.main import main\nmain()\n{_PEAK}"
-_READ: Final = (
-    f"import sys\nwith open(sys.argv[1], 'rb') as file:\n    while file.read(1 << 20):\n        pass\n{_PEAK}"
-)
+_READ: Final = f"import sys\nwith open(sys.argv[1], 'rb') as file:\n    while file.read(1 << 20):\n        pass\n{_PEAK}"
 
 _DECODE: Final = f"""
 import sys
@@ -86,7 +84,10 @@ def look_figures(*, quick: bool) -> Iterator[Figure]:
             file_size = f"({file.stat().st_size / _MIB:,.0f} MiB)"
             again = runs_on(small, max(3, runs))
             small_size = f"({small.stat().st_size / _MIB:.1f} MiB)"
-        beside = {"read the bytes only": first["read"], "read, decode the names only": first["decode"]}
+        beside = {
+            "read the bytes only": first["read"],
+            "read, decode the names only": first["decode"],
+        }
         for command in ("tree", "check"):
             yield from _figures(f"{command} {of} {file_size}", first[command], beside)
         yield from _figures(f"save {of} {file_size}", saved, beside)
@@ -108,7 +109,9 @@ def planning_figures(*, quick: bool) -> Iterator[Figure]:
             beside = {"load nodes and pods only": loaded}
             floor = Sample(tuple(run[0] for run in loaded), "s")
             for command, expected in _PLANNING.items():
-                results = _several(_SIZES[nodes], _COMMAND, expected, *command.split(), "--from", str(small))
+                results = _several(
+                    _SIZES[nodes], _COMMAND, expected, *command.split(), "--from", str(small)
+                )
                 beyond = Sample(tuple(max(0.0, run[0] - floor.value) for run in results), "s")
                 what = f"{command.replace(_WORKLOAD, 'FILE')} {of}"
                 yield Figure(f"{what}, CPU after loading", beyond, Target(seconds))
@@ -138,8 +141,15 @@ def _several(runs: int, program: str, expected: bytes, *arguments: str) -> Runs:
 def _figures(what: str, results: Runs, beside: dict[str, Runs]) -> Iterator[Figure]:
     units = ("CPU", "s"), ("  elapsed", "s"), ("  peak memory", "MiB")
     for i, (name, unit) in enumerate(units):
-        peers = tuple(Peer(peer, Sample(tuple(run[i] for run in runs), unit)) for peer, runs in beside.items())
-        yield Figure(f"{what}, {name}" if i == 0 else name, Sample(tuple(run[i] for run in results), unit), None, peers)
+        peers = tuple(
+            Peer(peer, Sample(tuple(run[i] for run in runs), unit)) for peer, runs in beside.items()
+        )
+        yield Figure(
+            f"{what}, {name}" if i == 0 else name,
+            Sample(tuple(run[i] for run in results), unit),
+            None,
+            peers,
+        )
 
 
 def write_cluster(file: Path, nodes: int) -> int:
@@ -150,20 +160,29 @@ def write_cluster(file: Path, nodes: int) -> int:
         out.write(b'{\n    "apiVersion": "v1",\n    "items": [\n')
         for number, node in enumerate(large_cluster(nodes)):
             shown = node | {
-                "metadata": {name: part for name, part in node["metadata"].items() if name != "managedFields"}
+                "metadata": {
+                    name: part for name, part in node["metadata"].items() if name != "managedFields"
+                }
             }
             own = list(pod_objects(node, number))
             pods += len(own)
             for document in (shown, *own):
-                text = msgspec.json.format(msgspec.json.encode(document), indent=4).replace(b"\n", b"\n        ")
+                text = msgspec.json.format(msgspec.json.encode(document), indent=4).replace(
+                    b"\n", b"\n        "
+                )
                 out.write((b"        " if first else b",\n        ") + text)
                 first = False
-        out.write(b'\n    ],\n    "kind": "List",\n    "metadata": {\n        "resourceVersion": ""\n    }\n}\n')
+        out.write(
+            b'\n    ],\n    "kind": "List",\n    "metadata": {\n        "resourceVersion": ""\n    }\n}\n'
+        )
     return pods
 
 
 def _run(program: str, expected: bytes, *arguments: str) -> tuple[float, float, float]:
-    """CPU seconds, seconds and peak MiB of one process, which has to say what is expected. Raises MeasurementError."""
+    """CPU seconds, seconds and peak MiB of one process, which has to say what is expected.
+
+    Raises MeasurementError.
+    """
     began = time.monotonic()
     with subprocess.Popen(
         [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -173,5 +192,7 @@ def _run(program: str, expected: bytes, *arguments: str) -> tuple[float, float, 
         elapsed = time.monotonic() - began
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode or expected not in output:
-        raise MeasurementError(f"{' '.join(arguments)} ended with code {process.returncode}: {peak.decode()[-200:]}")
+        raise MeasurementError(
+            f"{' '.join(arguments)} ended with code {process.returncode}: {peak.decode()[-200:]}"
+        )
     return usage.ru_utime + usage.ru_stime, elapsed, int(peak.split()[-1]) * _KIB / _MIB

@@ -46,7 +46,9 @@ def _figures(folder: Path, server: ApiServer, count: int, target: Target) -> Ite
     for i in range(count - 1):
         head = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": f"topology-{i:04}"}}
         client.call(create(PATH, {**head, "spec": spec}, "bench"))
-    client.call(merge(f"{PATH}/cluster", {"spec": {**spec, "required": ["rack"], "gracePeriod": "0s"}}))
+    client.call(
+        merge(f"{PATH}/cluster", {"spec": {**spec, "required": ["rack"], "gracePeriod": "0s"}})
+    )
     with program("controller", server.environment, folder, "--metrics-port", str(port)) as running:
         server.wait(running, "await", *STATUS)
         first = idle(running.pid, moment=_WHILE, nothing=_LITTLE)
@@ -61,12 +63,18 @@ def _figures(folder: Path, server: ApiServer, count: int, target: Target) -> Ite
         peak = peak_memory(running.pid)
     yield Figure(f"{name}, from the start to the last status, CPU", Sample((first,), "s"))
     yield Figure("  a pass that writes every status, CPU", Sample((again,), "s"), target)
-    yield Figure("  a required level lost in such a pass, until it is reported", Sample((lost,), "s"), Target(5))
+    yield Figure(
+        "  a required level lost in such a pass, until it is reported",
+        Sample((lost,), "s"),
+        Target(5),
+    )
     yield Figure("  peak memory", Sample((peak / _MIB,), "MiB"), Target(_LIMIT))
     yield Figure("  metrics, each time they are read", Sample((size / _MIB,), "MiB"), Target(2))
 
 
-def label(client: ApiClient, server: ApiServer, running: Program, key: str, value: str | None) -> None:
+def label(
+    client: ApiClient, server: ApiServer, running: Program, key: str, value: str | None
+) -> None:
     """Give all nodes a label (`own`: each its name), and wait for the first status that is written because of that."""
     server.tell("forget")
     nodes: list[Any] = client.call(Request("GET", NODES, {}))["items"]

@@ -61,7 +61,9 @@ def _compile() -> None:
             _first(int(running.word()), running)
 
 
-def _of(nodes: int, server: ApiServer, running: Program, drained: tuple[float, float, float]) -> Iterator[Figure]:
+def _of(
+    nodes: int, server: ApiServer, running: Program, drained: tuple[float, float, float]
+) -> Iterator[Figure]:
     port = int(running.word())
     what = f"{nodes:,} nodes"
     raw = _first(port, running)
@@ -70,22 +72,34 @@ def _of(nodes: int, server: ApiServer, running: Program, drained: tuple[float, f
     rss = memory(tree(running.pid))
     yield Figure("  memory then", _one(rss.total / _MIB, "MiB"), None, (_peer(drained[1], "MiB"),))
     yield Figure("  peak memory", _one(peak_memory(running.pid) / _MIB, "MiB"))
-    yield Figure("  snapshot on the wire", _one(len(raw) / _KIB, "KiB"), Target(_KIB) if nodes <= _SIZES[1] else None)
+    yield Figure(
+        "  snapshot on the wire",
+        _one(len(raw) / _KIB, "KiB"),
+        Target(_KIB) if nodes <= _SIZES[1] else None,
+    )
     client = server.client()
     with ExitStack() as pages:
         stream = pages.enter_context(_Stream(port))
         states = [_state("ok" if turn % 2 else "degraded") for turn in range(_CHANGES)]
         changes = [_change(client, [stream], running, state) for state in states]
-        yield from _noticed("a state changed", changes, Target(_SEEN) if nodes == _SIZES[1] else None)
+        yield from _noticed(
+            "a state changed", changes, Target(_SEEN) if nodes == _SIZES[1] else None
+        )
         yield Figure("  at rest with one page, CPU", _one(_resting(running), "ms/s"))
         streams = [stream, *(pages.enter_context(_Stream(port)) for _ in range(_PAGES - 1))]
         changes = [_change(client, streams, running, state) for state in states]
         yield from _noticed(f"a state changed, with {_PAGES} pages", changes)
         yield Figure(f"  at rest with {_PAGES} pages, CPU", _one(_resting(running), "ms/s"))
-        yield Figure("  memory in the end", _one(memory(tree(running.pid)).total / _MIB, "MiB"), Target(_MOST_MEMORY))
+        yield Figure(
+            "  memory in the end",
+            _one(memory(tree(running.pid)).total / _MIB, "MiB"),
+            Target(_MOST_MEMORY),
+        )
 
 
-def _noticed(what: str, trips: list[tuple[float, float]], target: Target | None = None) -> Iterator[Figure]:
+def _noticed(
+    what: str, trips: list[tuple[float, float]], target: Target | None = None
+) -> Iterator[Figure]:
     elapsed, cpu = zip(*trips, strict=True)
     yield Figure(f"  {what}, until the first page has it", Sample(elapsed, "ms"), target)
     yield Figure("    CPU until all have it", Sample(cpu, "ms"))

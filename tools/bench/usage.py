@@ -19,14 +19,17 @@ _NOTHING: Final = 0.001
 def cpu_seconds(pid: int) -> float:
     """User and system CPU of a process since it was forked, the threads that ended included.
 
-    /proc counts in ticks of 10 ms; the process' own clock (`clock_getcpuclockid`) does not. Raises OSError when the
-    process is gone.
+    /proc counts in ticks of 10 ms; the process' own clock (`clock_getcpuclockid`) does not. Raises
+    OSError when the process is gone.
     """
     return time.clock_gettime((~pid << 3) | _SCHEDULED)
 
 
 def idle(*pids: int, moment: float = _MOMENT, nothing: float = _NOTHING) -> float:
-    """Wait until processes have nothing more to do; the CPU they have used. Raises OSError when one is gone."""
+    """Wait until processes have nothing more to do; the CPU they have used.
+
+    Raises OSError when one is gone.
+    """
     before, now = -1.0, sum(map(cpu_seconds, pids))
     while now - before > nothing:
         time.sleep(moment)
@@ -54,9 +57,9 @@ def tree(pid: int) -> list[psutil.Process]:
 class Memory:
     """What some processes hold together, in bytes.
 
-    `anonymous` is their heaps and stacks, pages that they share counted once. `files` is what they use of the
-    interpreter and libraries, counted once and in full: PSS would give a part of that to every other Python on the
-    machine (this benchmark has two), and a node has no other.
+    `anonymous` is their heaps and stacks, pages that they share counted once. `files` is what they
+    use of the interpreter and libraries, counted once and in full: PSS would give a part of that to
+    every other Python on the machine (this benchmark has two), and a node has no other.
     """
 
     anonymous: int
@@ -70,21 +73,30 @@ class Memory:
 
 
 def memory(processes: Iterable[psutil.Process]) -> Memory:
-    """The memory of processes that live. Of a file that several use, the one that uses most of it counts."""
+    """The memory of processes that live.
+
+    Of a file that several use, the one that uses most of it counts.
+    """
     anonymous = pss = 0
     files: dict[str, int] = {}
     for process in processes:
-        rows = map(str.split, Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()[1:])
+        rows = map(
+            str.split, Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()[1:]
+        )
         rollup = {row[0].rstrip(":"): int(row[1]) * _KIB for row in rows}
         anonymous += rollup["Pss_Anon"]
         pss += rollup["Pss"]
         for mapping in process.memory_maps(grouped=True):
             if mapping.path.startswith("/"):
-                files[mapping.path] = max(files.get(mapping.path, 0), mapping.rss - mapping.anonymous)
+                files[mapping.path] = max(
+                    files.get(mapping.path, 0), mapping.rss - mapping.anonymous
+                )
     return Memory(anonymous, sum(files.values()), pss)
 
 
 def peak_memory(pid: int) -> int:
     """The largest resident size that a process has had, in bytes."""
     status = Path(f"/proc/{pid}/status").read_text()
-    return next(int(line.split()[1]) * _KIB for line in status.splitlines() if line.startswith("VmHWM:"))
+    return next(
+        int(line.split()[1]) * _KIB for line in status.splitlines() if line.startswith("VmHWM:")
+    )

@@ -24,7 +24,11 @@ from toposcope.simulator.apiserver import Certificates
 
 _PATIENCE: Final = 60.0
 _END: Final = 10.0
-CRDS: Final = (manifests.cluster_topology_crd(), manifests.crd("grove_binding"), manifests.crd("kai_topology"))
+CRDS: Final = (
+    manifests.cluster_topology_crd(),
+    manifests.crd("grove_binding"),
+    manifests.crd("kai_topology"),
+)
 """What the controller's servers serve beside the built-in kinds."""
 
 
@@ -42,7 +46,10 @@ class ApiServer:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment of a pod's container. The first run of a program in it compiles, and must not be counted."""
+        """The environment of a pod's container.
+
+        The first run of a program in it compiles, and must not be counted.
+        """
         where = urlsplit(self._url)
         return pod_environment(self._folder, str(where.hostname), str(where.port))
 
@@ -51,7 +58,10 @@ class ApiServer:
         return ApiClient(load(None, self.environment, self._folder), "toposcope-bench")
 
     def tell(self, *order: str) -> Any:
-        """Give an order (see `tools.bench.serve.Journal`) and return its answer. Raises MeasurementError."""
+        """Give an order (see `tools.bench.serve.Journal`) and return its answer.
+
+        Raises MeasurementError.
+        """
         return self._program.ask(*order)
 
     def wait(self, program: "Program", *order: str) -> Any:
@@ -60,7 +70,9 @@ class ApiServer:
         while (answer := self.tell(*order)) is None:
             program.check()
             if time.monotonic() > deadline:
-                raise program.failure(f"no request for {' '.join(order)!r} within {_PATIENCE:.0f} s")
+                raise program.failure(
+                    f"no request for {' '.join(order)!r} within {_PATIENCE:.0f} s"
+                )
         return answer
 
 
@@ -81,7 +93,10 @@ class Program:
         return line
 
     def ask(self, *order: object) -> Any:
-        """Give an order to a program that takes some, and return its answer. Raises MeasurementError."""
+        """Give an order to a program that takes some, and return its answer.
+
+        Raises MeasurementError.
+        """
         self.check()
         pipe = _open(self._process.stdin)
         pipe.write(msgspec.json.encode(order) + b"\n")
@@ -97,7 +112,9 @@ class Program:
     def failure(self, what: str) -> MeasurementError:
         """The error that says what is wrong with it, with the end of its log."""
         lines = self._log.read_text(errors="replace").strip().splitlines()[-3:]
-        return MeasurementError(f"{self._log.stem}: {what}; its log ends: {' | '.join(lines) or 'empty'}")
+        return MeasurementError(
+            f"{self._log.stem}: {what}; its log ends: {' | '.join(lines) or 'empty'}"
+        )
 
 
 @contextmanager
@@ -111,7 +128,9 @@ def scratch() -> Iterator[Path]:
 def api_server(folder: Path, *what: str, machines: int = 0, nodes: int = 0) -> Iterator[ApiServer]:
     """A server in a process of its own, and in a folder the credentials for it; `what`: as in `cluster`."""
     account(folder)
-    with program("serve", os.environ, folder, str(folder), str(machines), str(nodes), *what) as running:
+    with program(
+        "serve", os.environ, folder, str(folder), str(machines), str(nodes), *what
+    ) as running:
         yield ApiServer(folder, running)
 
 
@@ -126,7 +145,10 @@ def has_room(nodes: int, size: int = 40_000) -> bool:
     """Whether a server of so many nodes fits into memory, `size` bytes each with what it sends; says so if not."""
     fits = psutil.virtual_memory().available >= nodes * size
     if not fits:
-        print(f"{nodes:,} nodes left out: the server needs {nodes * size / 1e9:.1f} GB", file=sys.stderr)
+        print(
+            f"{nodes:,} nodes left out: the server needs {nodes * size / 1e9:.1f} GB",
+            file=sys.stderr,
+        )
     return fits
 
 
@@ -191,7 +213,12 @@ def _with_bytecode() -> dict[str, str]:
     hook for distutils every interpreter of a development environment loads.
     """
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    stripped = {"PYTHONOPTIMIZE": "2", "PYTHONNODEBUGRANGES": "1", "LC_ALL": "C", "MALLOC_ARENA_MAX": "1"}
+    stripped = {
+        "PYTHONOPTIMIZE": "2",
+        "PYTHONNODEBUGRANGES": "1",
+        "LC_ALL": "C",
+        "MALLOC_ARENA_MAX": "1",
+    }
     stripped["SETUPTOOLS_USE_DISTUTILS"] = "stdlib"
     return kept | stripped | {"PYTHONPYCACHEPREFIX": _bytecode().name}
 

@@ -1,8 +1,9 @@
 """`make chaos`: break a cluster at random, from a printed seed, and judge it from outside.
 
-A run is as many rounds as fit into its time. Each lets one to three faults loose at once, heals them, waits until all
-is as it should be, and judges what an observer and the audit log have seen. At the first violation the schedule is
-shrunk in fresh clusters, and the command that shows the failure again is printed.
+A run is as many rounds as fit into its time. Each lets one to three faults loose at once, heals
+them, waits until all is as it should be, and judges what an observer and the audit log have seen.
+At the first violation the schedule is shrunk in fresh clusters, and the command that shows the
+failure again is printed.
 """
 
 import argparse
@@ -34,7 +35,8 @@ def main() -> int:
             missing = fault.missing()
             print(f"{fault.name:<20}{fault.what}" + (f" (left out: {missing})" if missing else ""))
         return 0
-    # Whatever ends a run ends the cluster too: SIGINT is ignored by what a shell starts in the background.
+    # Whatever ends a run ends the cluster too: SIGINT is ignored by what a shell starts in the
+    # background.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
     try:
@@ -51,22 +53,44 @@ def _end(number: int, _frame: FrameType | None) -> NoReturn:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m tools.chaos", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m tools.chaos",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--minutes", type=float, default=10.0, help="how long to run; default: 10")
     parser.add_argument("--seed", type=int, help="default: a random one, which is printed")
     parser.add_argument("--only", metavar="FAULT,...", help="only these faults")
     parser.add_argument(
-        "--schedule", metavar="STEP,...", help="only this round, as a failed run prints it: FAULT@START+SECONDS:TARGET"
+        "--schedule",
+        metavar="STEP,...",
+        help="only this round, as a failed run prints it: FAULT@START+SECONDS:TARGET",
     )
-    parser.add_argument("--each", action="store_true", help="begin with a separate round for each fault")
-    parser.add_argument("--agents", type=int, default=Scale().agents, help=f"machines; default: {Scale().agents}")
-    for program, speed in (("agent", Scale().agent_speed), ("controller", Scale().controller_speed)):
-        about = f"how much faster than the machine's the clocks of {program}s run; default: {speed:g}"
-        parser.add_argument(f"--{program}-speed", type=float, default=speed, metavar="FACTOR", help=about)
+    parser.add_argument(
+        "--each", action="store_true", help="begin with a separate round for each fault"
+    )
+    parser.add_argument(
+        "--agents", type=int, default=Scale().agents, help=f"machines; default: {Scale().agents}"
+    )
+    for program, speed in (
+        ("agent", Scale().agent_speed),
+        ("controller", Scale().controller_speed),
+    ):
+        about = (
+            f"how much faster than the machine's the clocks of {program}s run; default: {speed:g}"
+        )
+        parser.add_argument(
+            f"--{program}-speed", type=float, default=speed, metavar="FACTOR", help=about
+        )
     parser.add_argument("--no-shrink", action="store_true", help="do not shrink a failing schedule")
-    parser.add_argument("--plant", "--sabotage", action="store_true", help="plant violations first: each must be found")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/figures/reliability.json")
+    parser.add_argument(
+        "--plant",
+        "--sabotage",
+        action="store_true",
+        help="plant violations first: each must be found",
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="put the tables into docs/figures/reliability.json"
+    )
     parser.add_argument("--list", action="store_true", help="list the faults and exit")
     return parser.parse_args()
 
@@ -93,7 +117,10 @@ def _run(binaries: Binaries, arguments: argparse.Namespace) -> int:  # noqa: C90
                 outcome = play(world, schedule, lambda text: print(f"    {text}", flush=True))
             except (NotSettledError, ServerError) as error:
                 world.keep_logs = unjudged = True
-                print(f"not judged: {written(schedule)}: {error}\nlogs are in {world.folder}", flush=True)
+                print(
+                    f"not judged: {written(schedule)}: {error}\nlogs are in {world.folder}",
+                    flush=True,
+                )
                 break
             outcomes.append(outcome)
             print(f"{len(outcomes):>4}  {written(schedule)}", flush=True)
@@ -130,11 +157,16 @@ def _schedules(world: World, seed: int, arguments: argparse.Namespace) -> Iterat
 
 
 def _faults(only: str | None) -> list[Fault]:
-    """The faults to draw from; those that this machine cannot do are left out, and named. Raises ScheduleError."""
+    """The faults to draw from; those that this machine cannot do are left out, and named.
+
+    Raises ScheduleError.
+    """
     names = only.split(",") if only else list(FAULTS)
     unknown = sorted(set(names) - set(FAULTS))
     if unknown:
-        raise ScheduleError(f"--only: there is no fault {', '.join(unknown)}; --list shows those that there are")
+        raise ScheduleError(
+            f"--only: there is no fault {', '.join(unknown)}; --list shows those that there are"
+        )
     lacking = {name: missing for name in names if (missing := FAULTS[name].missing())}
     for name, missing in lacking.items():
         print(f"left out: {name}: {missing}", flush=True)
@@ -155,9 +187,13 @@ def _shrink(binaries: Binaries, scale: Scale, failed: Outcome) -> None:
 
     print("shrinking:", flush=True)
     smallest = shrink(failed.schedule, fails)
-    # What was not left out was not tried: a failure may need what happened in earlier rounds, or luck.
+    # What was not left out was not tried: a failure may need what happened in earlier rounds, or
+    # luck.
     speeds = f"--agent-speed {scale.agent_speed:g} --controller-speed {scale.controller_speed:g}"
-    print(f'again: make chaos ARGS="--agents {scale.agents} {speeds} --schedule {written(smallest)}"', flush=True)
+    print(
+        f'again: make chaos ARGS="--agents {scale.agents} {speeds} --schedule {written(smallest)}"',
+        flush=True,
+    )
 
 
 def _print(world: World, outcomes: list[Outcome], seconds: float, *, write: bool) -> None:

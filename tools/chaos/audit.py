@@ -1,7 +1,7 @@
 """Who wrote what, and whether it was their turn: from the API server's own audit log.
 
-The controllers' tokens are bound to pods, and the log names the pod of each request. A controller leads from the moment
-at which its claim of the Lease was stored until somebody else's is.
+The controllers' tokens are bound to pods, and the log names the pod of each request. A controller
+leads from the moment at which its claim of the Lease was stored until somebody else's is.
 """
 
 import json
@@ -54,7 +54,9 @@ class AuditLog:
         """Writes that succeeded, and those of which nobody knows: the server died with them in hand. Oldest first."""
         done = [write for line in self._lines() if (write := self._take(line))]
         lost = [write for write in map(_write, self._began.values()) if write]
-        return sorted(done, key=lambda write: write.done), sorted(lost, key=lambda write: write.came)
+        return sorted(done, key=lambda write: write.done), sorted(
+            lost, key=lambda write: write.came
+        )
 
     def _take(self, line: dict[str, Any]) -> Write | None:
         key = line["auditID"]
@@ -62,7 +64,10 @@ class AuditLog:
             self._began[key] = line
             return None
         self._began.pop(key, None)
-        if line["stage"] not in ("ResponseComplete", "Panic") or line["responseStatus"].get("code", 0) >= _REFUSED:
+        if (
+            line["stage"] not in ("ResponseComplete", "Panic")
+            or line["responseStatus"].get("code", 0) >= _REFUSED
+        ):
             return None
         return _write(line)
 
@@ -89,7 +94,8 @@ def _write(line: dict[str, Any]) -> Write | None:
         line["user"]["username"],
         line["verb"],
         reference.get("apiGroup", ""),
-        reference.get("resource", "") + (f"/{reference['subresource']}" if "subresource" in reference else ""),
+        reference.get("resource", "")
+        + (f"/{reference['subresource']}" if "subresource" in reference else ""),
         reference.get("name", ""),
         line["requestReceivedTimestamp"],
         line["stageTimestamp"],
@@ -100,8 +106,9 @@ def _write(line: dict[str, Any]) -> Write | None:
 class Turns:
     """Whose turn it is, by the claims of the Lease that the server stored.
 
-    A controller may write for a while after each claim of its own, and no longer once another has written since. A
-    claim by another alone ends nothing: who makes a new Lease has to wait for the old leader before it writes.
+    A controller may write for a while after each claim of its own, and no longer once another has
+    written since. A claim by another alone ends nothing: who makes a new Lease has to wait for the
+    old leader before it writes.
     """
 
     def __init__(self, findings: Findings, term: float) -> None:
@@ -150,9 +157,13 @@ class Turns:
         before = bisect_right(claims, write.came)
         claimed = claims[before - 1] if before else ""
         if not claimed:
-            self._findings.add("writer", f"{write.pod} did {write.what} and had never claimed the Lease")
+            self._findings.add(
+                "writer", f"{write.pod} did {write.what} and had never claimed the Lease"
+            )
         elif self._served(*map(datetime.fromisoformat, (claimed, write.came))) > self._term:
-            self._findings.add("writer", f"{write.pod} did {write.what}; its last claim was at {claimed}")
+            self._findings.add(
+                "writer", f"{write.pod} did {write.what}; its last claim was at {claimed}"
+            )
         elif claimed < self._other.get(write.pod, ""):
             late = f"{write.pod} did {write.what} after another wrote; it had claimed at {claimed}"
             self._findings.add("writer", late)
@@ -187,18 +198,28 @@ class PublishedWrites:
             if write.group in ("grove.io", "kai.scheduler", "kueue.x-k8s.io"):
                 self._findings.checked("levels")
                 self._published(write)
-            elif write.user == _AGENT and write.resource == "nodes" and write.name != write.pod.removeprefix("agent-"):
+            elif (
+                write.user == _AGENT
+                and write.resource == "nodes"
+                and write.name != write.pod.removeprefix("agent-")
+            ):
                 self._findings.add("foreign", f"{write.pod} did {write.what}: not its own Node")
 
     def _published(self, write: Write) -> None:
         wanted = self.levels.get((write.group, write.name))
         levels = (write.body.get("spec") or {}).get("levels") or []
-        if wanted is None and (write.group in self.free or (write.group, write.name) in self.allowed):
+        if wanted is None and (
+            write.group in self.free or (write.group, write.name) in self.allowed
+        ):
             return
         if wanted is None:
             self._findings.add("foreign", f"{write.pod} did {write.what}: not ours")
         elif write.verb in ("delete", "deletecollection"):
             if not self.deletion_expected:
                 self._findings.add("levels", f"{write.pod} did {write.what} without a cause")
-        elif levels != [x for x in wanted if x in levels or self.may_lack(write.name).isdisjoint(x.values())]:
-            self._findings.add("levels", f"{write.pod} did {write.what} with levels {levels}, should be {wanted}")
+        elif levels != [
+            x for x in wanted if x in levels or self.may_lack(write.name).isdisjoint(x.values())
+        ]:
+            self._findings.add(
+                "levels", f"{write.pod} did {write.what} with levels {levels}, should be {wanted}"
+            )

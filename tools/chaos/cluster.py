@@ -35,7 +35,14 @@ DRA_DRIVER: Final = "example.com/dra-driver"
 """The label of Nodes that it runs on: the compute trays."""
 
 _SERVERS: Final = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
-_PROFILES: Final = ("gb200-nvl72-tray", "dgx-h200", "l40s-4", "gb200-nvl72-tray", "hgx-a100-4", "dgx-h200")
+_PROFILES: Final = (
+    "gb200-nvl72-tray",
+    "dgx-h200",
+    "l40s-4",
+    "gb200-nvl72-tray",
+    "hgx-a100-4",
+    "dgx-h200",
+)
 _TRAY: Final = "gb200-nvl72-tray"
 _FABRIC: Final = "6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.32766"
 """What NVML says on a tray."""
@@ -47,7 +54,11 @@ _HERE: Final = Path(__file__).parent
 def crds() -> dict[str, dict[str, Any]]:
     """Name of each published kind to a CRD for it: small stand-ins."""
     kueue = yaml.safe_load((_HERE / "kueue_topology_crd.yaml").read_text(encoding="utf-8"))
-    return {"grove": manifests.crd("grove_binding"), "kai": manifests.crd("kai_topology"), "kueue": kueue}
+    return {
+        "grove": manifests.crd("grove_binding"),
+        "kai": manifests.crd("kai_topology"),
+        "kueue": kueue,
+    }
 
 
 def machines(count: int, folder: Path) -> list[Machine]:
@@ -78,7 +89,9 @@ def machine_node(machine: Machine) -> dict[str, Any]:
         labels |= {DRA_DRIVER: "present", CLIQUE: _FABRIC}
     node = bare(node_object(machine.node, labels, machine.gpus, uid="0"))
     node["metadata"]["annotations"] |= {"example.com/note": "keep", BEAT: "0"}
-    node["spec"] = {"taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]}
+    node["spec"] = {
+        "taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
+    }
     return node
 
 
@@ -96,7 +109,10 @@ def other_nodes() -> list[dict[str, Any]]:
 def passing_node() -> dict[str, Any]:
     """A Node like the others, that comes and goes."""
     node = other_nodes()[0]
-    node["metadata"] |= {"name": "passing", "labels": {**node["metadata"]["labels"], HOSTNAME: "passing"}}
+    node["metadata"] |= {
+        "name": "passing",
+        "labels": {**node["metadata"]["labels"], HOSTNAME: "passing"},
+    }
     return node
 
 
@@ -104,14 +120,16 @@ def foreign_objects() -> list[tuple[str, dict[str, Any]]]:
     """Collection and object: Grove's, KAI's and Kueue's that somebody else made, two with a name that we want."""
     of_group = {path.split("/")[2]: path for path in PUBLISHED}
     documents = yaml.safe_load_all((_HERE / "foreign_objects.yaml").read_text(encoding="utf-8"))
-    return [(of_group[document["apiVersion"].partition("/")[0]], document) for document in documents]
+    return [
+        (of_group[document["apiVersion"].partition("/")[0]], document) for document in documents
+    ]
 
 
 def topologies() -> list[dict[str, Any]]:
     """The ClusterTopologies.
 
-    One of everything, one whose name others have taken for what it would publish, and one that has a level from the DRA
-    driver's label and is not published.
+    One of everything, one whose name others have taken for what it would publish, and one that has
+    a level from the DRA driver's label and is not published.
     """
     selector = {"matchLabels": {ZONE_KEY: "region-1-a"}}
     keys = {"rack": RACK_KEY, "nvlink-domain": CLIQUE, "host": HOSTNAME}
@@ -139,7 +157,10 @@ def pod(name: str, account: str, node: str) -> dict[str, Any]:
 
 
 def present_pod(api: AdminApi, wanted: dict[str, Any]) -> dict[str, Any]:
-    """The pod of this name that the server has, created where there is none. Raises AssertionError."""
+    """The pod of this name that the server has, created where there is none.
+
+    Raises AssertionError.
+    """
     name = wanted["metadata"]["name"]
     code, found = api.request("GET", f"{PODS}/{name}")
     if code == HTTPStatus.NOT_FOUND:

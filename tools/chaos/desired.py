@@ -13,7 +13,9 @@ from tools.chaos.machines import ROOT
 from toposcope.simulator import manifests
 from toposcope.simulator.apiserver import EmbeddedApiServer
 
-_HISTORY: Final = frozenset({"lastTransitionTime", "observedGeneration", "uid", "resourceVersion", "generation"})
+_HISTORY: Final = frozenset(
+    {"lastTransitionTime", "observedGeneration", "uid", "resourceVersion", "generation"}
+)
 """What two controllers that agree may still say differently: when, and about which edition of an object."""
 _TURNS: Final = 3
 """Grove makes its part from the binding, and the controller then says so."""
@@ -25,18 +27,26 @@ def desired(api: AdminApi, folder: Path, *, late_grove: bool = False) -> dict[st
     With `late_grove` Grove came when KAI's Topologies had been made: they stay, and the bindings name them.
     """
     with EmbeddedApiServer() as server:
-        server.load({"apiVersion": "v1", "kind": "Node", **node} for node in api.get(NODES)["items"])
+        server.load(
+            {"apiVersion": "v1", "kind": "Node", **node} for node in api.get(NODES)["items"]
+        )
         kubeconfig = folder / "desired.kubeconfig"
         server.write_kubeconfig(kubeconfig)
         copy = AdminApi("embedded", server.url, kubeconfig)
         return made(api, copy, lambda: _run_once(kubeconfig), late_grove=late_grove)
 
 
-def made(api: AdminApi, copy: AdminApi, once: Callable[[], object], *, late_grove: bool) -> dict[str, Any]:
+def made(
+    api: AdminApi, copy: AdminApi, once: Callable[[], object], *, late_grove: bool
+) -> dict[str, Any]:
     """The same on `copy`, a server that has the Nodes of `api` and nothing else; `once` runs the controller there."""
     kinds = crds()
     grove = kinds.pop("grove")
-    for crd in (manifests.cluster_topology_crd(), *kinds.values(), *([] if late_grove else [grove])):
+    for crd in (
+        manifests.cluster_topology_crd(),
+        *kinds.values(),
+        *([] if late_grove else [grove]),
+    ):
         copy.install_crd(crd)
     for item in api.get(TOPOLOGIES)["items"]:
         head = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology"}
@@ -58,7 +68,10 @@ def made(api: AdminApi, copy: AdminApi, once: Callable[[], object], *, late_grov
 
 
 def observed(api: AdminApi) -> dict[str, Any]:
-    """Path of each object that Toposcope writes, or that follows from it, to what it says. Raises AssertionError."""
+    """Path of each object that Toposcope writes, or that follows from it, to what it says.
+
+    Raises AssertionError.
+    """
     contents: dict[str, Any] = {}
     for item in api.get(TOPOLOGIES)["items"]:
         contents[f"{TOPOLOGIES}/{item['metadata']['name']}"] = timeless(item.get("status") or {})
@@ -81,16 +94,34 @@ def differences(wanted: Any, actual: Any, where: str = "") -> list[str]:
     if isinstance(wanted, dict) and isinstance(actual, dict):
         keys = sorted(wanted.keys() | actual.keys())
         return [
-            line for key in keys for line in differences(wanted.get(key), actual.get(key), f"{where} {key}".strip())
+            line
+            for key in keys
+            for line in differences(wanted.get(key), actual.get(key), f"{where} {key}".strip())
         ]
     if isinstance(wanted, list) and isinstance(actual, list) and len(wanted) == len(actual):
         pairs = enumerate(zip(wanted, actual, strict=True))
-        return [line for number, (one, other) in pairs for line in differences(one, other, f"{where}[{number}]")]
-    return [] if wanted == actual else [f"{where}: is {str(actual)[:160]}, should be {str(wanted)[:160]}"]
+        return [
+            line
+            for number, (one, other) in pairs
+            for line in differences(one, other, f"{where}[{number}]")
+        ]
+    return (
+        []
+        if wanted == actual
+        else [f"{where}: is {str(actual)[:160]}, should be {str(wanted)[:160]}"]
+    )
 
 
 def _run_once(kubeconfig: Path) -> None:
-    command = [sys.executable, "-m", "toposcope.cli.main", "controller", "--once", "--kubeconfig", str(kubeconfig)]
+    command = [
+        sys.executable,
+        "-m",
+        "toposcope.cli.main",
+        "controller",
+        "--once",
+        "--kubeconfig",
+        str(kubeconfig),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"the undisturbed controller failed: {done.stderr[-500:]}")

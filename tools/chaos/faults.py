@@ -17,7 +17,16 @@ import psutil
 import yaml
 
 from tools.apiserver.client import MERGE
-from tools.chaos.cluster import CLIQUE, COLLECTIONS, GROVE, KUEUE, NODES, crds, machine_node, topologies
+from tools.chaos.cluster import (
+    CLIQUE,
+    COLLECTIONS,
+    GROVE,
+    KUEUE,
+    NODES,
+    crds,
+    machine_node,
+    topologies,
+)
 from tools.chaos.machines import PREFIX, Machine
 from tools.chaos.processes import Actor
 from tools.chaos.proxy import Mode
@@ -26,7 +35,9 @@ from toposcope.api.label_keys import HOSTNAME
 from toposcope.simulator import manifests
 
 _FULL: Final = Path("/dev/full")
-_LEASE: Final = "/apis/coordination.k8s.io/v1/namespaces/toposcope-system/leases/toposcope-controller"
+_LEASE: Final = (
+    "/apis/coordination.k8s.io/v1/namespaces/toposcope-system/leases/toposcope-controller"
+)
 _MOMENT: Final = 5.0
 """Seconds."""
 _NOISE: Final = b"\xff\xfe\x00garbage\n\x00\x00\x00\x7f" * 64
@@ -34,7 +45,8 @@ _PIDFD_GETFD: Final = 438
 """The number of that system call on every architecture; Python does not have it."""
 _READ_ONLY: Final = (
     *("unshare", "--user", "--map-root-user", "--mount", "sh", "-c"),
-    # The simulated machine keeps its sysfs tree in a folder; the program itself gets nowhere to write.
+    # The simulated machine keeps its sysfs tree in a folder; the program itself gets nowhere to
+    # write.
     'mount -t tmpfs -o size=16m none "$TMPDIR" && mount --rbind / / && mount -o remount,bind,ro / && exec "$0" "$@"',
 )
 
@@ -62,8 +74,9 @@ def nothing(_world: World, _target: str) -> None:
 class Fault:
     """One kind of fault. `seconds` is how long it lasts, at least and at most.
 
-    `inject` may find the server broken by another fault: what it raises (OSError, AssertionError) means that it did not
-    take place. `heal` runs again at the end of the round when it raises; doing it twice must do no harm.
+    `inject` may find the server broken by another fault: what it raises (OSError, AssertionError)
+    means that it did not take place. `heal` runs again at the end of the round when it raises;
+    doing it twice must do no harm.
     """
 
     name: str
@@ -120,7 +133,10 @@ def _restore(world: World, _target: str) -> None:
 
 
 def _go_on_restored(world: World, target: str) -> None:
-    """Serve again. The tokens are of pods and Nodes that may never have been: the kubelets ask for new ones."""
+    """Serve again.
+
+    The tokens are of pods and Nodes that may never have been: the kubelets ask for new ones.
+    """
     _start_servers(world, target)
     world.renew_tokens()
 
@@ -182,15 +198,19 @@ def _delete_kind(kind: str, world: World, _target: str) -> None:
     world.published_writes.deletion_expected = True
     world.forget_foreign(COLLECTIONS[kind])
     if kind == "grove":
-        # Without Grove a Topology of KAI is made for every ClusterTopology, also where Grove's name is somebody else's.
+        # Without Grove a Topology of KAI is made for every ClusterTopology, also where Grove's name
+        # is somebody else's.
         world.published_writes.late_grove = True
-        world.published_writes.allowed |= {("kai.scheduler", topology["metadata"]["name"]) for topology in topologies()}
+        world.published_writes.allowed |= {
+            ("kai.scheduler", topology["metadata"]["name"]) for topology in topologies()
+        }
     world.api.remove_crd(crds()[kind]["metadata"]["name"])
 
 
 def _add_kind(kind: str, world: World, _target: str) -> None:
     world.add_crd(crds()[kind])
-    # Not for long: what keeps it from being served may be a fault that is to be healed after this one.
+    # Not for long: what keeps it from being served may be a fault that is to be healed after this
+    # one.
     world.plant(_MOMENT)
 
 
@@ -220,7 +240,10 @@ def _delete_published(world: World, _target: str) -> None:
 def _edit_labels(world: World, machine: Machine) -> None:
     world.api.get(f"{NODES}/{machine.node}")  # else an apply would make one
     machine.now.edited = True
-    metadata = {"name": machine.node, "labels": {f"{PREFIX}gpus": "99", f"{PREFIX}interconnect": "by-hand"}}
+    metadata = {
+        "name": machine.node,
+        "labels": {f"{PREFIX}gpus": "99", f"{PREFIX}interconnect": "by-hand"},
+    }
     body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
     _done(world.api.apply(f"{NODES}/{machine.node}", body, "by-hand", force=True))
     gone = {"metadata": {"labels": {f"{PREFIX}nvlink-domain": None, f"{PREFIX}state": None}}}
@@ -233,7 +256,10 @@ def _label_cliques(world: World, *, runs: bool) -> None:
         clique = machine_node(machine)["metadata"]["labels"].get(CLIQUE)
         if clique is not None:
             change = {"metadata": {"labels": {CLIQUE: clique if runs else None}}}
-            _done(world.api.request("PATCH", f"{NODES}/{machine.node}", change, content_type=MERGE), 404)
+            _done(
+                world.api.request("PATCH", f"{NODES}/{machine.node}", change, content_type=MERGE),
+                404,
+            )
 
 
 # A machine, and the process that asks it.
@@ -318,7 +344,17 @@ def _restart(*disk: Any) -> Action:
 def _may_unshare() -> str:
     if shutil.which("unshare") is None:
         return "unshare is not on PATH"
-    command = ["unshare", "--user", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]
+    command = [
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "--mount",
+        "mount",
+        "-t",
+        "tmpfs",
+        "none",
+        "/mnt",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return f"no namespaces: {done.stderr.strip()}" if done.returncode else ""
 
@@ -344,7 +380,11 @@ _ACTIONS: Final[dict[str, tuple[Action, Action]]] = {
     "two-leaders": (_both, _start_controllers),
     "lease-deleted": (lambda world, _: _done(world.api.request("DELETE", _LEASE), 404), nothing),
     "node-recreated": (
-        _on_machine(lambda world, machine: _done(world.api.request("DELETE", f"{NODES}/{machine.node}"), 404)),
+        _on_machine(
+            lambda world, machine: _done(
+                world.api.request("DELETE", f"{NODES}/{machine.node}"), 404
+            )
+        ),
         _create_node,
     ),
     "crd-deleted-ours": (_delete_ours, _add_ours),
@@ -359,9 +399,15 @@ _ACTIONS: Final[dict[str, tuple[Action, Action]]] = {
     "worker-segfault": (_signal_worker(signal.SIGSEGV), nothing),
     "worker-stopped": (_signal_worker(signal.SIGSTOP), _signal_worker(signal.SIGCONT)),
     "worker-garbage": (_feed, nothing),
-    "agent-killed": (_on(lambda _, actor: actor.program.kill()), _on(lambda _, actor: actor.program.start())),
+    "agent-killed": (
+        _on(lambda _, actor: actor.program.kill()),
+        _on(lambda _, actor: actor.program.start()),
+    ),
     "disk-full": (_restart(_READ_ONLY, _FULL), _restart()),
-    "token-expired": (_on(lambda world, actor: world.rotate(actor)), _on(lambda world, a: world.write_token(a))),
+    "token-expired": (
+        _on(lambda world, actor: world.rotate(actor)),
+        _on(lambda world, a: world.write_token(a)),
+    ),
 }
 _MISSING: Final = {"worker-garbage": _may_steal, "disk-full": _may_unshare}
 
@@ -379,8 +425,12 @@ def _fault(name: str, what: str, seconds: list[float], scope: str = "", **how: A
             actions = (partial(_delete_kind, kind), partial(_add_kind, kind))
         case _:
             actions = _ACTIONS[name]
-    return Fault(name, what, Scope(scope or "cluster"), tuple(seconds), *actions, _MISSING.get(name, str))
+    return Fault(
+        name, what, Scope(scope or "cluster"), tuple(seconds), *actions, _MISSING.get(name, str)
+    )
 
 
-_ROWS: Final[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("faults.yaml").read_text(encoding="utf-8"))
+_ROWS: Final[dict[str, Any]] = yaml.safe_load(
+    Path(__file__).with_name("faults.yaml").read_text(encoding="utf-8")
+)
 FAULTS: Final[dict[str, Fault]] = {name: _fault(name, **row) for name, row in _ROWS.items()}

@@ -1,7 +1,7 @@
 """The simulated machines of a world, how they are broken, and what a Node may say then.
 
-What a Node may say comes from `toposcope discover`, run for the same machine with the same faults: one look, nothing
-remembered, no API server.
+What a Node may say comes from `toposcope discover`, run for the same machine with the same faults:
+one look, nothing remembered, no API server.
 """
 
 import functools
@@ -40,7 +40,10 @@ class Machine:
     before: Evidence = field(default_factory=Evidence)
 
     def set_faults(self, faults: str, *, answers: bool = True) -> None:
-        """Break it as the text says; empty text: heal it. `answers`: whether NVML still says what there is."""
+        """Break it as the text says; empty text: heal it.
+
+        `answers`: whether NVML still says what there is.
+        """
         if answers:
             self.now.states |= {faults}
         fresh = self.faults_file.with_suffix(".new")
@@ -65,7 +68,10 @@ class Machine:
         return self.now.edited or self.before.edited
 
     def _possible(self) -> list[dict[str, str]]:
-        return [_discovered(self.node, self.profile, state, self.faults_file.parent) for state in self._states]
+        return [
+            _discovered(self.node, self.profile, state, self.faults_file.parent)
+            for state in self._states
+        ]
 
     def may_lose(self, key: str) -> bool:
         """Whether there is evidence for a label to disappear."""
@@ -73,10 +79,13 @@ class Machine:
 
     def may_say(self, key: str, value: str) -> bool:
         """Whether there is evidence for a label's value."""
-        if self._edited or (key == STATE and value == "unknown" and (self.now.silent or self.before.silent)):
+        if self._edited or (
+            key == STATE and value == "unknown" and (self.now.silent or self.before.silent)
+        ):
             return True
         return any(labels.get(key) == value for labels in self._possible()) or (
-            # What is degraded is measured against what the node has shown before, which one look cannot know.
+            # What is degraded is measured against what the node has shown before, which one look
+            # cannot know.
             key == STATE and value == "degraded" and len(self._states) > 1
         )
 
@@ -85,10 +94,25 @@ class Machine:
 def _discovered(node: str, profile: str, faults: str, folder: Path) -> dict[str, str]:
     file = folder / f"discover-{abs(hash((node, faults)))}.yaml"
     file.write_text(faults or "{}", encoding="utf-8")
-    command = [sys.executable, "-m", "toposcope.cli.main", "discover", "--profile", profile, "--node-name", node]
+    command = [
+        sys.executable,
+        "-m",
+        "toposcope.cli.main",
+        "discover",
+        "--profile",
+        profile,
+        "--node-name",
+        node,
+    ]
     done = subprocess.run(
-        [*command, "--faults", str(file), "-o", "labels"], capture_output=True, text=True, cwd=ROOT, check=False
+        [*command, "--faults", str(file), "-o", "labels"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
     )
     if not done.stdout:
-        raise RuntimeError(f"toposcope discover says nothing about {profile} with {faults!r}: {done.stderr}")
+        raise RuntimeError(
+            f"toposcope discover says nothing about {profile} with {faults!r}: {done.stderr}"
+        )
     return dict(line.split("=", 1) for line in done.stdout.split() if "=" in line)

@@ -12,7 +12,14 @@ from tools.chaos.machines import PREFIX, Machine
 from tools.chaos.violations import Findings
 
 _PAUSE: Final = 0.3
-_TROUBLE: Final = (OSError, http.client.HTTPException, AssertionError, ValueError, KeyError, TypeError)
+_TROUBLE: Final = (
+    OSError,
+    http.client.HTTPException,
+    AssertionError,
+    ValueError,
+    KeyError,
+    TypeError,
+)
 """What a watch runs into while its server is being broken."""
 
 
@@ -26,12 +33,20 @@ def others(node: dict[str, Any]) -> dict[str, Any]:
     metadata = node["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     return {
-        "labels": {k: v for k, v in labels.items() if not k.startswith(PREFIX) and k not in (LOST, CLIQUE)},
+        "labels": {
+            k: v for k, v in labels.items() if not k.startswith(PREFIX) and k not in (LOST, CLIQUE)
+        },
         "clique": labels.get(CLIQUE),
-        "annotations": {k: v for k, v in annotations.items() if not k.startswith(PREFIX) and k != BEAT},
+        "annotations": {
+            k: v for k, v in annotations.items() if not k.startswith(PREFIX) and k != BEAT
+        },
         "finalizers": metadata.get("finalizers"),
         "owners": metadata.get("ownerReferences"),
-        "spec": {key: value for key, value in node.get("spec", {}).items() if not key.startswith("podCIDR")},
+        "spec": {
+            key: value
+            for key, value in node.get("spec", {}).items()
+            if not key.startswith("podCIDR")
+        },
     }
 
 
@@ -46,7 +61,10 @@ class NodeRules:
 
     def plant(self, node: dict[str, Any]) -> None:
         """What others have written on a Node, which must stay."""
-        self._planted[node["metadata"]["name"]] = {**others(node), "ours": ours(node["metadata"]["labels"])}
+        self._planted[node["metadata"]["name"]] = {
+            **others(node),
+            "ours": ours(node["metadata"]["labels"]),
+        }
 
     def gone(self, document: dict[str, Any]) -> None:
         """A Node was deleted: what it carried went with it."""
@@ -70,10 +88,14 @@ class NodeRules:
         if before_uid == uid:
             for key in sorted(before.keys() - labels.keys()):
                 if not machine.may_lose(key):
-                    self._findings.add("labels", f"node {name}: {key} ({before[key]}) disappeared without evidence")
+                    self._findings.add(
+                        "labels", f"node {name}: {key} ({before[key]}) disappeared without evidence"
+                    )
         for key, value in sorted(labels.items()):
             if before.get(key) != value and not machine.may_say(key, value):
-                self._findings.add("labels", f"node {name}: {key} became {value!r} without evidence")
+                self._findings.add(
+                    "labels", f"node {name}: {key} became {value!r} without evidence"
+                )
 
     def _judge_others(self, name: str, planted: dict[str, Any], now: dict[str, Any]) -> None:
         """Judge what is not an agent's to write. The clique may be away: its writer has stopped."""
@@ -139,7 +161,9 @@ class TopologyRules:
         keys = [level["key"] for level in status["levels"]]
         lacking = self.may_lack(name)
         if keys != [key for key in wanted if key in keys or key not in lacking]:
-            self._findings.add("levels", f"status of {name} shows the levels {keys}, should be {wanted}")
+            self._findings.add(
+                "levels", f"status of {name} shows the levels {keys}, should be {wanted}"
+            )
         for condition in () if lacking else status.get("conditions") or ():
             if condition["type"] == "TopologyLevelsAvailable" and condition["status"] == "False":
                 self._findings.add("levels", f"status of {name} says: {condition['message']}")
@@ -147,7 +171,10 @@ class TopologyRules:
 
 def _essence(document: dict[str, Any]) -> Any:
     metadata = document["metadata"]
-    kept = {name: metadata.get(name) for name in ("labels", "annotations", "ownerReferences", "finalizers")}
+    kept = {
+        name: metadata.get(name)
+        for name in ("labels", "annotations", "ownerReferences", "finalizers")
+    }
     return timeless({**kept, "spec": document.get("spec")})
 
 
@@ -167,7 +194,8 @@ class Observer:
         self.objects = {path: ObjectRules(path, findings) for path in (GROVE, KAI, KUEUE)}
         rules: dict[str, Rules] = {NODES: self.nodes, TOPOLOGIES: self.topologies, **self.objects}
         self._threads = [
-            threading.Thread(target=self._follow, args=(path, rule), daemon=True) for path, rule in rules.items()
+            threading.Thread(target=self._follow, args=(path, rule), daemon=True)
+            for path, rule in rules.items()
         ]
 
     def _follow(self, path: str, rules: Rules) -> None:

@@ -27,7 +27,12 @@ def _edit(path: str, body: dict[str, Any]) -> Action:
 def _write_out_of_turn(world: World, _target: str) -> None:
     leader = world.leader()
     deposed = next(actor for actor in world.controllers if actor is not leader)
-    _patch(world, f"{TOPOLOGIES}/cluster/status", {"status": {"nodes": 7}}, pod_token(world.api, deposed.pod))
+    _patch(
+        world,
+        f"{TOPOLOGIES}/cluster/status",
+        {"status": {"nodes": 7}},
+        pod_token(world.api, deposed.pod),
+    )
 
 
 def _publish_less(world: World, _target: str) -> None:
@@ -45,9 +50,12 @@ def _end_a_program(world: World, _target: str) -> None:
         raise NotSettledError("another program was ended")
 
 
-_EDITS: Final[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("planted.yaml").read_text(encoding="utf-8"))
+_EDITS: Final[dict[str, Any]] = yaml.safe_load(
+    Path(__file__).with_name("planted.yaml").read_text(encoding="utf-8")
+)
 PLANTED: Final[dict[str, tuple[str, str, Action]]] = {
-    what: (invariant, words, _edit(path, body)) for what, (invariant, words, path, body) in _EDITS.items()
+    what: (invariant, words, _edit(path, body))
+    for what, (invariant, words, path, body) in _EDITS.items()
 } | {
     "a deposed leader writes": ("writer", "clustertopologies/status/cluster", _write_out_of_turn),
     "a level is taken from Grove": ("levels", "clustertopologybindings/cluster", _publish_less),
@@ -68,7 +76,9 @@ def find_planted(world: World) -> list[str]:
         action(world, "")
         deadline = time.monotonic() + _PATIENCE
         seen: list[Violation] = []
-        while not any(violation.invariant == invariant and words in violation.what for violation in seen):
+        while not any(
+            violation.invariant == invariant and words in violation.what for violation in seen
+        ):
             if time.monotonic() > deadline:
                 missed.append(what)
                 break

@@ -37,7 +37,9 @@ class Size:
 class Program:
     """One program, its log, and whether it is meant to run just now."""
 
-    def __init__(self, name: str, command: str, flags: list[str], folder: Path, environment: dict[str, str]) -> None:
+    def __init__(
+        self, name: str, command: str, flags: list[str], folder: Path, environment: dict[str, str]
+    ) -> None:
         self.name = name
         self.log = folder / f"{name}.log"
         self._command = command
@@ -56,15 +58,25 @@ class Program:
         return self._process.pid
 
     def start(self, wrapper: tuple[str, ...] = (), output: Path | None = None) -> None:
-        """Start it unless it runs. `wrapper` is a command that runs another; `output` takes the place of the log."""
+        """Start it unless it runs.
+
+        `wrapper` is a command that runs another; `output` takes the place of the log.
+        """
         self._wanted = True
         if self._process and self._process.poll() is None:
             return
         program = f"from tools.chaos.programs import run; raise SystemExit(run({self._command!r}))"
         with (output or self.log).open("ab") as log:
             words = [*wrapper, sys.executable, "-W", "error", "-c", program, *self._flags]
-            where: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, "cwd": ROOT}
-            self._process = subprocess.Popen(words, env=self._environment, start_new_session=True, **where)
+            where: dict[str, Any] = {
+                "stdin": subprocess.DEVNULL,
+                "stdout": log,
+                "stderr": log,
+                "cwd": ROOT,
+            }
+            self._process = subprocess.Popen(
+                words, env=self._environment, start_new_session=True, **where
+            )
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
         """End it, and what it started, and leave it so."""

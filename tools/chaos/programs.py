@@ -30,7 +30,8 @@ def run(command: str) -> int:
 def install(*, sockets: bool) -> None:
     """Put the clock in place. `sockets`: whether the time limits of connections are hurried too.
 
-    They have to be where safety rests on them (a leader's requests); elsewhere a busy machine would only break them.
+    They have to be where safety rests on them (a leader's requests); elsewhere a busy machine would
+    only break them.
     """
     _hurry(float(os.environ.get("CHAOS_SPEED", "1")), sockets=sockets)
     file = os.environ.get("CHAOS_WALL")
@@ -41,14 +42,21 @@ def install(*, sockets: bool) -> None:
 def _hurry(speed: float, *, sockets: bool) -> None:
     if speed == 1:
         return
-    monotonic, gettime, sleep, choose = time.monotonic, time.clock_gettime, time.sleep, select.select
+    monotonic, gettime, sleep, choose = (
+        time.monotonic,
+        time.clock_gettime,
+        time.sleep,
+        select.select,
+    )
     wait, connect = threading.Condition.wait, socket.create_connection
 
     def shorter(seconds: float | None) -> float | None:
         return None if seconds is None else seconds / speed
 
     time.monotonic = lambda: speed * monotonic()
-    time.clock_gettime = lambda clock: (speed if clock == time.CLOCK_BOOTTIME else 1) * gettime(clock)
+    time.clock_gettime = lambda clock: (
+        (speed if clock == time.CLOCK_BOOTTIME else 1) * gettime(clock)
+    )
     time.sleep = lambda seconds: sleep(float(seconds) / speed)
     select.select = lambda *sources: choose(*sources[:3], *map(shorter, sources[3:]))
     threading.Condition.wait = (  # type: ignore[method-assign]
@@ -56,7 +64,9 @@ def _hurry(speed: float, *, sockets: bool) -> None:
     )
     if sockets:
 
-        def create_connection(address: Any, timeout: float | None = None, *rest: Any, **more: Any) -> socket.socket:
+        def create_connection(
+            address: Any, timeout: float | None = None, *rest: Any, **more: Any
+        ) -> socket.socket:
             return connect(address, shorter(timeout), *rest, **more)
 
         socket.create_connection = create_connection

@@ -93,7 +93,9 @@ class Proxy:
         """Begin to listen."""
         self._moving = asyncio.Event()
         self._moving.set()
-        self._server = await asyncio.start_server(self._handle, "127.0.0.1", 0, ssl=self._inward, limit=_PIECE)
+        self._server = await asyncio.start_server(
+            self._handle, "127.0.0.1", 0, ssl=self._inward, limit=_PIECE
+        )
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def switch(self, mode: Mode) -> None:
@@ -129,7 +131,9 @@ class Proxy:
                 writer.transport.abort()
                 return
             host, port = self._upstream
-            upstream, server = await asyncio.open_connection(host, port, ssl=self._outward, limit=_PIECE)
+            upstream, server = await asyncio.open_connection(
+                host, port, ssl=self._outward, limit=_PIECE
+            )
         except (OSError, ssl.SSLError):
             writer.transport.abort()
             return
@@ -152,7 +156,12 @@ class Proxy:
                 end.transport.abort() if pair.dead else end.close()
 
     async def _pump(
-        self, pair: Pair, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, upward: bool
+        self,
+        pair: Pair,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        upward: bool,
     ) -> None:
         """Carry bytes one way until either side ends."""
         with contextlib.suppress(OSError, ssl.SSLError):
@@ -187,7 +196,8 @@ class Proxy:
             await self._moving.wait()
         if pair.dead:
             await asyncio.Event().wait()
-        # A request whose sender gave up while it waited here is one that a network would not deliver either.
+        # A request whose sender gave up while it waited here is one that a network would not
+        # deliver either.
         return not (waited and pair.client.transport.is_closing())
 
 
@@ -214,7 +224,8 @@ class ProxyThread:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
 
     def __enter__(self) -> Self:
-        self._loop.set_exception_handler(lambda *_: None)  # connections end in every way that there is
+        # connections end in every way that there is
+        self._loop.set_exception_handler(lambda *_: None)
         self._thread.start()
         return self
 

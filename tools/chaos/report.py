@@ -17,10 +17,19 @@ def tables(
     seconds: float,
 ) -> dict[str, list[list[str]]]:
     """The tables of a run, each with its head first; one that would have nothing else is left out."""
-    violations = Counter(violation.invariant for outcome in outcomes for violation in outcome.violations)
-    invariants = [[sentence, f"{checks[name]:,}", str(violations[name])] for name, sentence in INVARIANTS.items()]
+    violations = Counter(
+        violation.invariant for outcome in outcomes for violation in outcome.violations
+    )
+    invariants = [
+        [sentence, f"{checks[name]:,}", str(violations[name])]
+        for name, sentence in INVARIANTS.items()
+    ]
     table = [["invariant", "checks", "violations"], *invariants]
-    named = {"invariants": table, "faults": _faults(outcomes), "processes": _processes(trends, speeds, seconds)}
+    named = {
+        "invariants": table,
+        "faults": _faults(outcomes),
+        "processes": _processes(trends, speeds, seconds),
+    }
     return {name: rows for name, rows in named.items() if rows[1:]}
 
 
@@ -28,7 +37,9 @@ def _faults(outcomes: Sequence[Outcome]) -> list[list[str]]:
     """One row a fault: how often, how long until all was well again, and whether anything was violated."""
     rows = [["fault", "what happens", "times", "settled after, median (longest)", "violations"]]
     for name, fault in FAULTS.items():
-        rounds = [outcome for outcome in outcomes if any(step.fault == name for step in outcome.injected)]
+        rounds = [
+            outcome for outcome in outcomes if any(step.fault == name for step in outcome.injected)
+        ]
         if not rounds:
             continue
         times = [outcome.settled for outcome in rounds]
@@ -38,9 +49,13 @@ def _faults(outcomes: Sequence[Outcome]) -> list[list[str]]:
     return rows
 
 
-def _processes(trends: Sequence[Trend], speeds: Mapping[str, float], seconds: float) -> list[list[str]]:
+def _processes(
+    trends: Sequence[Trend], speeds: Mapping[str, float], seconds: float
+) -> list[list[str]]:
     """One row a process that lived long enough: what it held at first and in the end."""
-    rows = [["process", "hours on its clock", "rests", "memory, MiB", "descriptors", "threads", "maps"]]
+    rows = [
+        ["process", "hours on its clock", "rests", "memory, MiB", "descriptors", "threads", "maps"]
+    ]
     most = max((len(trend.values) for trend in trends), default=0)
     for memory, *others in zip(*[iter(trends)] * 4, strict=True):
         rests = len(memory.values)

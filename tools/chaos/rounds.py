@@ -45,8 +45,11 @@ def play(
             step = beginning.pop(0)
             _live(world, began + step.start)
             _inject(world, step, outcome, report, faults)
-            # From now on, not from when it was due: whatever it is done to may have been slow to answer.
-            lasting = sorted([*lasting, (world.monotonic() + step.seconds, step)], key=lambda due: due[0])
+            # From now on, not from when it was due: whatever it is done to may have been slow to
+            # answer.
+            lasting = sorted(
+                [*lasting, (world.monotonic() + step.seconds, step)], key=lambda due: due[0]
+            )
         else:
             ends, step = lasting.pop(0)
             _live(world, ends)
@@ -70,7 +73,11 @@ def _live(world: World, until: float) -> None:
 
 
 def _inject(
-    world: World, step: Step, outcome: Outcome, report: Callable[[str], None], faults: Mapping[str, Fault]
+    world: World,
+    step: Step,
+    outcome: Outcome,
+    report: Callable[[str], None],
+    faults: Mapping[str, Fault],
 ) -> None:
     # Healed in any case: half of it may have been done.
     outcome.injected.append(step)

@@ -23,7 +23,10 @@ class ScheduleError(ToposcopeError):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One fault: it begins `start` seconds into the round and lasts `seconds`. `target` names an actor, or nothing."""
+    """One fault: it begins `start` seconds into the round and lasts `seconds`.
+
+    `target` names an actor, or nothing.
+    """
 
     fault: str
     start: float
@@ -49,14 +52,20 @@ def read(text: str, actors: Sequence[str], faults: Mapping[str, Fault] = FAULTS)
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         match = _STEP.fullmatch(part)
         if match is None:
-            raise ScheduleError(f"{part!r} is no step; write FAULT@START+SECONDS or FAULT@START+SECONDS:TARGET")
+            raise ScheduleError(
+                f"{part!r} is no step; write FAULT@START+SECONDS or FAULT@START+SECONDS:TARGET"
+            )
         step = Step(match[1], float(match[2]), float(match[3]), match[4] or "")
         fault = faults.get(step.fault)
         if fault is None:
-            raise ScheduleError(f"{part!r}: there is no fault {step.fault}; --list shows those that there are")
+            raise ScheduleError(
+                f"{part!r}: there is no fault {step.fault}; --list shows those that there are"
+            )
         if step.target not in _targets(fault, actors):
             those = ", ".join(_targets(fault, actors)) or "no target"
-            raise ScheduleError(f"{part!r}: {step.fault} cannot be aimed at {step.target!r}, only at {those}")
+            raise ScheduleError(
+                f"{part!r}: {step.fault} cannot be aimed at {step.target!r}, only at {those}"
+            )
         steps.append(step)
     if not steps:
         raise ScheduleError("the schedule names no fault")
@@ -70,13 +79,20 @@ def draw(rng: random.Random, faults: Sequence[Fault], actors: Sequence[str]) -> 
     return tuple(sorted(steps, key=lambda step: step.start))
 
 
-def each_alone(rng: random.Random, faults: Sequence[Fault], actors: Sequence[str]) -> list[Schedule]:
+def each_alone(
+    rng: random.Random, faults: Sequence[Fault], actors: Sequence[str]
+) -> list[Schedule]:
     """Every fault once, in a round of its own, in the order of a deck that was shuffled."""
     return [(_step(rng, 0.5, fault, actors),) for fault in rng.sample(faults, len(faults))]
 
 
 def _step(rng: random.Random, start: float, fault: Fault, actors: Sequence[str]) -> Step:
-    return Step(fault.name, start, round(rng.uniform(*fault.seconds), 1), rng.choice(_targets(fault, actors)))
+    return Step(
+        fault.name,
+        start,
+        round(rng.uniform(*fault.seconds), 1),
+        rng.choice(_targets(fault, actors)),
+    )
 
 
 def _targets(fault: Fault, actors: Sequence[str]) -> tuple[str, ...]:

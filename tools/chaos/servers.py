@@ -43,13 +43,16 @@ class Servers(RealApiServer):
     def compact(self) -> None:
         """Make etcd forget every version but the present one: watches that begin at an older one get 410."""
         answer = self._ask_etcd("/v3/kv/range", {"key": base64.b64encode(b"/").decode()})
-        self._ask_etcd("/v3/kv/compaction", {"revision": answer["header"]["revision"], "physical": True})
+        self._ask_etcd(
+            "/v3/kv/compaction", {"revision": answer["header"]["revision"], "physical": True}
+        )
 
     def save(self) -> Path:
         """Copy etcd's data as it is now; `restore` sets it back to this."""
         copy = self.folder / "snapshot"
         shutil.rmtree(copy, ignore_errors=True)
-        # Stopped, it changes nothing while it is copied: the copy is what a crash at this moment would leave behind.
+        # Stopped, it changes nothing while it is copied: the copy is what a crash at this moment
+        # would leave behind.
         self.signal("etcd", signal.SIGSTOP)
         try:
             shutil.copytree(self.folder / "etcd", copy)
@@ -71,4 +74,7 @@ class Servers(RealApiServer):
             return json.load(answer)
 
     def _apiserver(self) -> list[Path | str]:
-        return [*super()._apiserver(), *("--audit-policy-file", _AUDIT, "--audit-log-path", self.audit_log)]
+        return [
+            *super()._apiserver(),
+            *("--audit-policy-file", _AUDIT, "--audit-log-path", self.audit_log),
+        ]

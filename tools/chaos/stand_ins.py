@@ -13,7 +13,15 @@ from tools.apiserver.grove_operator import GroveExitError, start_grove
 from tools.chaos.cluster import BEAT, NODES, PUBLISHED, TOPOLOGIES
 
 _PAUSE: Final = 1.0
-_TROUBLE: Final = (OSError, AssertionError, KeyError, TypeError, ValueError, GroveExitError, json.JSONDecodeError)
+_TROUBLE: Final = (
+    OSError,
+    AssertionError,
+    KeyError,
+    TypeError,
+    ValueError,
+    GroveExitError,
+    json.JSONDecodeError,
+)
 """What any of them may run into while the server is being broken."""
 
 
@@ -38,7 +46,9 @@ class StandIns:
 
     def turn(self, *, idle: bool = False) -> None:
         """Let each of them do its work once; `idle` says that nothing has changed for those who look at objects."""
-        lookers = () if idle else (lambda: collect_garbage(self._api), lambda: start_grove(self._api))
+        lookers = (
+            () if idle else (lambda: collect_garbage(self._api), lambda: start_grove(self._api))
+        )
         for work in (self._report, self._come_and_go, *lookers):
             with contextlib.suppress(*_TROUBLE):
                 work()

@@ -90,7 +90,10 @@ class Trend:
 
 
 class Leaks:
-    """Sizes of programs, taken whenever the cluster is at rest. A program that was started anew begins anew."""
+    """Sizes of programs, taken whenever the cluster is at rest.
+
+    A program that was started anew begins anew.
+    """
 
     def __init__(self) -> None:
         self._sizes: dict[tuple[str, int], list[Size]] = {}
@@ -115,7 +118,9 @@ class Leaks:
         for trend in self.trends():
             findings.checked("leaks")
             if grows(trend.values, _ALLOWED[trend.what]):
-                findings.add("leaks", f"{trend.program}: {trend.what} {trend} in {len(trend.values)} rests")
+                findings.add(
+                    "leaks", f"{trend.program}: {trend.what} {trend} in {len(trend.values)} rests"
+                )
 
 
 def grows(series: Sequence[float], slack: float) -> bool:

@@ -81,7 +81,10 @@ class World:
             self._settle_first()
             stack.enter_context(self.observer)
             # What it has not seen yet, it cannot miss.
-            self._until(lambda: self.findings.checks["labels"] >= len(self.machines), "the observer sees every machine")
+            self._until(
+                lambda: self.findings.checks["labels"] >= len(self.machines),
+                "the observer sees every machine",
+            )
             self._stack = stack.pop_all()
         return self
 
@@ -106,12 +109,16 @@ class World:
 
     def leader(self) -> Actor:
         """The controller that says that it leads; the first one when none does just now."""
-        return next((actor for actor in self.controllers if actor.program.leads()), self.controllers[0])
+        return next(
+            (actor for actor in self.controllers if actor.program.leads()), self.controllers[0]
+        )
 
     def rotate(self, actor: Actor) -> None:
         """Make the pod of a program anew: its token ends at once, and a new one is written to the file."""
         path = f"{cluster.PODS}/{actor.pod['metadata']['name']}"
-        self.api.request("DELETE", path, {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0})
+        self.api.request(
+            "DELETE", path, {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
+        )
         actor.pod = self.api.create(cluster.PODS, self._pod_of(actor))
 
     def write_token(self, actor: Actor) -> None:
@@ -133,10 +140,22 @@ class World:
             raise NotSettledError("kubectl is not on PATH; it applies the manifests")
         for part in ("crds", "base"):
             if part == "base":
-                self._until(lambda: self._is_served(cluster.TOPOLOGIES), "ClusterTopology is served")
-            command = [kubectl, "--kubeconfig", str(self.api.kubeconfig), "apply", "--server-side", "-k"]
+                self._until(
+                    lambda: self._is_served(cluster.TOPOLOGIES), "ClusterTopology is served"
+                )
+            command = [
+                kubectl,
+                "--kubeconfig",
+                str(self.api.kubeconfig),
+                "apply",
+                "--server-side",
+                "-k",
+            ]
             done = subprocess.run(
-                [*command, str(ROOT / "manifests" / part)], capture_output=True, text=True, check=False
+                [*command, str(ROOT / "manifests" / part)],
+                capture_output=True,
+                text=True,
+                check=False,
             )
             if done.returncode:
                 raise NotSettledError(f"kubectl apply -k manifests/{part}: {done.stderr}")
@@ -181,7 +200,10 @@ class World:
             while code == 409 and path.split("/")[2] in self.published_writes.free:
                 there = f"{path}/{document['metadata']['name']}"
                 code, stands = self.api.request("GET", there)
-                if code == 200 and stands["metadata"].get("labels") == document["metadata"]["labels"]:
+                if (
+                    code == 200
+                    and stands["metadata"].get("labels") == document["metadata"]["labels"]
+                ):
                     break
                 # The name was free, and Toposcope took it: its owner comes back and insists.
                 self.api.request("DELETE", there)
@@ -202,7 +224,9 @@ class World:
         """A program with a proxy, a pod and a token of its own."""
         full = f"{module}-{name}"
         proxy = self.proxies.add(("127.0.0.1", self.servers.port), self.servers.certificates)
-        token, kubeconfig, wall = (self.folder / f"{full}.{end}" for end in ("token", "kubeconfig", "wall"))
+        token, kubeconfig, wall = (
+            self.folder / f"{full}.{end}" for end in ("token", "kubeconfig", "wall")
+        )
         wall.write_text("0", encoding="ascii")
         self.servers.write_kubeconfig(kubeconfig, {"tokenFile": str(token)}, proxy.port)
         arguments = ["--kubeconfig", str(kubeconfig)]
@@ -211,7 +235,13 @@ class World:
             arguments += ["--faults", str(machine.faults_file)]
             speed = self.scale.agent_speed
         else:
-            arguments += ["--leader-elect", "--lease-namespace", NAMESPACE, "--lease-duration", str(self.scale.lease)]
+            arguments += [
+                "--leader-elect",
+                "--lease-namespace",
+                NAMESPACE,
+                "--lease-duration",
+                str(self.scale.lease),
+            ]
             speed = self.scale.controller_speed
         temporary = self.folder / f"{full}.tmp"
         temporary.mkdir()
@@ -234,7 +264,9 @@ class World:
 
     def _settle_first(self) -> None:
         """Wait for the labels, compute what is desired, wait for that."""
-        self._until(lambda: not self._node_differences(), "agents label their nodes", self._node_differences)
+        self._until(
+            lambda: not self._node_differences(), "agents label their nodes", self._node_differences
+        )
         self.desired = desired(self.api, self.folder)
         self._desired_later = desired(self.api, self.folder, late_grove=True)
         self._judge_by(self.desired)
@@ -245,17 +277,26 @@ class World:
         for path, document in wanted.items():
             collection, _, name = path.rpartition("/")
             if collection == cluster.TOPOLOGIES:
-                self.observer.topologies.levels[name] = [level["key"] for level in document["levels"]]
+                self.observer.topologies.levels[name] = [
+                    level["key"] for level in document["levels"]
+                ]
         for collection in (cluster.GROVE, cluster.KAI, cluster.KUEUE):
             group = collection.split("/")[2]
-            self.published_writes.levels[group, "cluster"] = wanted[f"{collection}/cluster"]["levels"]
+            self.published_writes.levels[group, "cluster"] = wanted[f"{collection}/cluster"][
+                "levels"
+            ]
 
     def unsettled(self) -> list[str]:
         """What is not as it should be in the end, in words; empty when everything is."""
         try:
             there = observed(self.api)
-            missing = [*self._node_differences(), *min((differences(goal, there) for goal in self._wanted()), key=len)]
-            missing += [trouble for actor in self.actors.values() if (trouble := actor.program.trouble())]
+            missing = [
+                *self._node_differences(),
+                *min((differences(goal, there) for goal in self._wanted()), key=len),
+            ]
+            missing += [
+                trouble for actor in self.actors.values() if (trouble := actor.program.trouble())
+            ]
             leaders = [actor.name for actor in self.controllers if actor.program.leads()]
         except _UNANSWERED as error:
             return [f"the API server: {type(error).__name__}: {error}"[:300]]
@@ -286,7 +327,11 @@ class World:
         except _UNANSWERED as error:
             return [f"the API server: {type(error).__name__}: {error}"[:300]]
         wanted = self.desired[path]["nodes"] + 1
-        missing = [] if nodes == wanted else [f"a new Node was not noticed: {nodes} nodes, should be {wanted}"]
+        missing = (
+            []
+            if nodes == wanted
+            else [f"a new Node was not noticed: {nodes} nodes, should be {wanted}"]
+        )
         edited = levels != self.desired[f"{cluster.GROVE}/cluster"]["levels"]
         return [*missing, *(["an edit of Grove's resource was not put back"] if edited else [])]
 
@@ -303,12 +348,18 @@ class World:
         return missing
 
     def _until(
-        self, done: Callable[[], bool], what: str, missing: Callable[[], list[str]] = list, patience: float = _PATIENCE
+        self,
+        done: Callable[[], bool],
+        what: str,
+        missing: Callable[[], list[str]] = list,
+        patience: float = _PATIENCE,
     ) -> None:
         deadline = self.monotonic() + patience
         while not done():
             if self.monotonic() > deadline:
-                raise NotSettledError(f"not within {patience:.0f} s: {what}; missing: {missing()[:5]}")
+                raise NotSettledError(
+                    f"not within {patience:.0f} s: {what}; missing: {missing()[:5]}"
+                )
             self.sleep(self.scale.look)
 
     # What faults do to objects
@@ -338,9 +389,14 @@ class World:
         self.memory.clear()
 
     def judge(self) -> None:
-        """Judge the audit log and the programs' logs. Raises NotSettledError when the observer is blind."""
+        """Judge the audit log and the programs' logs.
+
+        Raises NotSettledError when the observer is blind.
+        """
         if self.observer.broken:
-            raise NotSettledError(f"the observer is blind: {self.observer.broken}") from self.observer.broken
+            raise NotSettledError(
+                f"the observer is blind: {self.observer.broken}"
+            ) from self.observer.broken
         done, lost = self.audit.read()
         self.turns.judge(done, lost)
         self.published_writes.judge(done)
@@ -348,7 +404,9 @@ class World:
             self.findings.checked("programs")
             if "Traceback" in actor.program.output():
                 text = actor.program.output().partition("Traceback")[2]
-                self.findings.add("programs", f"{actor.name} left a traceback: ...{text[-400:].strip()}")
+                self.findings.add(
+                    "programs", f"{actor.name} left a traceback: ...{text[-400:].strip()}"
+                )
                 actor.program.log.rename(actor.program.log.with_suffix(".traceback"))
 
     def now(self) -> datetime:

@@ -27,16 +27,26 @@ def _by(column: str) -> str:
 
 PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "labels.md": {"labels": tables.labels, "annotations": tables.annotations},
-    "metrics.md": {part: partial(metrics.table, part) for part in ("agent", "topologies", "work", "planning")},
-    "levels.md": {"catalogue": tables.catalogue, "retired": tables.retired, "mistaken": tables.mistaken},
+    "metrics.md": {
+        part: partial(metrics.table, part) for part in ("agent", "topologies", "work", "planning")
+    },
+    "levels.md": {
+        "catalogue": tables.catalogue,
+        "retired": tables.retired,
+        "mistaken": tables.mistaken,
+    },
     "commands.md": {"commands": tables.overview, "flags": tables.flags},
     "../toposcope/cli/toposcope.1": {"": man.page},
     "../manifests/chart/README.md": {"values": tables.values},
     "dependencies.md": {"licences": tables.licences},
     "fields.md": {part: partial(tables.fields, part) for part in ("spec", "status")},
     "performance.md": {
-        "agent": partial(figures.part, "performance", "memory", "start", "probe", "rest", "flapping"),
-        "controller": partial(figures.part, "performance", "sync", "events", "recompute", "change", "topologies"),
+        "agent": partial(
+            figures.part, "performance", "memory", "start", "probe", "rest", "flapping"
+        ),
+        "controller": partial(
+            figures.part, "performance", "sync", "events", "recompute", "change", "topologies"
+        ),
         **{name: partial(figures.part, "performance", name) for name in _MEASURED_ALONE},
     },
     "reliability.md": {
@@ -45,7 +55,6 @@ PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
             for name in ("invariants", "faults", "processes", "simulation", "large input")
         },
         "input": partial(_by, "subject"),
-        "mutants": partial(_by, "file"),
     },
 }
 """Page to its generated parts; the part without a name is the whole page."""
@@ -64,7 +73,9 @@ def put(page: str, part: str, text: str) -> str:
     pattern = re.compile(f"({re.escape(begin)}\n).*?({re.escape(end)}\n)", re.DOTALL)
     written, places = pattern.subn(lambda match: f"{match[1]}\n{text.strip()}\n\n{match[2]}", page)
     if places != 1:
-        raise MissingMarkError(f"the part {part!r} needs {begin!r} and {end!r} once on its page, not {places} times")
+        raise MissingMarkError(
+            f"the part {part!r} needs {begin!r} and {end!r} once on its page, not {places} times"
+        )
     return written
 
 

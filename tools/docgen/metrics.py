@@ -56,7 +56,10 @@ def families() -> dict[str, list[Family]]:
     LeaderMetrics(registry, lambda: True)
     controller = list(_families(registry.collectors))
     served = SimpleNamespace(
-        collect=lambda: (*planning_metrics.families({}, 1), *planning_metrics.of_the_count(0.0, 0.0))
+        collect=lambda: (
+            *planning_metrics.families({}, 1),
+            *planning_metrics.of_the_count(0.0, 0.0),
+        )
     )
     return {
         "agent": [*_families([AgentCollector(AgentMetrics(), pairs=True)])],

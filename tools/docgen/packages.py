@@ -28,7 +28,9 @@ def address_chart(chart: Path, repository: str) -> None:
         text = (chart / name).read_text(encoding="utf-8").replace(_PLACEHOLDER, repository)
         text = text.replace("ghcr.io/OWNER/", f"ghcr.io/{owner}/")
         if name == "values.yaml":
-            text = text.replace("repository: toposcope\n", f"repository: ghcr.io/{repository.lower()}\n")
+            text = text.replace(
+                "repository: toposcope\n", f"repository: ghcr.io/{repository.lower()}\n"
+            )
         (chart / name).write_text(text, encoding="utf-8")
 
 

@@ -10,7 +10,9 @@ from toposcope import __version__
 from toposcope.errors import ToposcopeError
 
 CHANGELOG: Final = Path(__file__).parents[2] / "CHANGELOG.md"
-_HEADING: Final = re.compile(r"^## \[(?P<name>[^\]]+)\](?: - (?P<date>\d{4}-\d\d-\d\d))?$", re.MULTILINE)
+_HEADING: Final = re.compile(
+    r"^## \[(?P<name>[^\]]+)\](?: - (?P<date>\d{4}-\d\d-\d\d))?$", re.MULTILINE
+)
 
 
 class NoReleaseError(ToposcopeError):
@@ -20,16 +22,21 @@ class NoReleaseError(ToposcopeError):
 def notes(version: str, changelog: str) -> str:
     """What the changelog says of a version.
 
-    Raises NoReleaseError when the code has another version, or the changelog no dated section of it with words in it.
+    Raises NoReleaseError when the code has another version, or the changelog no dated section of it
+    with words in it.
     """
     if version != __version__:
-        raise NoReleaseError(f"the tag says {version} and toposcope.py {__version__}: they must be the same")
+        raise NoReleaseError(
+            f"the tag says {version} and toposcope.py {__version__}: they must be the same"
+        )
     for heading, following in pairwise([*_HEADING.finditer(changelog), None]):
         if heading and heading["name"] == version and heading["date"]:
             text = changelog[heading.end() : following.start() if following else None].strip()
             if text:
                 return text
-    raise NoReleaseError(f"CHANGELOG.md has no section '## [{version}] - YYYY-MM-DD' that says what changed")
+    raise NoReleaseError(
+        f"CHANGELOG.md has no section '## [{version}] - YYYY-MM-DD' that says what changed"
+    )
 
 
 def main(arguments: list[str]) -> int:

@@ -16,7 +16,12 @@ from mkdocs.structure.files import File
 ROOT: Final = Path(__file__).parents[2]
 _DOCS: Final = "docs/"
 _SOURCE: Final = "source/"
-_ALWAYS: Final = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "manifests/components/README.md")
+_ALWAYS: Final = (
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "manifests/components/README.md",
+)
 """Files that the navigation names."""
 _MERMAID: Final = ROOT / "tools/docgen/node_modules/@mermaid-js/tiny/dist/mermaid.tiny.js"
 """`make docs` installs it; the theme would load it from a CDN."""
@@ -26,7 +31,9 @@ _LINK: Final = re.compile(r"(\]\()([^)#\s]+)(#[^)\s]*)?(\))")
 def on_files(files: Any, config: Any) -> Any:
     """Add what pages link to, what the added pages link to, and the program that draws the diagrams."""
     files.append(File.generated(config, "mermaid.js", abs_src_path=str(_MERMAID)))
-    texts = [(_in_repository(file.src_uri), file.content_string) for file in files.documentation_pages()]
+    texts = [
+        (_in_repository(file.src_uri), file.content_string) for file in files.documentation_pages()
+    ]
     linked = {path for at, text in texts for path in _linked(at, text)}
     waiting, added = [*_ALWAYS, *sorted(linked)], set[str]()
     while waiting:

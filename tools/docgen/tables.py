@@ -22,14 +22,16 @@ from toposcope.agent.probe import probe
 from toposcope.agent.sysfs import Sysfs
 from toposcope.api import label_keys
 from toposcope.cli import COMMANDS, module_of
+from toposcope.hierarchy.platforms import KEYS, MISTAKEN, RETIRED, UNKNOWN
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
 from toposcope.simulator.sysfs import write_sysfs
-from toposcope.topology.platforms import KEYS, MISTAKEN, RETIRED, UNKNOWN
 
 EXAMPLES: Final = {"DGX H200": "dgx-h200", "GB200 NVL72": "gb200-nvl72-tray", "4 x L40S": "l40s-4"}
 """Head of a column to the profile that it shows."""
-ANNOTATIONS: Final = frozenset({label_keys.MATRIX, label_keys.REFERENCE, label_keys.SWITCHES, label_keys.RAILS})
+ANNOTATIONS: Final = frozenset(
+    {label_keys.MATRIX, label_keys.REFERENCE, label_keys.SWITCHES, label_keys.RAILS}
+)
 NODE: Final = "node-7"
 
 _ROOT: Final = Path(__file__).parents[2]
@@ -95,7 +97,9 @@ def annotations() -> str:
 def _documented(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
     for name, text in pairwise(body):
         match name, text:
-            case ast.AnnAssign(target=ast.Name(id=constant)), ast.Expr(value=ast.Constant(value=str(meaning))):
+            case ast.AnnAssign(target=ast.Name(id=constant)), ast.Expr(
+                value=ast.Constant(value=str(meaning))
+            ):
                 key = getattr(label_keys, constant)
                 if key.startswith(label_keys.PREFIX):
                     yield key, meaning
@@ -103,7 +107,9 @@ def _documented(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
 
 def catalogue() -> str:
     """Domains, broadest first, with their keys, preferred first."""
-    return markdown(["domain", "keys"], ([code(domain), listed(keys)] for domain, keys in KEYS.items()))
+    return markdown(
+        ["domain", "keys"], ([code(domain), listed(keys)] for domain, keys in KEYS.items())
+    )
 
 
 def retired() -> str:
@@ -159,7 +165,10 @@ def _meaning(field: dict[str, Any]) -> str:
 
 def overview() -> str:
     """Every command with its line of `toposcope --help`."""
-    return markdown(["command", ""], ([f"[`toposcope {name}`](#{name})", text] for name, text in COMMANDS.items()))
+    return markdown(
+        ["command", ""],
+        ([f"[`toposcope {name}`](#{name})", text] for name, text in COMMANDS.items()),
+    )
 
 
 def flags() -> str:
@@ -185,7 +194,9 @@ def command(name: str) -> tuple[str, list[argparse.Action]]:
 
 def form(action: argparse.Action) -> str:
     """As in a usage line: `-l KEY=VALUE`, `--all`, `TOPOLOGY`."""
-    metavar = action.metavar or ("|".join(map(str, action.choices)) if action.choices else action.dest.upper())
+    metavar = action.metavar or (
+        "|".join(map(str, action.choices)) if action.choices else action.dest.upper()
+    )
     if isinstance(metavar, tuple):
         metavar = " ".join(metavar)
     if not action.option_strings:
@@ -236,7 +247,12 @@ def licences() -> str:
         except metadata.PackageNotFoundError:
             continue
         classifiers = about.get_all("Classifier", [])
-        said = [entry.rpartition(" :: ")[2] for entry in classifiers if entry.startswith("License ::")]
-        given = about.json.get("license_expression") or str(about.json.get("license", "")).partition("\n")[0]
+        said = [
+            entry.rpartition(" :: ")[2] for entry in classifiers if entry.startswith("License ::")
+        ]
+        given = (
+            about.json.get("license_expression")
+            or str(about.json.get("license", "")).partition("\n")[0]
+        )
         rows.append([name, version, str(given) or ", ".join(said) or "unknown"])
     return markdown(["package", "version", "licence"], rows)

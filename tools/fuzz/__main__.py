@@ -22,13 +22,25 @@ _HEAD: Final = ("subject", "cases", "refused", "slowest", "memory grew", "what h
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fuzz the subjects that were named, or all."""
     parser = argparse.ArgumentParser(prog="python -m tools.fuzz", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="SUBJECT", help=f"default: all of {', '.join(SUBJECTS)}")
-    parser.add_argument("--seconds", type=float, default=_SECONDS, help="for each subject (default: %(default)g)")
-    parser.add_argument("--seed", type=int, help="of the first batch; default: a random one, which is printed")
-    parser.add_argument("--batches", type=int, help="how many batches of 100 cases, instead of --seconds")
-    parser.add_argument("--no-guided", action="store_true", help="without the coverage-guided part (atheris)")
+    parser.add_argument(
+        "names", nargs="*", metavar="SUBJECT", help=f"default: all of {', '.join(SUBJECTS)}"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=_SECONDS, help="for each subject (default: %(default)g)"
+    )
+    parser.add_argument(
+        "--seed", type=int, help="of the first batch; default: a random one, which is printed"
+    )
+    parser.add_argument(
+        "--batches", type=int, help="how many batches of 100 cases, instead of --seconds"
+    )
+    parser.add_argument(
+        "--no-guided", action="store_true", help="without the coverage-guided part (atheris)"
+    )
     parser.add_argument("--no-sizes", action="store_true", help="without the oversized inputs")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/figures/reliability.json")
+    parser.add_argument(
+        "--write", action="store_true", help="put the tables into docs/figures/reliability.json"
+    )
     given = parser.parse_args(arguments)
     unknown = sorted(set(given.names) - set(SUBJECTS))
     if unknown:
@@ -42,7 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         result = in_child(name, given.seconds, seed, given.batches)
         cost = f"{number(result.slowest * 1000)} ms", f"{number(result.grew)} MiB"
         holds = "BROKEN" if result.finding else SUBJECTS[name].promise
-        rows.append((name, f"{result.cases:,}", f"{result.outcomes.get('refused', 0):,}", *cost, holds))
+        rows.append(
+            (name, f"{result.cases:,}", f"{result.outcomes.get('refused', 0):,}", *cost, holds)
+        )
         if result.finding:
             again = f'make fuzz ARGS="{name} --seed {result.seed} --batches 1"'
             findings.append(f"{name}: {result.finding}\nagain: {again}")

@@ -99,7 +99,11 @@ def in_child(name: str, module: str = "tools.fuzz.growth") -> tuple[Measured | N
         found = Measured(tuple(unit), small, large)
         words = f"{FACTOR} times the text took {large / max(small, 1e-6):.0f} times as long ({large:.2f} s)"
         return found, f"{name}: {words}: {shown(found.unit)}" if found.grows else ""
-    why = f"still at it after {_BUSY} s" if done.returncode == -signal.SIGXCPU else done.stderr[-2000:].rstrip()
+    why = (
+        f"still at it after {_BUSY} s"
+        if done.returncode == -signal.SIGXCPU
+        else done.stderr[-2000:].rstrip()
+    )
     return None, f"{name}: {why}: {tried}"
 
 
@@ -131,12 +135,21 @@ def main(arguments: Sequence[str]) -> int:
         found = child(readers[name].read, readers[name].units(), Path(path))
         json.dump((found.unit, found.small, found.large), sys.stdout)
         return 0
-    rows: list[tuple[str, ...]] = [("reader", f"{SMALL >> 10} KiB", f"{FACTOR * SMALL >> 10} KiB", "of")]
+    rows: list[tuple[str, ...]] = [
+        ("reader", f"{SMALL >> 10} KiB", f"{FACTOR * SMALL >> 10} KiB", "of")
+    ]
     findings = []
     for name in arguments or readers:
         measured, finding = in_child(name)
         if measured:
-            rows.append((name, f"{number(measured.small)} s", f"{number(measured.large)} s", shown(measured.unit)))
+            rows.append(
+                (
+                    name,
+                    f"{number(measured.small)} s",
+                    f"{number(measured.large)} s",
+                    shown(measured.unit),
+                )
+            )
         findings += [finding] if finding else []
     print(aligned(rows))
     for finding in findings:

@@ -9,7 +9,8 @@ import sys
 import atheris
 
 with atheris.instrument_imports(
-    include=["toposcope", "yaml"], exclude=["toposcope.simulator.apiserver", "toposcope.simulator.nvml"]
+    include=["toposcope", "yaml"],
+    exclude=["toposcope.simulator.apiserver", "toposcope.simulator.nvml"],
 ):
     from tools.fuzz.run import PROFILE
     from tools.fuzz.subjects import SUBJECTS

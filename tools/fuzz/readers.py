@@ -16,12 +16,14 @@ import msgspec
 
 from tools.fuzz.subject import sample
 from tools.fuzz.subjects.workloads import cluster
+from toposcope import text
 from toposcope.agent import baseline
-from toposcope.api import cluster_topology, conditions, matrix_annotation, yaml_text
-from toposcope.api.controller_config import read_config
+from toposcope.api import cluster_topology, conditions, label_values, yaml_text
 from toposcope.api.label_keys import MATRIX
 from toposcope.cli.terminal import fitted
 from toposcope.explain.diagnosis import meaning
+from toposcope.hardware import matrix_annotation, neighbours, pci, ranges
+from toposcope.hierarchy.controller_config import read_config
 from toposcope.integrations.documents import read_topology
 from toposcope.integrations.dra import selectors
 from toposcope.integrations.framework.foreign_patterns import LONGEST, compiled
@@ -36,12 +38,47 @@ from toposcope.snapshot import filters
 from toposcope.snapshot.documents import documents
 from toposcope.snapshot.files import load_files
 from toposcope.switches import lldp
-from toposcope.topology import label_values, neighbours, pci, ranges, text
 
 _PUMPS: Final = (
-    *(" ", "\t", "\n", "\r\n", "\r", "a", "0", "9", "-", "_", ".", ",", ":", "/", "#", "=", "!", "|", "\\", "'", '"'),
+    *(
+        " ",
+        "\t",
+        "\n",
+        "\r\n",
+        "\r",
+        "a",
+        "0",
+        "9",
+        "-",
+        "_",
+        ".",
+        ",",
+        ":",
+        "/",
+        "#",
+        "=",
+        "!",
+        "|",
+        "\\",
+        "'",
+        '"',
+    ),
     *("(", "[", "{", "<", "()", "[]", "{}", "],", "\u00e9", "\u2028", "\x1b[0m", "\x00"),
-    *("#\r\n", "# a\n", " #\n", "---\n", "---\r\n", "--- #\n", "- ", "-\n", "- a\n", "a: ", "a:\n", "? ", "a: 1\n"),
+    *(
+        "#\r\n",
+        "# a\n",
+        " #\n",
+        "---\n",
+        "---\r\n",
+        "--- #\n",
+        "- ",
+        "-\n",
+        "- a\n",
+        "a: ",
+        "a:\n",
+        "? ",
+        "a: 1\n",
+    ),
     *(
         "&a ",
         "*a ",
@@ -57,8 +94,32 @@ _PUMPS: Final = (
         "0-9,",
         "0-1048575,",
     ),
-    *("a=b,", "a in (", "a b", "a. ", "9 a, ", "a || ", "a && ", "!(", "a.b", "a/b.c/", '"a"', "a\n b", " a\n"),
-    *("GPU0 ", "GPU0\t", "NIC0: a\n", "GPU 0: ", "X ", "NV18\t", "NUMA node0 CPU(s): ", "Link 0: ", "mlx5_0 "),
+    *(
+        "a=b,",
+        "a in (",
+        "a b",
+        "a. ",
+        "9 a, ",
+        "a || ",
+        "a && ",
+        "!(",
+        "a.b",
+        "a/b.c/",
+        '"a"',
+        "a\n b",
+        " a\n",
+    ),
+    *(
+        "GPU0 ",
+        "GPU0\t",
+        "NIC0: a\n",
+        "GPU 0: ",
+        "X ",
+        "NV18\t",
+        "NUMA node0 CPU(s): ",
+        "Link 0: ",
+        "mlx5_0 ",
+    ),
 )
 
 
@@ -93,11 +154,19 @@ def _checker() -> Checker:
 def _workload(given: str) -> None:
     """A manifest with this text wherever a text may be."""
     limits = {"nvidia.com/gpu": given}
-    pod = {"nodeSelector": {given: given}, "containers": [{"name": given, "resources": {"limits": limits}}]}
+    pod = {
+        "nodeSelector": {given: given},
+        "containers": [{"name": given, "resources": {"limits": limits}}],
+    }
     annotations = {"kueue.x-k8s.io/podset-required-topology": given, given: given}
-    template = {"metadata": {"annotations": annotations, "labels": {"kueue.x-k8s.io/queue-name": given}}, "spec": pod}
+    template = {
+        "metadata": {"annotations": annotations, "labels": {"kueue.x-k8s.io/queue-name": given}},
+        "spec": pod,
+    }
     spec = {"parallelism": 2, "template": template}
-    _checker().check({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": given}, "spec": spec})
+    _checker().check(
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": given}, "spec": spec}
+    )
 
 
 def _file(read: Callable[[Path], object], given: str) -> None:
@@ -108,7 +177,11 @@ def _file(read: Callable[[Path], object], given: str) -> None:
 
 
 def _annotated(given: str) -> None:
-    one = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "annotations": {MATRIX: given}, "labels": {}}}
+    one = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n", "annotations": {MATRIX: given}, "labels": {}},
+    }
     load_files(["-"], io.BytesIO(msgspec.json.encode(one)))
 
 
@@ -146,12 +219,16 @@ def _decoded(given: str) -> None:
 
 
 def _device(expression: str) -> None:
-    selectors.matches(expression, SimpleNamespace(driver="d", attributes={}, attribute=lambda _: None))  # type: ignore[arg-type]  # what is asked of one
+    # What a selector asks of a device.
+    device: Any = SimpleNamespace(driver="d", attributes={}, attribute=lambda _: None)
+    selectors.matches(expression, device)
 
 
 def _status(given: str) -> None:
     conditions.unavailable_levels({"status": "False", "message": given})
-    cluster_topology.typed_status({"conditions": [{"type": given, "status": given, "message": given}]})
+    cluster_topology.typed_status(
+        {"conditions": [{"type": given, "status": given, "message": given}]}
+    )
 
 
 _LIST: Final = '{\n    "apiVersion": "v1",\n    "items": [\n        {\n'
@@ -165,8 +242,21 @@ _MESSAGE: Final = (
     "Unavailable topology domains: [",
 )
 _SAID: Final = (
-    *("9 a, ", "9 ", "1/1 ", "topology a, requirement ", "no nodes with enough resources were found: ", "9/9 slice"),
-    *("Job is not ready for scheduling.", "untolerated taint {", "[", "insufficient quota for a in flavor a, ", "<"),
+    *(
+        "9 a, ",
+        "9 ",
+        "1/1 ",
+        "topology a, requirement ",
+        "no nodes with enough resources were found: ",
+        "9/9 slice",
+    ),
+    *(
+        "Job is not ready for scheduling.",
+        "untolerated taint {",
+        "[",
+        "insufficient quota for a in flavor a, ",
+        "<",
+    ),
 )
 READERS: Final = (
     Reader(
@@ -175,36 +265,77 @@ READERS: Final = (
         ("", "apiVersion: v1\nitems:\n- a\n", _LIST, '{"kind":"List","items":[', "\ufeff"),
     ),
     Reader(
-        "a saved cluster", lambda given: load_files(["-"], io.BytesIO(given.encode())), ("", _NODE, '{"kind":"Node"}\n')
+        "a saved cluster",
+        lambda given: load_files(["-"], io.BytesIO(given.encode())),
+        ("", _NODE, '{"kind":"Node"}\n'),
     ),
     Reader(
         "a YAML document",
         lambda given: yaml_text.load(given.encode()),
         ("", "a: ", "- ", "a: 0x", "a: 1", "{", "a: &a b\n"),
     ),
-    Reader("a field's line", lambda given: yaml_text.locate(given.encode(), "$.a[b].c[0]"), ("", "a:\n  b: ")),
+    Reader(
+        "a field's line",
+        lambda given: yaml_text.locate(given.encode(), "$.a[b].c[0]"),
+        ("", "a:\n  b: "),
+    ),
     Reader("a path of an error", lambda given: yaml_text.locate(b"a: 1", f"$.{given}"), ("", "a[")),
     Reader(
         "lists that nobody reads",
         lambda given: yaml_text.without_unread(given.encode()),
         (_NODE, "", "kind: Pod\n"),
-        pumps=(" managedFields:\n", "  managedFields:\n  - a\n", "  - a\n", "   a\n", "  images:\n"),
+        pumps=(
+            " managedFields:\n",
+            "  managedFields:\n  - a\n",
+            "  - a\n",
+            "   a\n",
+            "  images:\n",
+        ),
     ),
     Reader("a manifest", _workload),
-    Reader("the controller's configuration", lambda given: read_config(given.encode(), "c"), ("", "apiVersion: ")),
-    Reader("a kubeconfig", lambda given: _file(lambda path: kubeconfig.read(str(path)), given), ("", "clusters:\n- ")),
     Reader(
-        "a topology to convert", lambda given: read_topology(yaml_text.load(given.encode())), ("", "spec:\n  levels:\n")
+        "the controller's configuration",
+        lambda given: read_config(given.encode(), "c"),
+        ("", "apiVersion: "),
     ),
-    Reader("a pasted matrix", machine_from_capture, ("", sample("matrix-tabs.txt"), "\tGPU0\tGPU1\nGPU0\tX\t")),
-    Reader("a profile", lambda given: _file(load_profile, given), ("", "gpus: ", "name: a\ngpus:\n")),
-    Reader("a recording", lambda given: recording.decode(given.encode(), "r"), ("", '{"schema":"', '{"files":[')),
-    Reader("a matrix annotation", matrix_annotation.parse, ("", '{"version":1,"gpus":[', '{"version":1,"links":"')),
+    Reader(
+        "a kubeconfig",
+        lambda given: _file(lambda path: kubeconfig.read(str(path)), given),
+        ("", "clusters:\n- "),
+    ),
+    Reader(
+        "a topology to convert",
+        lambda given: read_topology(yaml_text.load(given.encode())),
+        ("", "spec:\n  levels:\n"),
+    ),
+    Reader(
+        "a pasted matrix",
+        machine_from_capture,
+        ("", sample("matrix-tabs.txt"), "\tGPU0\tGPU1\nGPU0\tX\t"),
+    ),
+    Reader(
+        "a profile", lambda given: _file(load_profile, given), ("", "gpus: ", "name: a\ngpus:\n")
+    ),
+    Reader(
+        "a recording",
+        lambda given: recording.decode(given.encode(), "r"),
+        ("", '{"schema":"', '{"files":['),
+    ),
+    Reader(
+        "a matrix annotation",
+        matrix_annotation.parse,
+        ("", '{"version":1,"gpus":[', '{"version":1,"links":"'),
+    ),
     Reader("a reference annotation", baseline.decode, ("", '{"version":1,"gpus":[')),
     Reader("a switches annotation", neighbours.parse_neighbours, ("", '{"a":{"switch":"')),
     Reader("an annotated Node", _annotated, ("", '{"version":1,"reasons":["')),
     Reader("a selector of labels", filters.parse, ("", "a in (", "a", "!")),
-    Reader("a selector of devices", _device, ("", "device.", 'device.attributes["', "!"), pumps=("!", "a == ", "has(")),
+    Reader(
+        "a selector of devices",
+        _device,
+        ("", "device.", 'device.attributes["', "!"),
+        pumps=("!", "a == ", "has("),
+    ),
     Reader(
         "a HyperNode's pattern",
         _matched,

@@ -113,7 +113,9 @@ def fuzz(
         except Exception as error:  # noqa: BLE001 - whatever it is, it is what we look for
             where = "".join(traceback.format_exception(error)[-6:])
             shown = repr(case)
-            result.finding = f"case: {shown[:_SHOWN]}{'...' if len(shown) > _SHOWN else ''}\n{where.rstrip()}"
+            result.finding = (
+                f"case: {shown[:_SHOWN]}{'...' if len(shown) > _SHOWN else ''}\n{where.rstrip()}"
+            )
             break
     result.outcomes = dict(outcomes)
     return result
@@ -123,7 +125,9 @@ def noted(path: Path, patience: float = _PATIENCE) -> Callable[[int, Any], None]
     """Write each seed and case into a file; an attempt that then takes longer than `patience` ends this process."""
 
     def note(seed: int, case: Any) -> None:
-        path.write_text(f"{seed}\n{repr(case)[:_SHOWN]}", encoding="utf-8", errors="backslashreplace")
+        path.write_text(
+            f"{seed}\n{repr(case)[:_SHOWN]}", encoding="utf-8", errors="backslashreplace"
+        )
         faulthandler.dump_traceback_later(patience, exit=True)
 
     return note
@@ -137,7 +141,11 @@ def in_child(name: str, seconds: float, seed: int, batches: int | None) -> Resul
         done = python(folder, seconds + _GRACE, "tools.fuzz.run", *arguments)
         if done.returncode == 0:
             return msgspec.json.decode(done.stdout, type=Result)
-        text = note.read_text(encoding="utf-8", errors="replace") if note.exists() else f"{seed}\nnone was begun"
+        text = (
+            note.read_text(encoding="utf-8", errors="replace")
+            if note.exists()
+            else f"{seed}\nnone was begun"
+        )
     failed, _, case = text.partition("\n")
     finding = f"ended with {done.returncode}\ncase: {case}\n{done.stderr[-_TAIL:]}".rstrip()
     return Result(name, finding=finding, seed=int(failed))
@@ -150,7 +158,15 @@ def guided_in_child(name: str, seconds: float, seed: int) -> tuple[str, str]:
     limits = f"-max_total_time={max(1, int(seconds))}", "-rss_limit_mb=2048", "-timeout=20"
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         output = f"-artifact_prefix={folder}/", "-print_final_stats=1"
-        done = python(folder, seconds + _GRACE, "tools.fuzz.guided", name, *limits, f"-seed={seed or 1}", *output)
+        done = python(
+            folder,
+            seconds + _GRACE,
+            "tools.fuzz.guided",
+            name,
+            *limits,
+            f"-seed={seed or 1}",
+            *output,
+        )
     count = re.search(r"^stat::number_of_executed_units: *(\d+)", done.stderr, re.MULTILINE)
     cases = f"{int(count[1]) if count else 0:,} cases"
     return cases, "" if done.returncode == 0 else done.stderr[-_TAIL:] + done.stdout[-_TAIL:]
@@ -164,7 +180,9 @@ def python(folder: str, seconds: float, *arguments: str) -> subprocess.Completed
             command, capture_output=True, text=True, timeout=seconds, check=False, env=environment
         )
     except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, -signal.SIGKILL, "", f"did not end within {seconds:g} s")
+        return subprocess.CompletedProcess(
+            command, -signal.SIGKILL, "", f"did not end within {seconds:g} s"
+        )
 
 
 def main() -> None:

@@ -25,13 +25,13 @@ from tools.fuzz.run import python
 from tools.fuzz.subject import held, refusal
 from toposcope.agent import baseline
 from toposcope.api.cluster_topology import read
-from toposcope.api.controller_config import UnreadableError, read_config
-from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import MATRIX, REFERENCE
-from toposcope.api.matrix_annotation import MatrixError, parse
 from toposcope.controller.assess.assessment import assess
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.controller.status import conditions_of
+from toposcope.hardware.matrix_annotation import MatrixError, parse
+from toposcope.hierarchy.controller_config import UnreadableError, read_config
+from toposcope.hierarchy.effective_levels import Absences
 from toposcope.kube.client import _LARGEST_LINE, _lines
 from toposcope.kube.errors import UnreachableError
 from toposcope.placement.check import Checker
@@ -72,14 +72,18 @@ def _annotation() -> str:
         parse(text)
     except MatrixError as error:
         refusal(error)
-    return "skipped by the controller; refused as a reference by the agent; read by `toposcope matrix`"
+    return (
+        "skipped by the controller; refused as a reference by the agent; read by `toposcope matrix`"
+    )
 
 
 def _labels() -> str:
     labels = {f"example.com/l{i}": "x" * 63 for i in range(10_000)}
     decode = NodeDecoder(["example.com/l1"])
     for number_ in range(200):
-        _, _, facts = decode(msgspec.json.encode({"metadata": {"name": f"n{number_}", "labels": labels}}))
+        _, _, facts = decode(
+            msgspec.json.encode({"metadata": {"name": f"n{number_}", "labels": labels}})
+        )
         held(facts.keys == ("example.com/l1",), "other labels are kept")
     return "200 such nodes read, one label of each kept"
 
@@ -125,8 +129,15 @@ def _refused_from_file(content: bytes) -> str:
 
 def _laughs() -> str:
     """Ten aliases of ten aliases ...: a kilobyte that is a billion values once somebody walks through them."""
-    lines = [b"kind: Job", b"apiVersion: batch/v1", b"metadata: {name: w}", b"a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
-    lines += [b"a%d: &a%d [%b]" % (n, n, b", ".join([b"*a%d" % (n - 1)] * 10)) for n in range(1, 10)]
+    lines = [
+        b"kind: Job",
+        b"apiVersion: batch/v1",
+        b"metadata: {name: w}",
+        b"a0: &a0 [x, x, x, x, x, x, x, x, x, x]",
+    ]
+    lines += [
+        b"a%d: &a%d [%b]" % (n, n, b", ".join([b"*a%d" % (n - 1)] * 10)) for n in range(1, 10)
+    ]
     bomb = b"\n".join([*lines, b"spec: {template: {spec: {containers: *a9}}}"])
     problems: list[Any] = []
     checker = Checker(load_files(["-"], io.BytesIO(_NODE + b"}")))
@@ -135,7 +146,10 @@ def _laughs() -> str:
             for finding in checked.reading.findings[:3]:
                 refusal(f"{finding.field}: {finding.message}")
     try:
-        read_config(b"apiVersion: config.gpu.topology/v1alpha1\nkind: ControllerConfig\n" + bomb, "config.yaml")
+        read_config(
+            b"apiVersion: config.gpu.topology/v1alpha1\nkind: ControllerConfig\n" + bomb,
+            "config.yaml",
+        )
     except UnreadableError as error:
         refusal(error)
     return "checked; refused as a configuration"
@@ -143,7 +157,12 @@ def _laughs() -> str:
 
 def _spec() -> str:
     levels = [{"domain": f"d{i}", "key": f"example.com/l{i}"} for i in range(20_000)]
-    topology = read({"metadata": {"name": "t", "uid": "u"}, "spec": {"levels": levels, "required": ["x"] * 20_000}})
+    topology = read(
+        {
+            "metadata": {"name": "t", "uid": "u"},
+            "spec": {"levels": levels, "required": ["x"] * 20_000},
+        }
+    )
     assessment = assess(topology, (), Absences(), 0.0)
     for condition in conditions_of(topology, assessment, (), anything_served=True):
         refusal(condition.message)
@@ -165,14 +184,22 @@ def _line() -> str:
     raise AssertionError("unreachable")
 
 
-_DEEP_JSON: Final = b'{"kind":"Node","metadata":' + b'{"a":' * 200_000 + b"1" + b"}" * 200_000 + b"}"
-_LONG_NUMBER: Final = _NODE + b',"status":{"allocatable":{"nvidia.com/gpu":"%b"}}}' % (b"9" * 1_000_000)
+_DEEP_JSON: Final = (
+    b'{"kind":"Node","metadata":' + b'{"a":' * 200_000 + b"1" + b"}" * 200_000 + b"}"
+)
+_LONG_NUMBER: Final = _NODE + b',"status":{"allocatable":{"nvidia.com/gpu":"%b"}}}' % (
+    b"9" * 1_000_000
+)
 SIZES: Final = (
     Size("an annotation of 1 MiB", _annotation, 120),
     Size("200 nodes with 10,000 labels each", _labels, 120),
     Size("100,000 documents in one stream", _manifests, 150),
     Size("JSON nested 200,000 times", partial(_refused_from_file, _DEEP_JSON), 120),
-    Size("YAML nested 100,000 times", partial(_refused_from_file, b"kind: Node\nmetadata: " + b"[" * 100_000), 150),
+    Size(
+        "YAML nested 100,000 times",
+        partial(_refused_from_file, b"kind: Node\nmetadata: " + b"[" * 100_000),
+        150,
+    ),
     Size("YAML aliases worth a billion values", _laughs, 150),
     Size(
         "200 MB of comments in a gzip file of 1 MB",
@@ -191,8 +218,22 @@ def size_rows(sizes: tuple[Size, ...] = SIZES) -> tuple[list[tuple[str, ...]], l
     rows: list[tuple[str, ...]] = [("large input", "seconds", "peak", "may have", "result")]
     for index, size in enumerate(sizes):
         outcome, seconds, peak = _in_child(index)
-        wrong = outcome if outcome.startswith("BROKEN") else f"BROKEN: {peak:.0f} MiB" if peak > size.peak else ""
-        rows.append((size.name, number(seconds), f"{number(peak)} MiB", f"{size.peak} MiB", wrong or outcome)[:5])
+        wrong = (
+            outcome
+            if outcome.startswith("BROKEN")
+            else f"BROKEN: {peak:.0f} MiB"
+            if peak > size.peak
+            else ""
+        )
+        rows.append(
+            (
+                size.name,
+                number(seconds),
+                f"{number(peak)} MiB",
+                f"{size.peak} MiB",
+                wrong or outcome,
+            )[:5]
+        )
         findings += [f"{size.name}: {wrong}"] if wrong else []
     return [tuple(cell.splitlines()[0] for cell in row) for row in rows], findings
 
@@ -202,7 +243,11 @@ def _in_child(index: int) -> tuple[str, float, float]:
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         done = python(folder, _ASLEEP, "tools.fuzz.sizes", str(index))
     if done.returncode:
-        why = f"still at it after {_BUSY} s" if done.returncode == -signal.SIGXCPU else done.stderr[-2000:]
+        why = (
+            f"still at it after {_BUSY} s"
+            if done.returncode == -signal.SIGXCPU
+            else done.stderr[-2000:]
+        )
         return f"BROKEN: {why}", 0.0, 0.0
     outcome, seconds, peak = json.loads(done.stdout)
     return str(outcome), float(seconds), float(peak)

@@ -45,7 +45,9 @@ SUBJECTS: Final[dict[str, Subject]] = {}
 """By name, in the order of the table."""
 
 
-def subject(promise: str, cases: SearchStrategy[Any], *, guided: bool = False) -> Callable[[Attempt], Attempt]:
+def subject(
+    promise: str, cases: SearchStrategy[Any], *, guided: bool = False
+) -> Callable[[Attempt], Attempt]:
     """Have a function be the attempt of the subject of its name."""
 
     def add(attempt: Attempt) -> Attempt:
@@ -71,7 +73,10 @@ def words(kind: str) -> tuple[str, ...]:
 
 
 def refusal(message: object) -> Outcome:
-    """Check that somebody who did not write the program can act on a refusal. Raises BrokenInvariantError."""
+    """Check that somebody who did not write the program can act on a refusal.
+
+    Raises BrokenInvariantError.
+    """
     text = str(message)
     if not text.strip():
         raise BrokenInvariantError("refused without a word")
@@ -118,7 +123,8 @@ def values(*likely: Any) -> SearchStrategy[Any]:
     return st.recursive(
         scalars(*likely),
         lambda inner: st.one_of(
-            st.lists(inner, max_size=4), st.dictionaries(strings(*map(str, likely)), inner, max_size=4)
+            st.lists(inner, max_size=4),
+            st.dictionaries(strings(*map(str, likely)), inner, max_size=4),
         ),
         max_leaves=8,
     )
@@ -129,7 +135,8 @@ def spoiled(documents: Sequence[Any], *likely: str) -> SearchStrategy[Any]:
 
     @st.composite
     def draw_one(draw: DrawFn) -> Any:
-        document = copy.deepcopy(documents[draw(st.integers(0, len(documents) - 1))])  # their repr may be long
+        # their repr may be long
+        document = copy.deepcopy(documents[draw(st.integers(0, len(documents) - 1))])
         for _ in range(draw(st.integers(0, 4))):
             document = _spoil(draw, document, likely)
         return document
@@ -142,7 +149,11 @@ def _spoil(draw: DrawFn, document: Any, likely: Sequence[str]) -> Any:
     if not places:
         return draw(values(*likely))
     holder, at = places[draw(st.integers(0, len(places) - 1))]
-    match draw(st.sampled_from(["value", "value", "scalar", "gone", "wrapped", "doubled", "renamed", "moved"])):
+    match draw(
+        st.sampled_from(
+            ["value", "value", "scalar", "gone", "wrapped", "doubled", "renamed", "moved"]
+        )
+    ):
         case "value":
             holder[at] = draw(values(*likely))
         case "scalar":
@@ -191,7 +202,9 @@ def text_of(samples: Sequence[str], words: Sequence[str]) -> SearchStrategy[str]
 
 def _line(draw: DrawFn, lines: Sequence[str], at: int, words: Sequence[str]) -> list[str]:
     line = lines[at]
-    match draw(st.sampled_from(["gone", "doubled", "swapped", "cut", "word", "word", "word", "indented"])):
+    match draw(
+        st.sampled_from(["gone", "doubled", "swapped", "cut", "word", "word", "word", "indented"])
+    ):
         case "gone":
             return []
         case "doubled":

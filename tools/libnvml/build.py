@@ -25,7 +25,16 @@ from toposcope.simulator.nvml import SimulatedNvml
 
 _SOURCE: Final = Path(__file__).with_name("nvml.c")
 _NAME: Final = "libnvidia-ml.so.1"
-_FLAGS: Final = ("-std=c11", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
+_FLAGS: Final = (
+    "-std=c11",
+    "-O1",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=hidden",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+)
 _SYMBOLS: Final = {
     "nvmlInit": "nvmlInitWithFlags",
     "nvmlDeviceGetCount": "nvmlDeviceGetCount_v2",
@@ -47,7 +56,14 @@ def library() -> Path:
         raise MissingCompilerError("no C compiler: apt-get install gcc libc6-dev")
 
     def make(folder: Path) -> None:
-        command = [compiler, *_FLAGS, f"-Wl,-soname,{_NAME}", "-o", str(folder / _NAME), str(_SOURCE)]
+        command = [
+            compiler,
+            *_FLAGS,
+            f"-Wl,-soname,{_NAME}",
+            "-o",
+            str(folder / _NAME),
+            str(_SOURCE),
+        ]
         subprocess.run(command, check=True)
 
     key = hashlib.sha256(_SOURCE.read_bytes() + repr(_FLAGS).encode()).hexdigest()[:16]
@@ -85,7 +101,9 @@ def _calls(machine: SimulatedNvml) -> list[recording.Call]:
 
 def _lines(call: recording.Call) -> Iterator[str]:
     arguments = [argument for argument in call.arguments if not isinstance(argument, list)]
-    question = " ".join([_SYMBOLS.get(call.name, call.name), *filter(None, map(_number, arguments))])
+    question = " ".join(
+        [_SYMBOLS.get(call.name, call.name), *filter(None, map(_number, arguments))]
+    )
     if isinstance(call.answer, recording.Fields):
         yield f"{question} = 0"
         for field in call.answer.fields:
@@ -130,8 +148,18 @@ def _struct(memory: recording.Memory) -> str:
     if "Platform" in memory.type:  # the binding types its numbers as characters
         return f"{content[4:20].hex()} {content[20:36].hex()} {' '.join(map(str, content[36:41]))}"
     several = hasattr(struct, "cliques")
-    numbers = [struct.status, struct.numCliques if several else struct.cliqueId, struct.state & 0xFF]
-    numbers += [getattr(struct, name) for name in ("healthMask", "healthSummary") if hasattr(struct, name)]
+    numbers = [
+        struct.status,
+        struct.numCliques if several else struct.cliqueId,
+        struct.state & 0xFF,
+    ]
+    numbers += [
+        getattr(struct, name) for name in ("healthMask", "healthSummary") if hasattr(struct, name)
+    ]
     if several:
-        numbers += [number for entry in struct.cliques[: struct.numCliques] for number in (entry.type, entry.id)]
+        numbers += [
+            number
+            for entry in struct.cliques[: struct.numCliques]
+            for number in (entry.type, entry.id)
+        ]
     return f"{bytes(struct.clusterUuid).hex()} {' '.join(map(str, numbers))}"

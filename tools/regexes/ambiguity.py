@@ -24,7 +24,10 @@ class Growth(StrEnum):
 
 
 def growth(pattern: str | bytes, flags: int = 0, mode: Mode = Mode.SEARCH) -> Growth:
-    """How the time for one call may grow with the text that the pattern is applied to. Raises re.error."""
+    """How the time for one call may grow with the text that the pattern is applied to.
+
+    Raises re.error.
+    """
     return _growth(automaton(pattern, flags, mode))
 
 

@@ -79,7 +79,11 @@ def automaton(pattern: str | bytes, flags: int, mode: Mode) -> Automaton:
     part = builder.sequence(tree, tree.state.flags)
     found = builder.automaton
     if mode is Mode.FULLMATCH:
-        loops = {at for at in part.sure_last if (at, at) in found.edges and found.characters[at] == alphabet.all}
+        loops = {
+            at
+            for at in part.sure_last
+            if (at, at) in found.edges and found.characters[at] == alphabet.all
+        }
         found.sure = frozenset(loops)
         return found
     found.sure = part.sure_last
@@ -254,7 +258,9 @@ def _sum(ways: Mapping[int, int], more: Mapping[int, int], times: int) -> Mappin
 
 
 def _optional(part: _Part) -> _Part:
-    return _Part(part.first, part.last, min(2, part.empty + 1), sure_empty=True, sure_last=part.sure_last)
+    return _Part(
+        part.first, part.last, min(2, part.empty + 1), sure_empty=True, sure_last=part.sure_last
+    )
 
 
 def _longer(body: Any) -> bool:

@@ -1,7 +1,7 @@
 """Sets of characters as bits of an integer, over an alphabet that has one character of each kind.
 
-The first 256 characters stand for themselves. Of the others there is one of each kind that a pattern can tell apart,
-and each one that the pattern names.
+The first 256 characters stand for themselves. Of the others there is one of each kind that a
+pattern can tell apart, and each one that the pattern names.
 """
 
 import re
@@ -54,7 +54,9 @@ class Alphabet:
         tests = {"DIGIT": str.isdecimal, "SPACE": str.isspace, "WORD": _is_word}
         test = tests[name.rpartition("_")[2]]
         ascii_only = self._binary or flags & re.ASCII
-        found = self._where(lambda character: test(character) and not (ascii_only and not character.isascii()), 0)
+        found = self._where(
+            lambda character: test(character) and not (ascii_only and not character.isascii()), 0
+        )
         return self.all & ~found if "_NOT_" in name else found
 
     def _where(self, test: Any, flags: int) -> int:

@@ -27,7 +27,11 @@ def complaint(regex: Regex) -> str:
     where = f"{regex.path}:{regex.line}: {regex.source}"
     worst = _worst(regex)
     if worst is Growth.LINEAR:
-        return f"{where}: is linear by itself; remove `# linear: {regex.reason}`" if regex.reason else ""
+        return (
+            f"{where}: is linear by itself; remove `# linear: {regex.reason}`"
+            if regex.reason
+            else ""
+        )
     if regex.reason:
         return ""
     if worst is None:
@@ -44,7 +48,9 @@ def _worst(regex: Regex) -> Growth | None:
     if regex.pattern is None:
         return None
     try:
-        return max((growth(regex.pattern, regex.flags, mode) for mode in regex.modes), key=_ORDER.index)
+        return max(
+            (growth(regex.pattern, regex.flags, mode) for mode in regex.modes), key=_ORDER.index
+        )
     except re.error:
         return None
 

@@ -77,16 +77,26 @@ def regexes(root: Path, package: str) -> list[Regex]:
         name = ".".join(path.relative_to(root).with_suffix("").parts)
         modules[name] = _module(name, str(path.relative_to(root)), path.read_text(encoding="utf-8"))
     finder = _Finder(modules)
-    return [regex for module in modules.values() for regex in sorted(finder.of(module), key=lambda found: found.line)]
+    return [
+        regex
+        for module in modules.values()
+        for regex in sorted(finder.of(module), key=lambda found: found.line)
+    ]
 
 
 def _module(name: str, path: str, text: str) -> _Module:
     tree = ast.parse(text)
     comments = [
-        token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type == tokenize.COMMENT
+        token
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type == tokenize.COMMENT
     ]
-    reasons = {token.start[0]: found[1] for token in comments if (found := _MARK.match(token.string))}
-    alone = frozenset(token.start[0] for token in comments if not token.line[: token.start[1]].strip())
+    reasons = {
+        token.start[0]: found[1] for token in comments if (found := _MARK.match(token.string))
+    }
+    alone = frozenset(
+        token.start[0] for token in comments if not token.line[: token.start[1]].strip()
+    )
     module = _Module(name, path, tree, reasons, alone)
     for statement in tree.body:
         _collect(module, statement)
@@ -94,14 +104,20 @@ def _module(name: str, path: str, text: str) -> _Module:
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names = {alias.asname or alias.name: (node.module, alias.name) for alias in node.names}
             module.imported |= names
-            module.functions |= {local: name for local, (source, name) in names.items() if source == "re"}
+            module.functions |= {
+                local: name for local, (source, name) in names.items() if source == "re"
+            }
     _Uses(module.used).visit(tree)
     return module
 
 
 def _collect(module: _Module, node: ast.stmt) -> None:
     """Note the constant that a statement of the module defines."""
-    if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+    if (
+        isinstance(node, ast.Assign)
+        and len(node.targets) == 1
+        and isinstance(node.targets[0], ast.Name)
+    ):
         module.constants[node.targets[0].id] = node.value
     elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value:
         module.constants[node.target.id] = node.value
@@ -143,7 +159,9 @@ class _Finder:
     def _regex(self, module: _Module, call: ast.Call, name: str, target: str | None) -> Regex:
         arguments = {word.arg: word.value for word in call.keywords}
         pattern = call.args[0] if call.args else arguments["pattern"]
-        flags = arguments.get("flags") or (call.args[1] if name == "compile" and len(call.args) > 1 else None)
+        flags = arguments.get("flags") or (
+            call.args[1] if name == "compile" and len(call.args) > 1 else None
+        )
         modes = frozenset((_MODES[name],)) if name in _MODES else self._modes(module, target)
         try:
             value = self._value(module, pattern)

@@ -40,7 +40,10 @@ def main() -> int:
     try:
         if arguments.steps:
             known, arguments.seeds = [{"seed": first, "steps": arguments.steps}], 0
-        planned = [(row["seed"], steps.read(row["steps"], ACTORS), row.get("settles", inf)) for row in known]
+        planned = [
+            (row["seed"], steps.read(row["steps"], ACTORS), row.get("settles", inf))
+            for row in known
+        ]
     except ScheduleError as error:
         print(f"simulate: {error}", file=sys.stderr)
         return 2
@@ -56,7 +59,9 @@ def main() -> int:
     for ran in _runs(takewhile(goes_on, chain(planned, drawn)), log=arguments.log):
         done.append(ran)  # noqa: PERF402 - `goes_on` looks at it in between
     took = time.monotonic() - began
-    return _report(done, took, shrink=not (arguments.no_shrink or arguments.steps), write=arguments.write)
+    return _report(
+        done, took, shrink=not (arguments.no_shrink or arguments.steps), write=arguments.write
+    )
 
 
 _Planned = tuple[int, steps.Rounds | None, float]
@@ -68,7 +73,10 @@ def _prepare(*, log: bool = False) -> None:
 
 
 def _runs(planned: Iterable[_Planned], *, log: bool) -> Iterator[Run]:
-    """What is planned, in its order, on every CPU: each process runs one seed at a time. One that logs runs alone."""
+    """What is planned, in its order, on every CPU: each process runs one seed at a time.
+
+    One that logs runs alone.
+    """
     if log:
         yield from (run(seed, rounds, print, settles=settles) for seed, rounds, settles in planned)
         return
@@ -84,20 +92,35 @@ def _runs(planned: Iterable[_Planned], *, log: bool) -> Iterator[Run]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m tools.simulate", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m tools.simulate",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--hours", type=float, default=0.0, help="of cluster time; default: as many as fit into --minutes"
+        "--hours",
+        type=float,
+        default=0.0,
+        help="of cluster time; default: as many as fit into --minutes",
     )
     parser.add_argument("--minutes", type=float, default=3.0, help="of ours, at most; default: 3")
     parser.add_argument(
-        "--seed", type=int, help="the first one, without the corpus; default: one that is drawn and printed"
+        "--seed",
+        type=int,
+        help="the first one, without the corpus; default: one that is drawn and printed",
     )
     parser.add_argument("--seeds", type=int, help="so many, one after the other")
-    parser.add_argument("--steps", metavar="STEP,...;...", help="these rounds of faults, as a failed run prints them")
+    parser.add_argument(
+        "--steps",
+        metavar="STEP,...;...",
+        help="these rounds of faults, as a failed run prints them",
+    )
     parser.add_argument("--no-shrink", action="store_true", help="leave a run that failed as it is")
-    parser.add_argument("--write", action="store_true", help="put the result into docs/figures/reliability.json")
-    parser.add_argument("--log", action="store_true", help="print what happens, and the programs' logs")
+    parser.add_argument(
+        "--write", action="store_true", help="put the result into docs/figures/reliability.json"
+    )
+    parser.add_argument(
+        "--log", action="store_true", help="print what happens, and the programs' logs"
+    )
     return parser.parse_args()
 
 
@@ -110,7 +133,8 @@ def _report(done: list[Run], took: float, *, shrink: bool, write: bool) -> int:
         "hours a second": f"{hours / took:.2f} ({hours / sum(ran.seconds for ran in done):.2f} of CPU time)",
         "faults": f"{sum(len(schedule) for ran in done for schedule in ran.rounds[: ran.played]):,}",
         "distinct states": f"{len(set().union(*(ran.states for ran in done))):,}",
-        "found": "; ".join(str(violation) for ran in failed for violation in ran.violations) or "nothing",
+        "found": "; ".join(str(violation) for ran in failed for violation in ran.violations)
+        or "nothing",
     }
     print("\n".join(f"{name + ':':<17}{text}" for name, text in figure.items()))
     if write:

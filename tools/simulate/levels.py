@@ -14,7 +14,9 @@ _SET: Final[dict[str, Any]] = {
     "apiVersion": "grove.io/v1alpha1",
     "kind": "PodCliqueSet",
     "metadata": {"name": "bound"},
-    "spec": {"template": {"topologyConstraint": {"topologyName": "cluster", "packDomain": "block"}}},
+    "spec": {
+        "template": {"topologyConstraint": {"topologyName": "cluster", "packDomain": "block"}}
+    },
 }
 _GRACE: Final = 30.0
 
@@ -52,7 +54,9 @@ class Levels:
         loss = self._losses[1]
         loss.anew |= gone and storage == "clustertopologies.gpu.topology"
         if storage == "nodes":
-            self._carriers |= {(name := document["metadata"]["name"]): LOST in document["metadata"]["labels"]}
+            self._carriers |= {
+                (name := document["metadata"]["name"]): LOST in document["metadata"]["labels"]
+            }
             if gone:
                 del self._carriers[name]
             carry = set(self._carriers.values())
@@ -63,7 +67,10 @@ class Levels:
 
     def may_lack(self, name: str) -> set[str]:
         """Which levels that ClusterTopology may lack now."""
-        over = name == "cluster" and self._world.monotonic() > min(loss.since for loss in self._losses) + _GRACE
+        over = (
+            name == "cluster"
+            and self._world.monotonic() > min(loss.since for loss in self._losses) + _GRACE
+        )
         anew = any(loss.anew for loss in self._losses) and any(loss.partly for loss in self._losses)
         return {LOST, NVLINK_DOMAIN} if anew else {LOST} if over else set()
 
@@ -76,7 +83,9 @@ class Levels:
             labels = node["metadata"]["labels"]
             labels |= {} if carry else {LOST: None}
             change = {"metadata": {"labels": {LOST: labels[LOST]}}}
-            self._world.api.request("PATCH", f"{NODES}/{node['metadata']['name']}", change, content_type=MERGE)
+            self._world.api.request(
+                "PATCH", f"{NODES}/{node['metadata']['name']}", change, content_type=MERGE
+            )
         labels = nodes[-1]["metadata"]["labels"]
         self.passing["metadata"]["labels"] = {key: text for key, text in labels.items() if text}
 

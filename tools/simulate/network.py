@@ -56,7 +56,10 @@ class Weather:
 
 
 class Network:
-    """All connections. `about_to_write` and `wrote` are told of each write, by the process that makes it."""
+    """All connections.
+
+    `about_to_write` and `wrote` are told of each write, by the process that makes it.
+    """
 
     def __init__(self, scheduler: Scheduler, api: Api) -> None:
         self.scheduler = scheduler
@@ -100,7 +103,10 @@ class Network:
             read()
 
     def await_server(self, process: Process, request: Request, patience: float) -> None:
-        """Wait while the server stands still. Raises TimeoutError; what was sent is read all the same."""
+        """Wait while the server stands still.
+
+        Raises TimeoutError; what was sent is read all the same.
+        """
         if self._held is not None:
             thread = self.scheduler.current
             self._held.append(lambda: self.scheduler.wake(thread))
@@ -119,8 +125,14 @@ class Network:
 
     def deliver(self, process: Process) -> None:
         """Have what a process has sent arrive, before it is stopped."""
-        for connection, request in () if self.down or self._held is not None else self.travelling.items():
-            if connection.process is process and request.method != "GET" and connection not in self.early:
+        for connection, request in (
+            () if self.down or self._held is not None else self.travelling.items()
+        ):
+            if (
+                connection.process is process
+                and request.method != "GET"
+                and connection not in self.early
+            ):
                 self.early[connection] = self.serve(process, request)
 
     def cut(self, process: Process | None = None) -> None:
@@ -135,7 +147,9 @@ class Network:
 
     def _of(self, process: Process | None) -> "list[SimulatedConnection]":
         streams = sorted(self.streams, key=lambda one: one.number)
-        return [connection for connection in streams if process is None or connection.process is process]
+        return [
+            connection for connection in streams if process is None or connection.process is process
+        ]
 
 
 @functools.lru_cache(4096)
@@ -167,9 +181,13 @@ class SimulatedConnection(Connection):
             raise ConnectionRefusedError("refused")
         self.sock = cast(Any, self)
 
-    def request(self, method: str, url: str, body: Any = None, headers: Any = None, **_: Any) -> None:
+    def request(
+        self, method: str, url: str, body: Any = None, headers: Any = None, **_: Any
+    ) -> None:
         path, query = _parsed(url)
-        self.sent = Request(method, path, query, {name.lower(): text for name, text in headers.items()}, body or b"")
+        self.sent = Request(
+            method, path, query, {name.lower(): text for name, text in headers.items()}, body or b""
+        )
 
     def getresponse(self) -> Any:
         request, network, scheduler = self.sent, self.network, self.network.scheduler
@@ -196,13 +214,21 @@ class SimulatedConnection(Connection):
             raise ConnectionResetError("reset before the server has read the request")
         network.await_server(self.process, request, self._patience)
         if weather.status:
-            headers = {"Retry-After": str(rng.randint(1, 5))} if weather.status == HTTPStatus.TOO_MANY_REQUESTS else {}
+            headers = (
+                {"Retry-After": str(rng.randint(1, 5))}
+                if weather.status == HTTPStatus.TOO_MANY_REQUESTS
+                else {}
+            )
             refusal = StatusError(weather.status, "Unavailable", "a proxy says so", headers=headers)
             return Answer(self, Response.of(refusal))
         if weather.resent and rng.random() < weather.resent:
             network.serve(self.process, request)
             network.travel(weather, self._patience)
-        response = network.serve(self.process, request) if not weather.paged else self._older(request, weather.paged)
+        response = (
+            network.serve(self.process, request)
+            if not weather.paged
+            else self._older(request, weather.paged)
+        )
         if fate > 1 - weather.lost:
             raise ConnectionResetError("reset before the answer has come")
         if weather.slow or weather.stalled:
@@ -214,7 +240,9 @@ class SimulatedConnection(Connection):
         query = request.query
         if "sendInitialEvents" in query:
             return Response.of(
-                StatusError(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", "sendInitialEvents is forbidden")
+                StatusError(
+                    HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", "sendInitialEvents is forbidden"
+                )
             )
         if "continue" in query and self.network.scheduler.rng.random() < chance:
             return Response.of(expired("The provided continue parameter is too old"))
@@ -228,7 +256,9 @@ class SimulatedConnection(Connection):
         if request.method == "GET" or when < 0.25:  # noqa: PLR2004 - one in four gets lost
             return
         latest = _LATEST if _LEASES in request.path else self._patience
-        network.scheduler.call(when * latest, lambda: network.down or network.serve(self.process, request))
+        network.scheduler.call(
+            when * latest, lambda: network.down or network.serve(self.process, request)
+        )
 
     def lines(self, chunks: Iterator[bytes]) -> bytes:
         """The next lines of a watch, empty at its end. Raises OSError."""

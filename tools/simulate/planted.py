@@ -7,9 +7,9 @@ from unittest.mock import patch
 
 from toposcope.agent.describe import Description
 from toposcope.agent.labels import NO_GPUS
-from toposcope.api.effective_levels import effective_levels
 from toposcope.controller.election import Election
 from toposcope.controller.publishers import objects
+from toposcope.hierarchy.effective_levels import effective_levels
 from toposcope.integrations.framework.published import Published, Target
 from toposcope.kube.client import METADATA_LIST, Request
 from toposcope.kube.errors import ResourceExpiredError, UnreachableError
@@ -62,17 +62,30 @@ def _and_waits(client: Any, target: Target, *what: Any) -> Published:
 _PUBLISHERS: Final = ("grove", "immutable_topology", "objects")
 _OURS: Final = tuple(f"controller.publishers.{name}.is_ours" for name in _PUBLISHERS)
 PLANTED: Final[Mapping[str, tuple[str, Mapping[str, Callable[..., Any]]]]] = {
-    "the fence is gone": ("writer", {"controller.fence.FencedClient._about_to_send": lambda *_: None}),
-    "a Lease is held after it has expired": ("writer", {"controller.election.Election.may_write": _holds}),
+    "the fence is gone": (
+        "writer",
+        {"controller.fence.FencedClient._about_to_send": lambda *_: None},
+    ),
+    "a Lease is held after it has expired": (
+        "writer",
+        {"controller.election.Election.may_write": _holds},
+    ),
     "a new Lease is used at once": ("writer", {"controller.election.Election.claimed": _at_once}),
     "labels go when NVML does not answer": (
         "labels",
-        {"agent.loop.unknown": lambda reason, problem, *_: Description(NO_GPUS, problem=problem, reason=reason)},
+        {
+            "agent.loop.unknown": lambda reason, problem, *_: Description(
+                NO_GPUS, problem=problem, reason=reason
+            )
+        },
     ),
     "objects of others are adopted": ("foreign", dict.fromkeys(_OURS, lambda *_: True)),
     "events are lost at 410": (
         "converged",
-        {"kube.reflector.Reflector._watch": _goes_on, "kube.reflector._may_have_been_away": lambda *_: False},
+        {
+            "kube.reflector.Reflector._watch": _goes_on,
+            "kube.reflector._may_have_been_away": lambda *_: False,
+        },
     ),
     "a list that breaks off counts as empty": (
         "converged",
@@ -82,17 +95,33 @@ PLANTED: Final[Mapping[str, tuple[str, Mapping[str, Callable[..., Any]]]]] = {
         "converged",
         {"kube.reflector.Reflector._paged": _half(_paged, ResourceExpiredError)},
     ),
-    "a restored etcd is not noticed": ("converged", {"kube.reflector._may_have_been_away": lambda *_: False}),
-    "a Topology is made again by a later pass": ("", {"controller.publishers.objects.remove": _and_waits}),
-    "new levels are not tried first": ("", {"controller.publishers.objects.try_create": lambda *_: None}),
+    "a restored etcd is not noticed": (
+        "converged",
+        {"kube.reflector._may_have_been_away": lambda *_: False},
+    ),
+    "a Topology is made again by a later pass": (
+        "",
+        {"controller.publishers.objects.remove": _and_waits},
+    ),
+    "new levels are not tried first": (
+        "",
+        {"controller.publishers.objects.try_create": lambda *_: None},
+    ),
     "a level goes before its grace period is over": (
         "levels",
         {"api.effective_levels.Absences.longer_than": lambda *_, gone, **__: gone},
     ),
-    "time without nodes counts": ("", {"api.effective_levels.Absences.forget": lambda *_, **__: None}),
+    "time without nodes counts": (
+        "",
+        {"api.effective_levels.Absences.forget": lambda *_, **__: None},
+    ),
     "workloads of Grove are forgotten": (
         "",
-        {"controller.assess.assessment.effective_levels": lambda *what: effective_levels(*what[:-1])},
+        {
+            "controller.assess.assessment.effective_levels": lambda *what: effective_levels(
+                *what[:-1]
+            )
+        },
     ),
 }
 """What is done, to the invariant that it breaks (none: only a trace shows it), and what takes the place of what."""

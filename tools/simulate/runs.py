@@ -63,7 +63,8 @@ def run(
     began, world = time.process_time(), World(seed)
     for handler in logging.getLogger().handlers:
         handler.setFormatter(_Stamp(world.scheduler))
-    # Apart from the scheduler's, so that which rounds there are does not depend on what happens in one.
+    # Apart from the scheduler's, so that which rounds there are does not depend on what happens in
+    # one.
     made = Run(seed, steps.draw(random.Random(~seed), ACTORS, ROUNDS) if rounds is None else rounds)
     try:
         with watched(world), world:
@@ -73,7 +74,9 @@ def run(
                 outcome = play(world, schedule, told, FAULTS)
                 made.violations = outcome.violations
                 if outcome.settled > settles:
-                    made.violations.append(Violation("converged", f"settled after {outcome.settled:g} s"))
+                    made.violations.append(
+                        Violation("converged", f"settled after {outcome.settled:g} s")
+                    )
                 if made.violations:
                     break
                 world.sleep(world.scheduler.rng.uniform(*_QUIET))

@@ -53,7 +53,9 @@ class Process:
 class Thread:
     """A thread of a process, or with `killed` a part of the simulation."""
 
-    def __init__(self, scheduler: "Scheduler", process: Process, name: str, work: Callable[[], object]) -> None:
+    def __init__(
+        self, scheduler: "Scheduler", process: Process, name: str, work: Callable[[], object]
+    ) -> None:
         self.number = next(scheduler.numbers)
         self.process = process
         self.name = f"{process.name} {name}"
@@ -138,7 +140,10 @@ class Scheduler:
         heapq.heappush(self._due, (self.now + after, next(self._order), act, 0))
 
     def wait(self, seconds: float | None) -> bool:
-        """Let others run until `wake`, at most so long; whether it was woken. Raises KilledError."""
+        """Let others run until `wake`, at most so long; whether it was woken.
+
+        Raises KilledError.
+        """
         thread = self.current
         if thread.process.waits_left:
             thread.process.waits_left -= 1
@@ -156,7 +161,11 @@ class Scheduler:
 
     def give_way(self) -> None:
         """Let another thread run now and then, if it is a thread that asks."""
-        if self._running is not None and self._running.process.alive and self.rng.random() < _YIELDS:
+        if (
+            self._running is not None
+            and self._running.process.alive
+            and self.rng.random() < _YIELDS
+        ):
             self.wait(0.0)
 
     def wake(self, thread: Thread) -> None:
@@ -282,7 +291,9 @@ class Lock(Condition):
 class Machine(runtime.Runtime):
     """What a simulated process has of its machine; `connect` makes its connections."""
 
-    def __init__(self, scheduler: Scheduler, process: Process, connect: Callable[..., runtime.Connection]) -> None:
+    def __init__(
+        self, scheduler: Scheduler, process: Process, connect: Callable[..., runtime.Connection]
+    ) -> None:
         self._scheduler = scheduler
         self._process = process
         self._connect = connect
@@ -317,7 +328,9 @@ class Machine(runtime.Runtime):
         self._process.check()
         return self._scheduler.thread(self._process, name, work)
 
-    def connection(self, host: str, port: int | None, timeout: float | None, tls: Any, name: str) -> runtime.Connection:
+    def connection(
+        self, host: str, port: int | None, timeout: float | None, tls: Any, name: str
+    ) -> runtime.Connection:
         del host, port, tls, name
         return self._connect(self._process, timeout)
 

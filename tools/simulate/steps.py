@@ -24,7 +24,9 @@ _MOST: Final = 2
 Rounds = tuple[Schedule, ...]
 
 
-def _weather(weather: Weather, *, relists: bool) -> tuple[Callable[[Any, str], None], Callable[[Any, str], None]]:
+def _weather(
+    weather: Weather, *, relists: bool
+) -> tuple[Callable[[Any, str], None], Callable[[Any, str], None]]:
     def begin(world: Any, target: str) -> None:
         world.network.weather[target] = replace(weather)
         if relists:
@@ -127,4 +129,6 @@ def shrink(rounds: Rounds, fails: Callable[[Rounds], bool]) -> Rounds:
 
 def _grouped(items: Sequence[tuple[int, Step]]) -> Rounds:
     numbers = sorted({at for at, _ in items})
-    return cast(Rounds, tuple(tuple(step for at, step in items if at == number) for number in numbers))
+    return cast(
+        Rounds, tuple(tuple(step for at, step in items if at == number) for number in numbers)
+    )

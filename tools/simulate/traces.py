@@ -18,13 +18,13 @@ from tools.simulate.scheduler import Process
 from tools.simulate.world import KUEUES, LEASES, SimulatedMachine, Worker, World, labelled
 from toposcope.agent.loop import Agent
 from toposcope.api.cluster_topology import MANAGED_BY, TOPOSCOPE, Topology
-from toposcope.api.effective_levels import Absences, EffectiveLevels, reported
 from toposcope.controller import reconcile
 from toposcope.controller.election import Election
 from toposcope.controller.publishers.immutable_topology import ImmutableTopologyPublisher
+from toposcope.hierarchy.effective_levels import Absences, EffectiveLevels, reported
+from toposcope.hierarchy.table import Table
 from toposcope.integrations.framework.published import Target
 from toposcope.simulator.apiserver.requests import Request
-from toposcope.topology.table import Table
 
 _LONGEST: Final = 60_000_000
 """After that much time all that the model counts is over."""
@@ -69,7 +69,9 @@ class Trace:
                 where = getattr(self._world, owner) if isinstance(owner, str) else owner
                 for name in names.split():
                     instead = getattr(self, f"_on_{name.strip('_')}")
-                    stack.enter_context(patch.object(where, name, _around(getattr(where, name), instead)))
+                    stack.enter_context(
+                        patch.object(where, name, _around(getattr(where, name), instead))
+                    )
             yield
 
     def seen(self, subject: str) -> dict[str, Any]:
@@ -108,7 +110,11 @@ class LeaseTrace(Trace):
         (SimulatedConnection, "getresponse"),
         *(("network", "serve"), ("scheduler", "kill"), ("store", "remove")),
     )
-    _on_looked, _on_claim, _on_claimed = _does("Looked", ""), _does("Claim", "claim"), _does("Claimed", "")
+    _on_looked, _on_claim, _on_claimed = (
+        _does("Looked", ""),
+        _does("Claim", "claim"),
+        _does("Claimed", ""),
+    )
 
     def __init__(self, world: World, most: int) -> None:
         super().__init__(world, most)
@@ -141,7 +147,8 @@ class LeaseTrace(Trace):
 
     def _on_doubt(self, act: Act, election: Election) -> None:
         act()
-        if self._waits.pop(_name(election), ""):  # else a look that the server never saw: none, to the model
+        # else a look that the server never saw: none, to the model
+        if self._waits.pop(_name(election), ""):
             self._note("Doubt", _name(election))
 
     def _on_resign(self, act: Act, election: Election, *_: Any) -> Any:
@@ -240,16 +247,26 @@ class LabelsTrace(Trace):
         self._writing: dict[str, str] = {}
         """What an agent's request that is being served would do, and to which Node."""
         for machine in world.machines:
-            self._machines[machine.node] = {"uid": 1, "hardware": self._hardware(machine), "answers": True}
+            self._machines[machine.node] = {
+                "uid": 1,
+                "hardware": self._hardware(machine),
+                "answers": True,
+            }
             self.note(machine.node, "Start")
 
     def _hardware(self, machine: Any) -> str:
         labels = labelled(machine.node, machine.profile, machine.faults)
-        return self.named(machine.node, {key: str(value) for key, value in labels.items() if key != STATE})
+        return self.named(
+            machine.node, {key: str(value) for key, value in labels.items() if key != STATE}
+        )
 
     def seen(self, subject: str) -> dict[str, Any]:
         item = self._world.store.get("nodes", ("", subject))
-        labels = {key: text for key, text in item.labels.items() if key.startswith(PREFIX)} if item else {}
+        labels = (
+            {key: text for key, text in item.labels.items() if key.startswith(PREFIX)}
+            if item
+            else {}
+        )
         labels.pop(STATE, None)
         known = labels in self._known[subject]
         value = self.named(subject, labels) if known else "edited" if labels else "none"
@@ -338,13 +355,23 @@ class ReplacementTrace(Trace):
         item = self._world.store.get(KUEUES, ("", subject))
         there = {"owner": "nobody", "levels": ""}
         if item:
-            levels = self.named("", [level["nodeLabel"] for level in item.decode()["spec"]["levels"]])
-            there = {"owner": "ours" if item.labels.get(MANAGED_BY) == TOPOSCOPE else "theirs", "levels": levels}
+            levels = self.named(
+                "", [level["nodeLabel"] for level in item.decode()["spec"]["levels"]]
+            )
+            there = {
+                "owner": "ours" if item.labels.get(MANAGED_BY) == TOPOSCOPE else "theirs",
+                "levels": levels,
+            }
         return {"wanted": self._wanted[subject], **there}
 
-    def _on_publish(self, act: Act, _publisher: Any, target: Target, _topology: Any, levels: Any) -> Any:
+    def _on_publish(
+        self, act: Act, _publisher: Any, target: Target, _topology: Any, levels: Any
+    ) -> Any:
         name, process = target.name, self._world.scheduler.current.process
-        before, self._wanted[name] = self._wanted.get(name), self.named("", [level.key for level in levels])
+        before, self._wanted[name] = (
+            self._wanted.get(name),
+            self.named("", [level.key for level in levels]),
+        )
         if before != self._wanted[name]:
             self.note(name, "Others" if before else "Start")
         if self._passes.get(name, (process, ""))[1]:  # of a process that stands still
@@ -364,15 +391,23 @@ class ReplacementTrace(Trace):
         return act()
 
     def _on_serve(self, act: Act, process: Process, request: Request) -> Any:
-        method, work = request.method, {name for name, (worker, _) in self._passes.items() if worker is process}
+        method, work = (
+            request.method,
+            {name for name, (worker, _) in self._passes.items() if worker is process},
+        )
         if method == "POST":  # a dry run, under another name
-            work = {name for name in work if self._passes[name][1] == "Read" and request.path == KUEUE}
+            work = {
+                name for name in work if self._passes[name][1] == "Read" and request.path == KUEUE
+            }
         else:
             work &= {request.path.removeprefix(f"{KUEUE}/")}
         if not work or not (self._world.scheduler.running and self._lives(process)):
             return act()
         name = work.pop()
-        action, last = {"GET": "Read", "POST": "Try", "DELETE": "Delete"}.get(method, "Change"), self._passes[name][1]
+        action, last = (
+            {"GET": "Read", "POST": "Try", "DELETE": "Delete"}.get(method, "Change"),
+            self._passes[name][1],
+        )
         if action == "Change" and b'"resourceVersion":"1"' in request.body:
             action = "Create"
         if last == "Read" and action in ("Try", "Create"):
@@ -380,7 +415,8 @@ class ReplacementTrace(Trace):
         self._writing = {name: action}
         response = act()
         stored = not self._writing.pop(name, "")
-        if stored or last in _BEFORE.get(action, ()):  # else it is sent once more, or a look at what it has done
+        # else it is sent once more, or a look at what it has done
+        if stored or last in _BEFORE.get(action, ()):
             self._passes[name] = process, action
         if not stored and last in _BEFORE.get(action, ()):
             self.note(name, action)
@@ -412,7 +448,14 @@ class LevelsTrace(Trace):
         return self._now[subject]
 
     def _on_assess(
-        self, act: Act, topology: Topology, nodes: Table, absences: Absences, now: float, *more: Any, **_named: Any
+        self,
+        act: Act,
+        topology: Topology,
+        nodes: Table,
+        absences: Absences,
+        now: float,
+        *more: Any,
+        **_named: Any,
     ) -> Any:
         assessed, process, uid = act(), self._world.scheduler.current.process, topology.uid
         if topology.levels is not None or not self._world.actors[process.name].program.leads():
@@ -422,7 +465,10 @@ class LevelsTrace(Trace):
         shown = few if carrying else "no" if nodes else "none"
         required = "unknown" if bound is None else "yes" if "block" in bound else "no"
         first = {"carried": shown, "shown": shown, "bound": required, "retain": topology.retain}
-        decisions = {"read": _decision(reported(topology)), "decided": _decision(assessed.effective)}
+        decisions = {
+            "read": _decision(reported(topology)),
+            "decided": _decision(assessed.effective),
+        }
         moment = round(now * 1e6 / topology.grace)
         if uid not in self._now:
             self._now[uid] = first
@@ -446,11 +492,21 @@ def _decision(levels: EffectiveLevels) -> dict[str, bool]:
     return {name: any(level.key == LOST for level in part) for name, part in parts.items()}
 
 
-_OF_CLUSTER: Final = {"carried": "Nodes", "shown": "Watch", "bound": "Workloads", "retain": "Policy"}
+_OF_CLUSTER: Final = {
+    "carried": "Nodes",
+    "shown": "Watch",
+    "bound": "Workloads",
+    "retain": "Policy",
+}
 _ALL: Final = (LeaseTrace, LabelsTrace, ReplacementTrace, LevelsTrace)
 KINDS: Final = {kind.config[0].removesuffix("Trace"): kind for kind in _ALL}
 """By model."""
-_BEFORE: Final = {"Read": {"", "Read"}, "Try": {"Read"}, "Delete": {"Try"}, "Create": {"Read", "Delete"}}
+_BEFORE: Final = {
+    "Read": {"", "Read"},
+    "Try": {"Read"},
+    "Delete": {"Try"},
+    "Create": {"Read", "Delete"},
+}
 """After which steps of a pass each is one, whatever the server answers."""
 
 

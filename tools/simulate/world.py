@@ -70,7 +70,11 @@ from toposcope.simulator.sysfs import write_sysfs
 NAMESPACE: Final = "toposcope-system"
 LEASES: Final = "leases.coordination.k8s.io"
 KUEUES: Final = "topologies.kueue.x-k8s.io"
-ACTORS: Final = (*(f"agent-machine-{number}" for number in range(4)), "controller-0", "controller-1")
+ACTORS: Final = (
+    *(f"agent-machine-{number}" for number in range(4)),
+    "controller-0",
+    "controller-1",
+)
 _HISTORY: Final = 500
 _CLUSTER: Final = Cluster("http://simulated", None, lambda: None, NAMESPACE)
 _ELECTING: Final = Options(
@@ -140,10 +144,19 @@ class RecordedStore(Store):
 class Server(Api):
     """Programs cannot change the levels of Kueue's Topology, as in most of its versions; by hand it can be done."""
 
-    def _save(self, request: Request, route: Route, obj: Object, live: Object | None = None) -> Stored:
+    def _save(
+        self, request: Request, route: Route, obj: Object, live: Object | None = None
+    ) -> Stored:
         by_hand = not request.headers.get("user-agent")
-        if live and route.resource.storage == KUEUES and live["spec"] != obj["spec"] and not by_hand:
-            raise requests.invalid(route.resource, route.name, [("spec.levels", "Invalid value: field is immutable")])
+        if (
+            live
+            and route.resource.storage == KUEUES
+            and live["spec"] != obj["spec"]
+            and not by_hand
+        ):
+            raise requests.invalid(
+                route.resource, route.name, [("spec.levels", "Invalid value: field is immutable")]
+            )
         return super()._save(request, route, obj, live)
 
 
@@ -161,7 +174,11 @@ class Admin(AdminApi):
         content = b"" if body is None else msgspec.json.encode(body)
         answer = self._api.handle(Request(method, where, pairs, headers, content))
         text = b"".join(answer.chunks)
-        return Answer(answer.code, {}, msgspec.json.decode(text) if answer.content_type == _JSON else text.decode())
+        return Answer(
+            answer.code,
+            {},
+            msgspec.json.decode(text) if answer.content_type == _JSON else text.decode(),
+        )
 
 
 @functools.cache
@@ -303,7 +320,9 @@ class Program:
         follow(agent, lambda: False, event, woken)
 
     def _failed(self, thread: str, error: BaseException) -> None:
-        self._world.findings.add("programs", f"{thread} was ended by {type(error).__name__}: {error}")
+        self._world.findings.add(
+            "programs", f"{thread} was ended by {type(error).__name__}: {error}"
+        )
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
         """End it and leave it so; SIGTERM lets a controller give back its Lease."""
@@ -443,18 +462,28 @@ class World(world.World):
         self._essences: dict[tuple[str, Key], tuple[Any, int]] = {}
         self._rules: dict[str, Rules] = {}
         uids = (f"00000000-0000-4000-8000-{number:012}" for number in range(10**12))
-        self.admin_api = Server(self.store, clock=self.now, new_uid=lambda: next(uids), bookmark_interval=60.0)
-        self.admin_api.load([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}])
+        self.admin_api = Server(
+            self.store, clock=self.now, new_uid=lambda: next(uids), bookmark_interval=60.0
+        )
+        self.admin_api.load(
+            [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}]
+        )
         self.api = Admin(self.admin_api)
         self.network = Network(self.scheduler, self.admin_api)
         self.network.wrote, self.network.about_to_write = self._wrote, self._about_to_write
         with tempfile.TemporaryDirectory() as folder:
             made_of = cluster.machines(self.scale.agents, Path(folder))
-        self._simulated = [SimulatedMachine(machine.node, machine.profile, machine.gpus, Path()) for machine in made_of]
+        self._simulated = [
+            SimulatedMachine(machine.node, machine.profile, machine.gpus, Path())
+            for machine in made_of
+        ]
         self.machines = [*self._simulated]
         self.contenders = {name for name in ACTORS if name.startswith("controller")}
         self.observer = Observer(self.api, [*self.machines], self.findings)
-        rules: dict[str, Rules] = {cluster.NODES: self.observer.nodes, cluster.TOPOLOGIES: self.observer.topologies}
+        rules: dict[str, Rules] = {
+            cluster.NODES: self.observer.nodes,
+            cluster.TOPOLOGIES: self.observer.topologies,
+        }
         rules |= self.observer.objects
         self._rules = {_storage(path): rule for path, rule in rules.items()}
         self.turns = Turns(self.findings, self.scale.lease)
@@ -492,9 +521,16 @@ class World(world.World):
             what = None if gone else _essence(document) if document else _HOLDER.findall(item.body)
             before, hashed = self._essences.get(where, (None, 0))
             if what != before:
-                self._essences[where] = what, (now := 0 if gone else _hash([storage, item.key, what]))
+                self._essences[where] = (
+                    what,
+                    (now := 0 if gone else _hash([storage, item.key, what])),
+                )
                 self._state ^= hashed ^ now
-            leads = sum(actor.program.leads() << at for at, actor in enumerate(self.controllers)) if self.actors else 0
+            leads = (
+                sum(actor.program.leads() << at for at, actor in enumerate(self.controllers))
+                if self.actors
+                else 0
+            )
             self.states.add(self._state ^ leads)
         self.scheduler.note(f"{storage} {item.key} {item.revision} {gone}")
 
@@ -541,7 +577,9 @@ class World(world.World):
             self.actors[name] = Program(self, name, machine)
         for name in sorted(self.contenders):
             self.actors[name] = Program(self, name, None)
-        self.stand_ins = StandIns(self.api, [machine.node for machine in self.machines], self.levels.passing)
+        self.stand_ins = StandIns(
+            self.api, [machine.node for machine in self.machines], self.levels.passing
+        )
         self._neighbours()
         for actor in self.actors.values():
             actor.program.start()
@@ -564,7 +602,9 @@ class World(world.World):
         self.populate()
 
     def _settle_first(self) -> None:
-        self._until(lambda: not self._node_differences(), "agents label their nodes", self._node_differences)
+        self._until(
+            lambda: not self._node_differences(), "agents label their nodes", self._node_differences
+        )
         if not _WANTED:
             _WANTED.extend(undisturbed(self.api, late=late) for late in (False, True))
         self.desired, self._desired_later = _WANTED
@@ -595,7 +635,9 @@ def undisturbed(api: AdminApi, *, late: bool) -> dict[str, Any]:
     store = RecordedStore(clock, lambda *_: None)
     uids = (f"copy-{number}" for number in range(10**12))
     copied = Api(store, clock=lambda: START, new_uid=lambda: next(uids), bookmark_interval=60.0)
-    copied.load({"apiVersion": "v1", "kind": "Node", **node} for node in api.get(cluster.NODES)["items"])
+    copied.load(
+        {"apiVersion": "v1", "kind": "Node", **node} for node in api.get(cluster.NODES)["items"]
+    )
     network = Network(clock, copied)
     options = Options(None, once=True, debounce=0.0, metrics_port=None, log_format="text")
 
@@ -620,7 +662,9 @@ def _storage(path: str) -> str:
 
 def _essence(document: dict[str, Any]) -> Any:
     """What matters of an object: not when, nor which revision."""
-    return timeless([document["metadata"].get("labels"), document.get("spec"), document.get("status")])
+    return timeless(
+        [document["metadata"].get("labels"), document.get("spec"), document.get("status")]
+    )
 
 
 def _hash(what: Any) -> int:

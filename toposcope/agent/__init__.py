@@ -2,5 +2,6 @@
 
     probe() -> RawNode -> discover(raw) -> NodeTopology -> labels_for(topology) -> diff -> apply
 
-`probe` runs in a child process that may hang or crash (see `nvml.worker`); the rest are pure functions up to `apply`.
+`probe` runs in a child process that may hang or crash (see `nvml.worker`); the rest are pure
+functions up to `apply`.
 """

@@ -19,9 +19,9 @@ from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from toposcope.topology.hardware import NodeTopology
-from toposcope.topology.neighbours import Neighbour, Neighbours
-from toposcope.topology.text import compact
+from toposcope.hardware.neighbours import Neighbour, Neighbours
+from toposcope.hardware.topology import NodeTopology
+from toposcope.text import compact
 
 VERSION: Final = 1
 LIMIT: Final = 8192
@@ -34,8 +34,9 @@ _REASONS: Final = ((16, 200), (16, 100), (8, 100))
 def annotation_for(topology: NodeTopology, neighbours: Neighbours = MappingProxyType({})) -> str:
     """The annotation's value: at most `LIMIT` bytes of ASCII, whatever the names and reasons hold.
 
-    What does not fit is dropped in this order: disputes, switches, long reasons, then (on no known machine) the matrix,
-    the NICs and the GPUs. The reasons for a degraded state are what an admin looks for here.
+    What does not fit is dropped in this order: disputes, switches, long reasons, then (on no known
+    machine) the matrix, the NICs and the GPUs. The reasons for a degraded state are what an admin
+    looks for here.
     """
     gpus = [
         _device(
@@ -53,7 +54,9 @@ def annotation_for(topology: NodeTopology, neighbours: Neighbours = MappingProxy
         "gpus": gpus,
         "nics": [
             *(
-                _device(name=nic.name, pci=nic.pci, numa=nic.numa, **_cabled(neighbours.get(nic.name)))
+                _device(
+                    name=nic.name, pci=nic.pci, numa=nic.numa, **_cabled(neighbours.get(nic.name))
+                )
                 for nic in topology.nics
             ),
             *(
@@ -64,7 +67,8 @@ def annotation_for(topology: NodeTopology, neighbours: Neighbours = MappingProxy
         "cpus": _cpus(topology),
         "matrix": [" ".join(row[: i + 1]) for i, row in enumerate(topology.matrix.cells)],
         "disputes": [
-            f"{dispute.a} {dispute.b}: NVML says {dispute.nvml}, sysfs {dispute.sysfs}" for dispute in topology.disputes
+            f"{dispute.a} {dispute.b}: NVML says {dispute.nvml}, sysfs {dispute.sysfs}"
+            for dispute in topology.disputes
         ],
         "reasons": _cut(topology.reasons, *_REASONS[0]),
     }

@@ -20,10 +20,10 @@ from typing import Any, Final, NamedTuple
 from toposcope.agent.discover import path_known
 from toposcope.agent.faults import Fault, FaultKind
 from toposcope.agent.raw import typed
-from toposcope.topology.hardware import Fabric, Gpu, NodeTopology
-from toposcope.topology.matrix import SELF, nv_links
-from toposcope.topology.pci import NEAREST_FIRST, SYS
-from toposcope.topology.text import compact, parse
+from toposcope.hardware.matrix import SELF, nv_links
+from toposcope.hardware.pci import NEAREST_FIRST, SYS
+from toposcope.hardware.topology import Fabric, Gpu, NodeTopology
+from toposcope.text import compact, parse
 
 VERSION: Final = 1
 _LIMIT: Final = 16384
@@ -38,7 +38,10 @@ _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Baseline(NamedTuple):
-    """What the node is measured against. A GPU is known by its PCI address, by its UUID where another one has that."""
+    """What the node is measured against.
+
+    A GPU is known by its PCI address, by its UUID where another one has that.
+    """
 
     product: str | None
     links: Mapping[str, int]
@@ -46,7 +49,10 @@ class Baseline(NamedTuple):
     paths: Mapping[tuple[str, str], str]
     """Pair of GPUs (smaller first) to the cell of the link matrix."""
     fabric: bool = False
-    """Whether the node was in a multi-node NVLink fabric. A tray whose fabric is down reports that it has none."""
+    """Whether the node was in a multi-node NVLink fabric.
+
+    A tray whose fabric is down reports that it has none.
+    """
     uuids: Mapping[str, str] = _NOTHING
     """GPU to its UUID, where that is known."""
     products: Mapping[str, str] = _NOTHING
@@ -89,14 +95,20 @@ def _plain(product: str | None) -> str | None:
     """A product's name in printable ASCII, as the annotation has it; drivers that are damaged answer anything."""
     if product is None:
         return None
-    return "".join(character if " " <= character <= "~" else "?" for character in product)[:_LONGEST_PRODUCT]
+    return "".join(character if " " <= character <= "~" else "?" for character in product)[
+        :_LONGEST_PRODUCT
+    ]
 
 
 def _paths(topology: NodeTopology) -> dict[tuple[str, str], str]:
     paths = {}
     for i, a in enumerate(topology.gpus):
         for j, b in enumerate(topology.gpus[:i]):
-            known = a.links_known and b.links_known and path_known(topology.matrix, topology.pci_levels, i, j)
+            known = (
+                a.links_known
+                and b.links_known
+                and path_known(topology.matrix, topology.pci_levels, i, j)
+            )
             if known:
                 paths[_pair(a.pci, b.pci)] = topology.matrix.cells[i][j]
     return paths
@@ -114,9 +126,9 @@ def _by_uuid(gpus: Iterable[Gpu]) -> dict[str, str]:
 def compare(past: Baseline | None, topology: NodeTopology, absent: Iterable[str]) -> Comparison:
     """The node beside its past, and the new baseline: for each GPU and pair the better of both.
 
-    `absent` are the addresses of the GPUs on the PCI bus that NVML does not list. Other hardware has no past: when the
-    product changed, or when GPUs are gone while as many others came (boards were moved, firmware renumbered the
-    buses).
+    `absent` are the addresses of the GPUs on the PCI bus that NVML does not list. Other hardware
+    has no past: when the product changed, or when GPUs are gone while as many others came (boards
+    were moved, firmware renumbered the buses).
     """
     today = observed(topology)
     if past is None or _other_products(past, today):
@@ -130,7 +142,9 @@ def compare(past: Baseline | None, topology: NodeTopology, absent: Iterable[str]
     if len(came) >= len(gone):
         return Comparison(_better(_only(past, past.links.keys() - gone), today), ())
     if came:
-        return Comparison(_better(past, _only(today, today.links.keys() - came)), tuple(sorted(gone)), len(came))
+        return Comparison(
+            _better(past, _only(today, today.links.keys() - came)), tuple(sorted(gone)), len(came)
+        )
     return Comparison(_better(past, today), tuple(sorted(gone)))
 
 
@@ -144,7 +158,10 @@ def _other_products(past: Baseline, today: Baseline) -> bool:
 
 
 def _moved(past: Baseline, topology: NodeTopology) -> Baseline:
-    """The past by today's addresses. A GPU that is nowhere keeps its address, unless another one is there now."""
+    """The past by today's addresses.
+
+    A GPU that is nowhere keeps its address, unless another one is there now.
+    """
     places = _places(past, topology)
     taken = {gpu.pci for gpu in topology.gpus}
     for before in (*past.links, *past.uuids):
@@ -160,8 +177,9 @@ def _moved(past: Baseline, topology: NodeTopology) -> Baseline:
 def _places(past: Baseline, topology: NodeTopology) -> dict[str, str]:
     """Where the GPUs of the past are now.
 
-    A GPU is the one with its UUID, else the one at its address: a card that replaced another has its place in the
-    machine, and should have as many links. A GPU of another product is another GPU.
+    A GPU is the one with its UUID, else the one at its address: a card that replaced another has
+    its place in the machine, and should have as many links. A GPU of another product is another
+    GPU.
     """
     now_at = _by_uuid(topology.gpus)
     places = {gpu: now_at[uuid] for gpu, uuid in past.uuids.items() if uuid in now_at}
@@ -234,7 +252,11 @@ def _pair(a: str, b: str) -> tuple[str, str]:
 def _rank(cell: str) -> tuple[int, int]:
     """Smaller is nearer: NVLinks first, more before fewer, then the PCI levels."""
     links = nv_links(cell)
-    return (0, -links) if links else (1, NEAREST_FIRST.index(cell) if cell in NEAREST_FIRST else len(NEAREST_FIRST))
+    return (
+        (0, -links)
+        if links
+        else (1, NEAREST_FIRST.index(cell) if cell in NEAREST_FIRST else len(NEAREST_FIRST))
+    )
 
 
 def links_to(baseline: Baseline, gpu: str, others: Iterable[str]) -> int:
@@ -242,14 +264,23 @@ def links_to(baseline: Baseline, gpu: str, others: Iterable[str]) -> int:
 
     Through switches every peer is reached over all links, so that the cells add up to more links than there are.
     """
-    to_each = {other: nv_links(baseline.paths.get(_pair(gpu, other), SYS)) for other in baseline.links if other != gpu}
+    to_each = {
+        other: nv_links(baseline.paths.get(_pair(gpu, other), SYS))
+        for other in baseline.links
+        if other != gpu
+    }
     if sum(to_each.values()) > baseline.links.get(gpu, 0):
         return 0
     return sum(to_each.get(other, 0) for other in others)
 
 
-def degradations(past: Comparison, topology: NodeTopology, excused: frozenset[str] = frozenset()) -> list[Fault]:
-    """What the node has less of than it has shown before. Paths to `excused` GPUs, whose links are off, don't count."""
+def degradations(
+    past: Comparison, topology: NodeTopology, excused: frozenset[str] = frozenset()
+) -> list[Fault]:
+    """What the node has less of than it has shown before.
+
+    Paths to `excused` GPUs, whose links are off, don't count.
+    """
     baseline, today = past.baseline, observed(topology)
     faults = list(_gone(past))
     if baseline.fabric and topology.fabric is Fabric.NOT_SUPPORTED:
@@ -283,7 +314,11 @@ def encode(baseline: Baseline) -> str:
     """The annotation's value, of at most 16 KiB: on no known machine anything is left out for it."""
     document = _written(baseline)
     text = compact(document)
-    steps: tuple[dict[str, Any], ...] = ({"products": {}}, {"uuids": {}}, {"product": None, "gpus": {}, "paths": []})
+    steps: tuple[dict[str, Any], ...] = (
+        {"products": {}},
+        {"uuids": {}},
+        {"product": None, "gpus": {}, "paths": []},
+    )
     for smaller in steps:
         if len(text) > _LIMIT:
             document |= smaller

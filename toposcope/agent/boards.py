@@ -1,10 +1,11 @@
 """How many NVLinks a board wires: what a GPU should have when its node has no baseline yet. Pure.
 
-Only boards that wire every link are known here: SXM and HGX boards, Grace superchips and trays. A PCIe card has links
-when somebody put a bridge on it, and nothing on the node tells whether somebody did.
+Only boards that wire every link are known here: SXM and HGX boards, Grace superchips and trays. A
+PCIe card has links when somebody put a bridge on it, and nothing on the node tells whether somebody
+did.
 
-Sources: the products' `nvidia-smi nvlink -s`; NVIDIA's Fabric Manager user guide for MIG (links of an A100 are trained
-off) and for virtual machines (links per GPU by GPUs assigned).
+Sources: the products' `nvidia-smi nvlink -s`; NVIDIA's Fabric Manager user guide for MIG (links of
+an A100 are trained off) and for virtual machines (links per GPU by GPUs assigned).
 """
 
 import re
@@ -68,15 +69,20 @@ def trained_off(gpu: RawGpu) -> bool:
     return bool(gpu.mig) and gpu.architecture in (_AMPERE, None)
 
 
-def wired_links(gpus: Sequence[RawGpu], nvlinks: NvLinks, switches: int, absent: int) -> list[int | None]:
+def wired_links(
+    gpus: Sequence[RawGpu], nvlinks: NvLinks, switches: int, absent: int
+) -> list[int | None]:
     """The active links that each GPU should have by its board; None: nobody knows.
 
-    `switches` are the NVSwitches on the PCI bus, `absent` is the number of GPUs there that NVML does not list.
+    `switches` are the NVSwitches on the PCI bus, `absent` is the number of GPUs there that NVML
+    does not list.
     """
     return [_wired(gpu, gpus, nvlinks, switches=switches, absent=absent) for gpu in gpus]
 
 
-def _wired(gpu: RawGpu, gpus: Sequence[RawGpu], nvlinks: NvLinks, *, switches: int, absent: int) -> int | None:
+def _wired(
+    gpu: RawGpu, gpus: Sequence[RawGpu], nvlinks: NvLinks, *, switches: int, absent: int
+) -> int | None:
     if trained_off(gpu):
         return 0
     board = board_of(gpu.name)
@@ -136,7 +142,10 @@ def _on_this_machine(board: Board, site: _Site) -> int | None:
 
 
 def _behind_switches(board: Board, site: _Site) -> int | None:
-    """Part of a board with NVSwitches. A VM with a part of the GPUs has a part of the switches, or sees none."""
+    """Part of a board with NVSwitches.
+
+    A VM with a part of the GPUs has a part of the switches, or sees none.
+    """
     superchip = board.mesh and not board.switches
     if site.gpus > _MESH or superchip or site.switches >= board.switches > 0:
         return board.links
@@ -144,7 +153,8 @@ def _behind_switches(board: Board, site: _Site) -> int | None:
         return board.links // board.switches * site.switches
     if board.parts:
         return board.parts.get(site.gpus, board.links)
-    # How many links Hopper and later leave to a part is not documented: what all of its GPUs have is not wrong.
+    # How many links Hopper and later leave to a part is not documented: what all of its GPUs have
+    # is not wrong.
     return None if site.alike else board.links
 
 

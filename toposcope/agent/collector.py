@@ -1,6 +1,7 @@
 """The agent's metrics as Prometheus reads them, each explained in docs/metrics.md.
 
-Loaded by the first scrape: an agent that is not scraped, or has not labelled its node yet, does without.
+Loaded by the first scrape: an agent that is not scraped, or has not labelled its node yet, does
+without.
 """
 
 import contextlib
@@ -15,9 +16,9 @@ from toposcope import __version__
 from toposcope.agent.describe import Description
 from toposcope.agent.fabric import HEALTH_BITS
 from toposcope.agent.metrics import REASONS, AgentMetrics, Outcome
+from toposcope.hardware.matrix import nv_links
+from toposcope.hardware.topology import Fabric, Gpu, GpuFabric, NodeTopology, State
 from toposcope.telemetry.families import Family, Samples, family, histogram
-from toposcope.topology.hardware import Fabric, Gpu, GpuFabric, NodeTopology, State
-from toposcope.topology.matrix import nv_links
 
 _PREFIX: Final = "toposcope_agent_"
 _UTIME, _RSS = 11, 21
@@ -25,10 +26,17 @@ _UTIME, _RSS = 11, 21
 
 
 class AgentCollector:
-    """One agent's metrics, built at each scrape. `worker` returns the worker's pid; `pairs` adds a series a pair."""
+    """One agent's metrics, built at each scrape.
+
+    `worker` returns the worker's pid; `pairs` adds a series a pair.
+    """
 
     def __init__(
-        self, metrics: AgentMetrics, worker: Callable[[], int | None] = lambda: None, *, pairs: bool = False
+        self,
+        metrics: AgentMetrics,
+        worker: Callable[[], int | None] = lambda: None,
+        *,
+        pairs: bool = False,
     ) -> None:
         self._metrics = metrics
         self._worker = worker
@@ -40,7 +48,9 @@ class AgentCollector:
         yield from _activity(self._metrics)
         yield from _node(description)
         if self._pairs:
-            text = "NVLinks between two devices, and the path between them as in `nvidia-smi topo -m`."
+            text = (
+                "NVLinks between two devices, and the path between them as in `nvidia-smi topo -m`."
+            )
             pairs = _pairs(description.topology) if description and description.topology else []
             yield _gauge("pair_nvlinks", text, ("a", "b", "path"), pairs)
         yield from _processes(self._worker())
@@ -53,18 +63,26 @@ def _activity(metrics: AgentMetrics) -> Iterator[Family]:
     yield _number("last_successful_publish_timestamp_seconds", text, metrics.last_publish)
     durations = metrics.durations
     text = "How long probes of the hardware took, failed ones included."
-    yield histogram(f"{_PREFIX}probe_duration_seconds", text, (), [((), durations.cumulative(), durations.sum)])
+    yield histogram(
+        f"{_PREFIX}probe_duration_seconds", text, (), [((), durations.cumulative(), durations.sum)]
+    )
     text = f"Probes without an answer from the hardware, by reason: {', '.join(REASONS)}."
     yield _counter("probe_failures", text, "reason", metrics.failures)
     text = f"Attempts to bring the Node's labels up to date, by outcome: {', '.join(get_args(Outcome))}."
     yield _counter("publishes", text, "outcome", metrics.publishes)
-    yield _number("watching", "1 while a watch reports changes that others make to the Node, else 0.", metrics.watching)
+    yield _number(
+        "watching",
+        "1 while a watch reports changes that others make to the Node, else 0.",
+        metrics.watching,
+    )
     yield _number(
         "confined",
         "1 while the admission policies refuse what they must and RBAC grants no more than is needed, else 0.",
         metrics.confined,
     )
-    yield family("info", f"{_PREFIX}build", "Version of this agent.", ("version",), [((__version__,), 1)])
+    yield family(
+        "info", f"{_PREFIX}build", "Version of this agent.", ("version",), [((__version__,), 1)]
+    )
 
 
 def _node(description: Description | None) -> Iterator[Family]:
@@ -72,7 +90,9 @@ def _node(description: Description | None) -> Iterator[Family]:
     topology = description.topology if description else None
     seen = len(topology.gpus) if topology else 0
     unknown = description is None or bool(description.problem)
-    yield _number("gpus_expected", "GPUs on the PCI bus.", description.expected if description else None)
+    yield _number(
+        "gpus_expected", "GPUs on the PCI bus.", description.expected if description else None
+    )
     yield _number("gpus_seen", "GPUs that NVML sees.", None if unknown else seen)
     yield _one_of("node_state", "1 for the state that the node is in", State, _state(description))
     text = "1 for the state of the multi-node NVLink registration over all GPUs"
@@ -98,7 +118,11 @@ def _bandwidth(gpu: Gpu) -> float | None:
 
 
 _PER_GPU: Final[tuple[tuple[str, str, Callable[[Gpu], float | None]], ...]] = (
-    ("gpu_nvlinks", "NVLinks that the GPU has.", lambda gpu: len(gpu.links) if gpu.links_known else None),
+    (
+        "gpu_nvlinks",
+        "NVLinks that the GPU has.",
+        lambda gpu: len(gpu.links) if gpu.links_known else None,
+    ),
     (
         "gpu_nvlinks_active",
         "NVLinks of the GPU that are up, those asleep to save power included.",
@@ -133,7 +157,9 @@ def _gpus(topology: NodeTopology | None) -> Iterator[Family]:
     gpus = topology.gpus if topology else ()
     for name, text, value in _PER_GPU:
         values = ((gpu.pci, value(gpu)) for gpu in gpus)
-        yield _gauge(name, text, ("gpu",), (((pci,), number) for pci, number in values if number is not None))
+        yield _gauge(
+            name, text, ("gpu",), (((pci,), number) for pci, number in values if number is not None)
+        )
     yield _gauge(
         "gpu_fabric_state",
         f"1 for how far the GPU's registration with the fabric is: {', '.join(GpuFabric)}.",
@@ -155,7 +181,10 @@ def _gpus(topology: NodeTopology | None) -> Iterator[Family]:
 
 
 def _pairs(topology: NodeTopology) -> Iterator[tuple[tuple[str, ...], float]]:
-    """Every pair once. The path of NVLinks is `NV`: their number is the value, and may change without a new series."""
+    """Every pair once.
+
+    The path of NVLinks is `NV`: their number is the value, and may change without a new series.
+    """
     names = [*(gpu.pci for gpu in topology.gpus), *(nic.name for nic in topology.nics)]
     names += [function.pci for function in topology.data_direct]
     for (i, a), (j, b) in combinations(enumerate(names), 2):
@@ -178,10 +207,13 @@ def usage(worker: int | None) -> dict[str, Usage]:
         if pid is None:
             continue
         with contextlib.suppress(OSError):  # it has ended
-            # The name may hold anything, parentheses and blanks too, so fields count from behind it.
+            # The name may hold anything, parentheses and blanks too, so fields count from behind
+            # it.
             fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
             ticks = int(fields[_UTIME]) + int(fields[_UTIME + 1])
-            used[name] = Usage(int(fields[_RSS]) * os.sysconf("SC_PAGESIZE"), ticks / os.sysconf("SC_CLK_TCK"))
+            used[name] = Usage(
+                int(fields[_RSS]) * os.sysconf("SC_PAGESIZE"), ticks / os.sysconf("SC_CLK_TCK")
+            )
     return used
 
 
@@ -193,12 +225,25 @@ def _processes(worker: int | None) -> Iterator[Family]:
         ("process",),
         (((name,), process.resident) for name, process in processes.items()),
     )
-    text = "CPU time of the agent's processes, user and system; a worker that is replaced begins at 0."
-    yield _counter("process_cpu_seconds", text, "process", {name: process.cpu for name, process in processes.items()})
+    text = (
+        "CPU time of the agent's processes, user and system; a worker that is replaced begins at 0."
+    )
+    yield _counter(
+        "process_cpu_seconds",
+        text,
+        "process",
+        {name: process.cpu for name, process in processes.items()},
+    )
 
 
 def _counter(name: str, text: str, label: str, counts: Mapping[str, float]) -> Family:
-    return family("counter", _PREFIX + name, text, (label,), (((value,), count) for value, count in counts.items()))
+    return family(
+        "counter",
+        _PREFIX + name,
+        text,
+        (label,),
+        (((value,), count) for value, count in counts.items()),
+    )
 
 
 def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> Family:

@@ -40,21 +40,37 @@ _ADVICE: Final = {
 
 PATIENCE_SECONDS: Final = 300.0
 """How long NVML has to fail before a restart is worth it: a driver upgrade takes a few minutes."""
-_OLD_LIBRARY: Final = frozenset({LIBRARY_NOT_FOUND, LIB_RM_VERSION_MISMATCH, NO_PERMISSION, UNKNOWN})
+_OLD_LIBRARY: Final = frozenset(
+    {LIBRARY_NOT_FOUND, LIB_RM_VERSION_MISMATCH, NO_PERMISSION, UNKNOWN}
+)
 
 
-def container_facts(environ: Mapping[str, str] = os.environ, dev: str = "/dev") -> tuple[tuple[str, str], ...]:
+def container_facts(
+    environ: Mapping[str, str] = os.environ, dev: str = "/dev"
+) -> tuple[tuple[str, str], ...]:
     """What the NVIDIA runtime was asked for in this container, and whether it gave it the driver's control device."""
     facts = [(name, environ[name]) for name in (_VISIBLE, _CAPABILITIES) if name in environ]
-    return (*facts, (_CONTROL_DEVICE, "present" if os.access(f"{dev}/{_CONTROL_DEVICE}", os.F_OK) else "absent"))
+    return (
+        *facts,
+        (
+            _CONTROL_DEVICE,
+            "present" if os.access(f"{dev}/{_CONTROL_DEVICE}", os.F_OK) else "absent",
+        ),
+    )
 
 
 def advice(code: int, raw: RawNode) -> str:
     """What an admin can do about an NVML that does not start with this error code on this node."""
     given = dict(raw.container)
     if code == LIBRARY_NOT_FOUND:
-        return "libnvidia-ml.so.1 was not found: " + (_runtime(given) if raw.module_loaded else _NO_DRIVER)
-    if code in (DRIVER_NOT_LOADED, UNKNOWN) and raw.module_loaded and given.get(_CONTROL_DEVICE) == "absent":
+        return "libnvidia-ml.so.1 was not found: " + (
+            _runtime(given) if raw.module_loaded else _NO_DRIVER
+        )
+    if (
+        code in (DRIVER_NOT_LOADED, UNKNOWN)
+        and raw.module_loaded
+        and given.get(_CONTROL_DEVICE) == "absent"
+    ):
         return f"the kernel module is loaded but this container has no /dev/nvidiactl: {_runtime(given)}"
     return _ADVICE.get(code, "run `nvidia-smi` on the node; it asks the same library")
 
@@ -90,10 +106,10 @@ def _runtime(given: dict[str, str]) -> str:
 class RestartPolicy:
     """Whether a new container would bring NVML back.
 
-    It would when something changed since this one was made: NVML worked here and no longer starts (the device nodes
-    were lost, the driver on the host was upgraded), or the kernel module was loaded later. Where nothing changed a
-    restart changes nothing either: a wrong setting is reported, not hidden in a crash loop. So one change causes at
-    most one restart.
+    It would when something changed since this one was made: NVML worked here and no longer starts
+    (the device nodes were lost, the driver on the host was upgraded), or the kernel module was
+    loaded later. Where nothing changed a restart changes nothing either: a wrong setting is
+    reported, not hidden in a crash loop. So one change causes at most one restart.
     """
 
     def __init__(self) -> None:

@@ -7,13 +7,21 @@ from typing import NamedTuple
 from toposcope.agent import baseline
 from toposcope.agent.annotation import annotation_for
 from toposcope.agent.container_runtime import advice, withheld
-from toposcope.agent.discover import Examination, conclude, examine, expected_gpus, expecting, missing_gpus, weak_links
+from toposcope.agent.discover import (
+    Examination,
+    conclude,
+    examine,
+    expected_gpus,
+    expecting,
+    missing_gpus,
+    weak_links,
+)
 from toposcope.agent.faults import Fault, FaultKind, acceptable, unaccepted
 from toposcope.agent.labels import NO_GPUS, NOTHING_KNOWN, Labels, labels_for
 from toposcope.agent.raw import RawNode
 from toposcope.api.label_keys import INTERCONNECT, MATRIX, REFERENCE, SHAPE
-from toposcope.topology.hardware import Fabric, Fact, Gpu, NodeTopology
-from toposcope.topology.text import plural
+from toposcope.hardware.topology import Fabric, Fact, Gpu, NodeTopology
+from toposcope.text import plural
 
 
 class Description(NamedTuple):
@@ -47,7 +55,9 @@ class Description(NamedTuple):
         return self.labels.known.get(key, "unknown")
 
 
-def describe(raw: RawNode, node_name: str, baseline_text: str | None = None, *, accept: bool = False) -> Description:
+def describe(
+    raw: RawNode, node_name: str, baseline_text: str | None = None, *, accept: bool = False
+) -> Description:
     """What one probe means for the node; `baseline_text` is the annotation with the best that the node has shown.
 
     `accept` makes the present state the baseline, with all that is wrong with it.
@@ -58,7 +68,9 @@ def describe(raw: RawNode, node_name: str, baseline_text: str | None = None, *, 
     return _without_gpus(raw, past, accept=accept)
 
 
-def _described(raw: RawNode, node_name: str, past: baseline.Baseline | None, *, accept: bool) -> Description:
+def _described(
+    raw: RawNode, node_name: str, past: baseline.Baseline | None, *, accept: bool
+) -> Description:
     """What a probe that found GPUs means."""
     seen = examine(raw)
     compared = baseline.compare(past, seen.topology, seen.absent)
@@ -69,7 +81,11 @@ def _described(raw: RawNode, node_name: str, past: baseline.Baseline | None, *, 
     for position, gpu in enumerate(topology.gpus):
         gpus.append(expecting(gpu, _expected(position, gpu, seen, compared)))
     topology = topology._replace(gpus=tuple(gpus))
-    faults = [*seen.faults, *weak_links(gpus), *baseline.degradations(compared, topology, seen.trained_off)]
+    faults = [
+        *seen.faults,
+        *weak_links(gpus),
+        *baseline.degradations(compared, topology, seen.trained_off),
+    ]
     if accept:
         accepted: frozenset[str] | None = acceptable(faults)
     else:
@@ -79,7 +95,10 @@ def _described(raw: RawNode, node_name: str, past: baseline.Baseline | None, *, 
     if raw.nvlinks_read:
         annotations[REFERENCE] = baseline.encode(compared.baseline._replace(accepted=accepted))
     return Description(
-        labels=labels_for(topology, node_name), topology=topology, annotations=annotations, expected=_on_bus(raw)
+        labels=labels_for(topology, node_name),
+        topology=topology,
+        annotations=annotations,
+        expected=_on_bus(raw),
     )
 
 
@@ -92,12 +111,22 @@ def _without_gpus(raw: RawNode, past: baseline.Baseline | None, *, accept: bool)
         if not gone:
             return Description(NO_GPUS, expected=0)  # a node that never had a GPU needs no driver
         remedy = "if they were taken out, accept it with `toposcope agent --accept-degraded`"
-        return unknown("no-devices", f"all GPUs of this node are gone from the PCI bus: {', '.join(gone)}; {remedy}", 0)
+        return unknown(
+            "no-devices",
+            f"all GPUs of this node are gone from the PCI bus: {', '.join(gone)}; {remedy}",
+            0,
+        )
     if not raw.down and (ignored := _accepted_without(raw, past, accept=accept)):
         return ignored
-    on_bus = ", ".join(names.values()) or ("none" if raw.bus_visible else "unknown, sysfs shows no PCI bus")
+    on_bus = ", ".join(names.values()) or (
+        "none" if raw.bus_visible else "unknown, sysfs shows no PCI bus"
+    )
     reason = "nvml-unavailable" if raw.down else "no-devices"
-    return unknown(reason, f"NVML does not answer ({_silence(raw)}); GPUs on the PCI bus: {on_bus}", _on_bus(raw))
+    return unknown(
+        reason,
+        f"NVML does not answer ({_silence(raw)}); GPUs on the PCI bus: {on_bus}",
+        _on_bus(raw),
+    )
 
 
 def _silence(raw: RawNode) -> str:
@@ -109,7 +138,9 @@ def _silence(raw: RawNode) -> str:
     return f"0 GPUs: {withheld(raw) or 'run `nvidia-smi` on the node; it asks the same library'}"
 
 
-def _accepted_without(raw: RawNode, past: baseline.Baseline | None, *, accept: bool) -> Description | None:
+def _accepted_without(
+    raw: RawNode, past: baseline.Baseline | None, *, accept: bool
+) -> Description | None:
     """A node none of whose GPUs is in NVML, as an admin accepts it: the driver ignores its card, or excludes it."""
     faults = missing_gpus(raw)
     if not raw.bus_visible or not faults:
@@ -118,7 +149,9 @@ def _accepted_without(raw: RawNode, past: baseline.Baseline | None, *, accept: b
     if accepted is None or unaccepted(faults, accepted) or (past and past.links):
         return None
     remembered = baseline.Baseline(product=None, links={}, paths={}, accepted=accepted)
-    return Description(NO_GPUS, annotations={REFERENCE: baseline.encode(remembered)}, expected=_on_bus(raw))
+    return Description(
+        NO_GPUS, annotations={REFERENCE: baseline.encode(remembered)}, expected=_on_bus(raw)
+    )
 
 
 def _on_bus(raw: RawNode) -> int | None:
@@ -163,8 +196,8 @@ def _still_accepted(
 def _renumbered(best: baseline.Baseline, faults: Sequence[Fault], raw: RawNode) -> frozenset[str]:
     """The accepted keys by today's addresses.
 
-    NVML tells no UUID of a GPU that it does not list. So as many GPUs as have left the addresses at which they were
-    accepted may be missing at others, of which the baseline knows nothing.
+    NVML tells no UUID of a GPU that it does not list. So as many GPUs as have left the addresses at
+    which they were accepted may be missing at others, of which the baseline knows nothing.
     """
     accepted = best.accepted or frozenset()
     on_bus = {function.address for function in raw.gpu_functions}
@@ -175,7 +208,11 @@ def _renumbered(best: baseline.Baseline, faults: Sequence[Fault], raw: RawNode) 
             left.add(key)
     came = set()
     for fault in faults:
-        if fault.kind is FaultKind.GPU_ABSENT and fault.subject not in best.links and fault.key not in accepted:
+        if (
+            fault.kind is FaultKind.GPU_ABSENT
+            and fault.subject not in best.links
+            and fault.key not in accepted
+        ):
             came.add(fault.key)
     if not raw.bus_visible or not 0 < len(came) <= len(left):
         return accepted

@@ -15,12 +15,20 @@ from toposcope.agent.faults import Fault, FaultKind, unaccepted, without
 from toposcope.agent.nvlinks import NvLinks
 from toposcope.agent.nvml.gateway import LOST
 from toposcope.agent.raw import RawDataDirect, RawFault, RawGpu, RawNic, RawNode, RawPci
-from toposcope.topology import hardware as hw
-from toposcope.topology.compute_network import nearest, nic_paths, usable_nics
-from toposcope.topology.matrix import SELF, LinkMatrix, nv_cell, nv_links, nvlink_domains, rail_aligned, shape
-from toposcope.topology.pci import NODE, PHB, PIX, PXB, SYS, is_address, pci_level
-from toposcope.topology.ranges import kernel_list
-from toposcope.topology.text import plural
+from toposcope.hardware import topology as hw
+from toposcope.hardware.compute_network import nearest, nic_paths, usable_nics
+from toposcope.hardware.matrix import (
+    SELF,
+    LinkMatrix,
+    nv_cell,
+    nv_links,
+    nvlink_domains,
+    rail_aligned,
+    shape,
+)
+from toposcope.hardware.pci import NODE, PHB, PIX, PXB, SYS, is_address, pci_level
+from toposcope.hardware.ranges import kernel_list
+from toposcope.text import plural
 
 _ANCESTOR: Final = {0: PIX, 10: PIX, 20: PXB, 30: PHB, 40: NODE, 50: SYS}
 """nvmlGpuTopologyLevel_t; two dies of one board (0) print as PIX."""
@@ -63,7 +71,10 @@ class Examination(NamedTuple):
 
 
 def discover(raw: RawNode) -> hw.NodeTopology:
-    """Understand one probe in which NVML answered, of a node without a past. A GPU that is `down` shows no links."""
+    """Understand one probe in which NVML answered, of a node without a past.
+
+    A GPU that is `down` shows no links.
+    """
     seen = examine(raw)
     expected = zip(seen.topology.gpus, seen.wired, strict=True)
     gpus = tuple([expecting(gpu, links or 0) for gpu, links in expected])
@@ -106,7 +117,9 @@ def examine(raw: RawNode) -> Examination:
         clique=clique,
         platform=_platform(raw.gpus),
         disputes=disputes,
-        shape=None if raw.hidden_nics else shape(matrix, [numa.reported(function) for function in functions]),
+        shape=None
+        if raw.hidden_nics
+        else shape(matrix, [numa.reported(function) for function in functions]),
         rail_aligned=_rail_aligned(raw, usable, nics, data_direct),
         state=hw.State.OK,
         reasons=(),
@@ -125,7 +138,10 @@ def examine(raw: RawNode) -> Examination:
 
 
 def conclude(
-    topology: hw.NodeTopology, faults: Sequence[Fault], notes: Sequence[str], accepted: frozenset[str] | None = None
+    topology: hw.NodeTopology,
+    faults: Sequence[Fault],
+    notes: Sequence[str],
+    accepted: frozenset[str] | None = None,
 ) -> hw.NodeTopology:
     """The topology with its state, and the sentences of the faults that nobody has accepted."""
     registering = topology.fabric is hw.Fabric.IN_PROGRESS
@@ -160,7 +176,9 @@ def weak_links(gpus: Sequence[hw.Gpu]) -> list[Fault]:
 
 def _wired(raw: RawNode, nvlinks: NvLinks) -> tuple[int | None, ...]:
     """NVLinks that each GPU should have up: by its board, and by the links that others have to it."""
-    by_board = wired_links(raw.gpus, nvlinks, switches=len(raw.switch_functions), absent=len(absent_gpus(raw)))
+    by_board = wired_links(
+        raw.gpus, nvlinks, switches=len(raw.switch_functions), absent=len(absent_gpus(raw))
+    )
     wired: list[int | None] = []
     for gpu, links in zip(raw.gpus, by_board, strict=True):
         missing = 0 if trained_off(gpu) else nvlinks.missing_ends(gpu.pci)
@@ -171,7 +189,9 @@ def _wired(raw: RawNode, nvlinks: NvLinks) -> tuple[int | None, ...]:
 def _without_fabric(gpu: RawGpu) -> RawGpu:
     """The GPU, without the error of its fabric query if it can be in no multi-node fabric: those need NVLink 4."""
     too_old = gpu.architecture is not None and gpu.architecture < _FIRST_WITH_FABRIC
-    no_links = gpu.links_known and not gpu.links and board_of(gpu.name) is None and gpu.name is not None
+    no_links = (
+        gpu.links_known and not gpu.links and board_of(gpu.name) is None and gpu.name is not None
+    )
     return gpu._replace(fabric_error=None) if too_old or no_links else gpu
 
 
@@ -186,7 +206,9 @@ def _unknown(
         hw.Fact.NVLINKS: not all(gpu.links_known for gpu in gpus),
         hw.Fact.NVLINK_SPEED: not all(link.mbps for link in joining),
         hw.Fact.NVLINK_VERSION: not all(link.version for link in joining),
-        hw.Fact.PATHS: not all(path_known(matrix, levels, i, j) for i in range(len(gpus)) for j in range(i)),
+        hw.Fact.PATHS: not all(
+            path_known(matrix, levels, i, j) for i in range(len(gpus)) for j in range(i)
+        ),
         hw.Fact.PRODUCT: _product_open([gpu.product for gpu in gpus]),
         hw.Fact.FABRIC: _fabric_open(raw),
     }
@@ -233,7 +255,10 @@ class _Numa:
         return self.reported(function) if self._only is None else self._only
 
     def reported(self, function: RawPci | None) -> int | None:
-        """The node of a function as the kernel reports it. Shapes go by this, so that they stay what they were."""
+        """The node of a function as the kernel reports it.
+
+        Shapes go by this, so that they stay what they were.
+        """
         if function is None:
             return None
         if function.numa is not None:
@@ -244,7 +269,9 @@ class _Numa:
         return next((node for node, cpus in self._cpus.items() if local <= cpus), None)
 
 
-def _gpu(raw: RawGpu, numa: _Numa, nvlinks: NvLinks, near: tuple[str, ...], *, links_known: bool) -> hw.Gpu:
+def _gpu(
+    raw: RawGpu, numa: _Numa, nvlinks: NvLinks, near: tuple[str, ...], *, links_known: bool
+) -> hw.Gpu:
     function = numa.functions.get(raw.pci)
     return hw.Gpu(
         index=raw.index,
@@ -269,9 +296,14 @@ def _gpu(raw: RawGpu, numa: _Numa, nvlinks: NvLinks, near: tuple[str, ...], *, l
 
 
 def _links_known(gpu: RawGpu, raw: RawNode, nvlinks: NvLinks) -> bool:
-    """Whether NVML said all about a GPU's links. One without any, on a board where others have some, was not read."""
+    """Whether NVML said all about a GPU's links.
+
+    One without any, on a board where others have some, was not read.
+    """
     board = board_of(gpu.name)
-    mates = [other for other in raw.gpus if gpu.name is None or (board and board_of(other.name) is board)]
+    mates = [
+        other for other in raw.gpus if gpu.name is None or (board and board_of(other.name) is board)
+    ]
     others_have_some = any(mate.links for mate in mates)
     read = bool(gpu.links) or not others_have_some or trained_off(gpu)
     return raw.nvlinks_read and nvlinks.known(gpu.pci) and read
@@ -285,7 +317,10 @@ def _nic(raw: RawNic, numa: _Numa) -> hw.Nic:
         guid=raw.guid,
         path=raw.pci.path,
         # The kernel writes `4: ACTIVE`.
-        ports=tuple(hw.Port(port.number, port.link_layer, port.state.rpartition(":")[2].strip()) for port in raw.ports),
+        ports=tuple(
+            hw.Port(port.number, port.link_layer, port.state.rpartition(":")[2].strip())
+            for port in raw.ports
+        ),
         parent=raw.parent,
         held=raw.held,
     )
@@ -318,7 +353,10 @@ def _data_direct(function: RawDataDirect, nics: Sequence[RawNic], numa: _Numa) -
 
 
 def _rail_aligned(
-    raw: RawNode, usable: Sequence[Sequence[int]], nics: Sequence[hw.Nic], data_direct: Sequence[hw.DataDirect]
+    raw: RawNode,
+    usable: Sequence[Sequence[int]],
+    nics: Sequence[hw.Nic],
+    data_direct: Sequence[hw.DataDirect],
 ) -> bool | None:
     """Whether every GPU has a card of its own; None where a NIC, or the NIC of a Data Direct function, is not known."""
     if raw.hidden_nics or not all(function.nics for function in data_direct):
@@ -336,7 +374,9 @@ def _rail_aligned(
 def _platform(gpus: Sequence[RawGpu]) -> hw.Platform | None:
     """Where the node sits: what its GPUs agree on (they share the tray), None when they disagree or do not know."""
     places = {
-        hw.Platform(p.chassis, p.slot, p.tray, p.host) for gpu in gpus if (p := gpu.platform) is not None and p.chassis
+        hw.Platform(p.chassis, p.slot, p.tray, p.host)
+        for gpu in gpus
+        if (p := gpu.platform) is not None and p.chassis
     }
     return places.pop() if len(places) == 1 else None
 
@@ -372,7 +412,9 @@ def _matrix(
     return LinkMatrix(tuple(names), tuple(map(tuple, cells))), levels, tuple(disputes)
 
 
-def _interconnect(gpus: int, domains: tuple[tuple[int, ...], ...], nvlinks: NvLinks) -> hw.Interconnect:
+def _interconnect(
+    gpus: int, domains: tuple[tuple[int, ...], ...], nvlinks: NvLinks
+) -> hw.Interconnect:
     if gpus < 2:  # noqa: PLR2004 - a path needs two
         return hw.Interconnect.NONE
     if len(domains[0]) == 1:
@@ -392,7 +434,10 @@ def expected_gpus(raw: RawNode) -> dict[str, str]:
 
 
 def _passed_through(function: RawPci) -> bool:
-    """Whether a driver that passes devices through to VMs holds it. `nouveau` does not: that is a fault."""
+    """Whether a driver that passes devices through to VMs holds it.
+
+    `nouveau` does not: that is a fault.
+    """
     return function.driver in _PASSTHROUGH or "vfio" in (function.driver or "")
 
 
@@ -413,7 +458,9 @@ def _missing(raw: RawNode) -> Iterator[Fault]:
     absent = [address for address in absent_gpus(raw) if address not in lost]
     loss = _loss_of_absent(raw, len(absent))
     for address in absent:
-        yield Fault(FaultKind.GPU_ABSENT, subject=address, where=f"GPU {names[address]}", detail=loss)
+        yield Fault(
+            FaultKind.GPU_ABSENT, subject=address, where=f"GPU {names[address]}", detail=loss
+        )
     for address, fault in lost.items():
         yield _lost(fault, address)
     if absent and (why := withheld(raw)):
@@ -422,27 +469,47 @@ def _missing(raw: RawNode) -> Iterator[Fault]:
         # Without sysfs the index is all there is to name it by.
         for fault in raw.faults:
             if fault.index is not None and not fault.pci:
-                yield Fault(FaultKind.GPU_LOST, f"index {fault.index}", f"GPU {fault.index}", fault.text)
+                yield Fault(
+                    FaultKind.GPU_LOST, f"index {fault.index}", f"GPU {fault.index}", fault.text
+                )
 
 
 def _loss_of_absent(raw: RawNode, absent: int) -> str:
     """What NVML says of GPUs that are lost and that it cannot name, where these are the absent ones and no others."""
     nameless = [fault for fault in raw.faults if fault.index is not None and not fault.pci]
     losses = {fault.text for fault in nameless if fault.code in LOST}
-    if len(nameless) != absent or len(losses) != 1 or not all(fault.code in LOST for fault in nameless):
+    if (
+        len(nameless) != absent
+        or len(losses) != 1
+        or not all(fault.code in LOST for fault in nameless)
+    ):
         return ""
     return f": {losses.pop()}"
 
 
 def _lost(fault: RawFault, address: str) -> Fault:
-    return Fault(FaultKind.GPU_LOST, subject=address, where=f"GPU {fault.index} ({address})", detail=fault.text)
+    return Fault(
+        FaultKind.GPU_LOST,
+        subject=address,
+        where=f"GPU {fault.index} ({address})",
+        detail=fault.text,
+    )
 
 
 def _fabric_faults(gpus: Sequence[RawGpu]) -> Iterator[Fault]:
-    """What is wrong with the fabric. The key has the GPU by its UUID: its index changes at a reboot."""
-    by_identity = [gpu._replace(index=crc32((gpu.uuid or gpu.pci).encode(errors="replace"))) for gpu in gpus]
+    """What is wrong with the fabric.
+
+    The key has the GPU by its UUID: its index changes at a reboot.
+    """
+    by_identity = [
+        gpu._replace(index=crc32((gpu.uuid or gpu.pci).encode(errors="replace"))) for gpu in gpus
+    ]
     for sentence, lasting in zip(fabric_reasons(gpus), fabric_reasons(by_identity), strict=True):
-        yield Fault(FaultKind.FABRIC, subject=f"{crc32(lasting.encode(errors='replace')):08x}", detail=sentence)
+        yield Fault(
+            FaultKind.FABRIC,
+            subject=f"{crc32(lasting.encode(errors='replace')):08x}",
+            detail=sentence,
+        )
 
 
 def _unsaid(topology: hw.NodeTopology) -> Iterator[str]:
@@ -454,7 +521,10 @@ def _unsaid(topology: hw.NodeTopology) -> Iterator[str]:
 
 
 def _unlisted(raw: RawNode) -> Iterator[str]:
-    """The GPUs that NVML has and sysfs, which shows a PCI bus, does not. No fault: of the two, NVML asks the GPU."""
+    """The GPUs that NVML has and sysfs, which shows a PCI bus, does not.
+
+    No fault: of the two, NVML asks the GPU.
+    """
     listed = {function.address for function in raw.gpu_functions}
     unlisted = [gpu for gpu in raw.gpus if is_address(gpu.pci) and gpu.pci not in listed]
     if raw.bus_visible and unlisted:
@@ -467,7 +537,9 @@ def _unlisted(raw: RawNode) -> Iterator[str]:
 
 def _which(gpus: Sequence[RawGpu], raw: RawNode) -> str:
     """Some of the node's GPUs, in words that accuse none: `GPU 7` names one with a fault."""
-    return f"{len(gpus)} of {len(raw.gpus)} GPUs (index {', '.join(str(gpu.index) for gpu in gpus)})"
+    return (
+        f"{len(gpus)} of {len(raw.gpus)} GPUs (index {', '.join(str(gpu.index) for gpu in gpus)})"
+    )
 
 
 def _unseen(raw: RawNode, data_direct: Sequence[hw.DataDirect]) -> Iterator[str]:

@@ -1,13 +1,14 @@
 """Multi-node NVLink: what the fabric answers of a node's GPUs mean together. Pure.
 
-Fields and values: nvml.h, NVML_GPU_FABRIC_STATE_*, NVML_GPU_FABRIC_HEALTH_MASK_*, NVML_GPU_FABRIC_HEALTH_SUMMARY_*.
+Fields and values: nvml.h, NVML_GPU_FABRIC_STATE_*, NVML_GPU_FABRIC_HEALTH_MASK_*,
+NVML_GPU_FABRIC_HEALTH_SUMMARY_*.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
 from toposcope.agent.raw import RawFabric, RawGpu
-from toposcope.topology.hardware import Fabric, GpuFabric, Registration
+from toposcope.hardware.topology import Fabric, GpuFabric, Registration
 
 NOT_SUPPORTED: Final = 0
 NOT_STARTED: Final = 1
@@ -49,24 +50,33 @@ HEALTH_BITS: Final = tuple(name for name, *_ in _HEALTH)
 def health_bits(fabric: RawFabric) -> dict[str, str]:
     """What is bad about a GPU's fabric health: name of the field to plain words."""
     mask = fabric.health_mask or 0
-    return {name: bad[value] for name, shift, width, bad in _HEALTH if (value := mask >> shift & width) in bad}
+    return {
+        name: bad[value]
+        for name, shift, width, bad in _HEALTH
+        if (value := mask >> shift & width) in bad
+    }
 
 
 def attached(fabric: RawFabric | None) -> bool:
     """Whether the GPU takes part in a fabric at all.
 
-    State "not supported" and the all-zero UUID are one: HGX boards without multi-node NVLink answer "completed" with
-    a zero UUID, with or without a bad status (torchcomms#1385, #936). All 16 bytes count: a real UUID may begin with a
-    zero byte.
+    State "not supported" and the all-zero UUID are one: HGX boards without multi-node NVLink answer
+    "completed" with a zero UUID, with or without a bad status (torchcomms#1385, #936). All 16 bytes
+    count: a real UUID may begin with a zero byte.
     """
-    return fabric is not None and fabric.state != NOT_SUPPORTED and not (completed(fabric) and fabric.uuid == ZERO_UUID)
+    return (
+        fabric is not None
+        and fabric.state != NOT_SUPPORTED
+        and not (completed(fabric) and fabric.uuid == ZERO_UUID)
+    )
 
 
 def in_rack(gpu: RawGpu) -> bool:
     """Whether the GPU sits in a compute tray of an NVLink rack, so that it must be in a fabric.
 
-    Platform information places it in a slot of a chassis whose trays are joined by switches. An HGX board may answer
-    a serial number and a module too, but is in no slot; boards whose GPUs are wired to each other have no switches.
+    Platform information places it in a slot of a chassis whose trays are joined by switches. An HGX
+    board may answer a serial number and a module too, but is in no slot; boards whose GPUs are
+    wired to each other have no switches.
     """
     platform = gpu.platform
     if platform is None or platform.slot in _NO_SLOT:
@@ -98,7 +108,9 @@ def gpu_fabric(gpu: RawGpu) -> GpuFabric:
         return GpuFabric.FAILED if missing_from_rack(gpu) else GpuFabric.NOT_SUPPORTED
     if not completed(gpu.fabric):
         return GpuFabric.NOT_STARTED if gpu.fabric.state == NOT_STARTED else GpuFabric.IN_PROGRESS
-    return GpuFabric.FAILED if gpu.fabric.status or gpu.fabric.clique is None else GpuFabric.COMPLETED
+    return (
+        GpuFabric.FAILED if gpu.fabric.status or gpu.fabric.clique is None else GpuFabric.COMPLETED
+    )
 
 
 def registration(fabric: RawFabric) -> Registration:
@@ -114,14 +126,20 @@ def registration(fabric: RawFabric) -> Registration:
 
 
 def _dashed(digits: str) -> str:
-    """32 hex digits as a UUID is written. The module for UUIDs would be 2 ms of an agent's start."""
+    """32 hex digits as a UUID is written.
+
+    The module for UUIDs would be 2 ms of an agent's start.
+    """
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 def node_fabric(gpus: Sequence[RawGpu]) -> tuple[Fabric, str | None]:
-    """The fabric state over all GPUs, and the clique if they share one. GPUs that disagree are a fault.
+    """The fabric state over all GPUs, and the clique if they share one.
 
-    A GPU that refuses to answer, beside GPUs that are in no fabric and in no rack, is a fault of that GPU alone.
+    GPUs that disagree are a fault.
+
+    A GPU that refuses to answer, beside GPUs that are in no fabric and in no rack, is a fault of
+    that GPU alone.
     """
     members = _members(gpus)
     if _refused(gpus, members):
@@ -162,7 +180,11 @@ def fabric_reasons(gpus: Sequence[RawGpu]) -> list[str]:
     """What is wrong with the fabric, a reason each."""
     members = _members(gpus)
     answered = [gpu for gpu in gpus if not gpu.fabric_error]
-    reasons = [f"GPU {gpu.index}: fabric query failed: {gpu.fabric_error}" for gpu in gpus if gpu.fabric_error]
+    reasons = [
+        f"GPU {gpu.index}: fabric query failed: {gpu.fabric_error}"
+        for gpu in gpus
+        if gpu.fabric_error
+    ]
     if not members:
         reasons += _missing_from_rack(gpus)
     for gpu in answered:
@@ -170,7 +192,9 @@ def fabric_reasons(gpus: Sequence[RawGpu]) -> list[str]:
         reasons += _health_problems(gpu)
     cliques = {clique_of(member) for member in members if completed(member)}
     if len(cliques) > 1:
-        reasons.append(f"the GPUs of this node are in {len(cliques)} fabric cliques: {', '.join(sorted(cliques))}")
+        reasons.append(
+            f"the GPUs of this node are in {len(cliques)} fabric cliques: {', '.join(sorted(cliques))}"
+        )
     return reasons
 
 
@@ -196,7 +220,9 @@ def _ended(fabric: RawFabric | None) -> str:
     if fabric is None or not completed(fabric):
         return "NVML says that there is no NVLink fabric"
     if fabric.status:
-        return f"fabric registration ended with NVML status {fabric.status} and without a cluster UUID"
+        return (
+            f"fabric registration ended with NVML status {fabric.status} and without a cluster UUID"
+        )
     return "fabric registration ended without a cluster UUID"
 
 
@@ -205,7 +231,11 @@ def _registration_problems(gpu: RawGpu, *, expected: bool) -> list[str]:
     fabric = gpu.fabric
     name = f"GPU {gpu.index}"
     if fabric is None or not attached(fabric):
-        return [f"{name}: not in the NVLink fabric that other GPUs of this node are in"] if expected else []
+        return (
+            [f"{name}: not in the NVLink fabric that other GPUs of this node are in"]
+            if expected
+            else []
+        )
     if not completed(fabric):
         return [f"{name}: still registering with the NVLink fabric"]
     problems = []

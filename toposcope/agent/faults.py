@@ -1,7 +1,10 @@
-"""What can be wrong with a node, by kind. A fault is accepted by its key; its sentence is made last.
+"""What can be wrong with a node, by kind.
 
-An admin accepts the present state with `toposcope agent --accept-degraded`: then the keys of the present faults are
-kept in the baseline, and those faults are not named again until they heal and come back.
+A fault is accepted by its key; its sentence is made last.
+
+An admin accepts the present state with `toposcope agent --accept-degraded`: then the keys of the
+present faults are kept in the baseline, and those faults are not named again until they heal and
+come back.
 """
 
 from collections.abc import Iterable
@@ -57,8 +60,8 @@ _WITHOUT_KEY: Final = frozenset(
         FaultKind.GPUS_WITHHELD,
     }
 )
-"""All but the last are measured against the baseline, so that a new baseline accepts them without a key. The last one
-only explains missing GPUs."""
+"""All but the last are measured against the baseline, so that a new baseline accepts them
+without a key. The last one only explains missing GPUs."""
 
 
 class Fault(NamedTuple):

@@ -4,13 +4,16 @@ from collections import Counter
 from typing import NamedTuple
 
 from toposcope.api import label_keys
-from toposcope.topology.hardware import Fabric, Fact, NodeTopology, State
-from toposcope.topology.label_values import is_label_value, label_safe, short_name
-from toposcope.topology.ranges import kernel_list
+from toposcope.api.label_values import is_label_value, label_safe, short_name
+from toposcope.hardware.ranges import kernel_list
+from toposcope.hardware.topology import Fabric, Fact, NodeTopology, State
 
 
 class Labels(NamedTuple):
-    """What the Node should carry. A key in `unknown` keeps its value until the facts are known again."""
+    """What the Node should carry.
+
+    A key in `unknown` keeps its value until the facts are known again.
+    """
 
     known: dict[str, str]
     unknown: frozenset[str] = frozenset()
@@ -71,7 +74,9 @@ _BY_FACT = {
     Fact.FABRIC: frozenset({label_keys.NVLINK_DOMAIN}),
 }
 """The labels that depend on a fact: they keep their values while NVML refuses to say it."""
-_KNOWN_OF_ONE_GPU = frozenset({label_keys.INTERCONNECT, label_keys.NVLINK_DOMAIN_SIZE, label_keys.NVLINK_DOMAINS})
+_KNOWN_OF_ONE_GPU = frozenset(
+    {label_keys.INTERCONNECT, label_keys.NVLINK_DOMAIN_SIZE, label_keys.NVLINK_DOMAINS}
+)
 """Whatever its links: one GPU reaches no other."""
 
 
@@ -100,7 +105,8 @@ def labels_for(topology: NodeTopology, node_name: str) -> Labels:
     if topology.fabric is Fabric.IN_PROGRESS:
         unknown.add(label_keys.NVLINK_DOMAIN)
     else:
-        # Where NVLink ends at the node, the node is its own domain: so every GPU node carries the level.
+        # Where NVLink ends at the node, the node is its own domain: so every GPU node carries the
+        # level.
         known[label_keys.NVLINK_DOMAIN] = topology.clique or short_name(node_name)
     if topology.shape is None:
         unknown.add(label_keys.SHAPE)
@@ -114,7 +120,9 @@ def labels_for(topology: NodeTopology, node_name: str) -> Labels:
         unknown |= _BY_FACT[fact]
     if len(topology.gpus) == 1:
         unknown -= _KNOWN_OF_ONE_GPU
-    written = {key: value for key, value in known.items() if key not in unknown and is_label_value(value)}
+    written = {
+        key: value for key, value in known.items() if key not in unknown and is_label_value(value)
+    }
     return Labels(written, frozenset(unknown))
 
 

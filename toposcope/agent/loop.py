@@ -37,8 +37,9 @@ RETRY_FACTOR: Final = (0.5, 1.0)
 """The jitter on the back-off after a failure, which grows up to the interval between probes."""
 _FIRST_RETRY: Final = 5.0
 _FORBIDDEN_RETRY: Final = 600.0
-"""The longest back-off after a 401 or 403. Asking again grants no rights, but an expired token is renewed within
-seconds, and an API server that has just started denies everything until it has read its roles."""
+"""The longest back-off after a 401 or 403. Asking again grants no rights, but an expired token
+is renewed within seconds, and an API server that has just started denies everything until it has
+read its roles."""
 _REPAIR_SECONDS: Final = 4.0
 """Within which the agent repairs what others changed."""
 _REPAIR_FACTOR: Final = (0.1, 1.0)
@@ -52,7 +53,10 @@ _LONGEST_PROBE: Final = 600.0
 
 
 class Agent:
-    """One agent. `now` is wall time in seconds, `monotonic` never goes back; tests pass clocks of their own."""
+    """One agent.
+
+    `now` is wall time in seconds, `monotonic` never goes back; tests pass clocks of their own.
+    """
 
     def __init__(
         self,
@@ -125,7 +129,9 @@ class Agent:
             if self._monotonic() - self._repaired_at > _CALM_SECONDS:
                 self._repairs = 0
             longest = _REPAIR_SECONDS * 2 ** min(max(0, self._repairs - _QUICK_REPAIRS), 10)
-            self._repair_at = self._monotonic() + min(longest, RESYNC_SECONDS) * self._rng.uniform(*_REPAIR_FACTOR)
+            self._repair_at = self._monotonic() + min(longest, RESYNC_SECONDS) * self._rng.uniform(
+                *_REPAIR_FACTOR
+            )
 
     def plan_changed(self, plan: "NodePlan") -> None:
         """Follow another plan after a random part of the spread: all agents hear of it at the same moment."""
@@ -135,14 +141,19 @@ class Agent:
             self._plan_at = self._monotonic() + self._rng.uniform(0.0, spread)
 
     def _adopt_plan(self) -> None:
-        if self._next_plan is not None and self._plan_at is not None and self._began >= self._plan_at:
+        if (
+            self._next_plan is not None
+            and self._plan_at is not None
+            and self._began >= self._plan_at
+        ):
             self._publisher.follow(self._next_plan)
             self._plan_at = None
 
     def seconds_until_sync(self) -> float:
         """Seconds until the next sync is due, if nothing happens before."""
         due = self._synced + self._options.interval
-        if self._write_at > self._began:  # a write is due as soon as it is allowed; the probe may have outlasted that
+        # a write is due as soon as it is allowed; the probe may have outlasted that
+        if self._write_at > self._began:
             due = min(due, self._write_at)
         if self._published and self._confinement:
             due = min(due, self._monotonic() + self._confinement.seconds_until_due())
@@ -151,14 +162,20 @@ class Agent:
         pause = max(due - self._monotonic(), self.min_pause())
         if self._repair_at is None:
             return pause
-        return min(pause, max(0.0, self._repair_at - self._monotonic()))  # repairs have a limit of their own
+        # repairs have a limit of their own
+        return min(pause, max(0.0, self._repair_at - self._monotonic()))
 
     def min_pause(self) -> float:
         """Seconds until a sync is allowed at all: a storm of events must not become a storm of probes."""
-        return max(0.0, self._synced + min(PROBE_SECONDS, self._options.interval) - self._monotonic())
+        return max(
+            0.0, self._synced + min(PROBE_SECONDS, self._options.interval) - self._monotonic()
+        )
 
     def _refresh(self) -> bool:
-        """Read the Node when that is due; whether it is known. Its baseline decides what degraded means."""
+        """Read the Node when that is due; whether it is known.
+
+        Its baseline decides what degraded means.
+        """
         if self._monotonic() < self._refresh_at:
             return True
         try:
@@ -187,7 +204,9 @@ class Agent:
         else:
             self._metrics.probe_succeeded(took, self._now())
         if description.sentence != self._last_sentence:  # at rest nothing is logged
-            log.log(logging.WARNING if description.problem else logging.INFO, "%s", description.sentence)
+            log.log(
+                logging.WARNING if description.problem else logging.INFO, "%s", description.sentence
+            )
         self._last_sentence = description.sentence
         return description
 
@@ -227,7 +246,12 @@ class Agent:
         return True
 
     def _record(self, event: NodeEvent) -> None:
-        log.log(logging.WARNING if event.kind == "Warning" else logging.INFO, "%s: %s", event.reason, event.note)
+        log.log(
+            logging.WARNING if event.kind == "Warning" else logging.INFO,
+            "%s: %s",
+            event.reason,
+            event.note,
+        )
         try:
             self._publisher.record_event(event)
         except KubeError as error:
@@ -240,7 +264,9 @@ class Agent:
         if news:
             self._record(NodeEvent(*news))
 
-    def _publish_nvidia_labels(self, nvidia_labels: "NvidiaLabelPublisher", description: Description) -> None:
+    def _publish_nvidia_labels(
+        self, nvidia_labels: "NvidiaLabelPublisher", description: Description
+    ) -> None:
         """Publish the labels that others may own; our own do not depend on it."""
         if not self._published or self._monotonic() < self._nvidia_labels_at:
             return
@@ -248,9 +274,14 @@ class Agent:
             if nvidia_labels.publish(description, self._publisher.metadata):
                 self._publisher.refresh()
         except KubeError as error:
-            log.warning("cannot publish nvidia.com/ labels on node %s: %s", self._options.node_name, explain(error))
+            log.warning(
+                "cannot publish nvidia.com/ labels on node %s: %s",
+                self._options.node_name,
+                explain(error),
+            )
             self._nvidia_labels_at = self._monotonic() + RESYNC_SECONDS
-            self._refresh_at = self._nvidia_labels_at  # the owners are read again before the next attempt
+            # the owners are read again before the next attempt
+            self._refresh_at = self._nvidia_labels_at
 
     def _outcome(self, outcome: Outcome) -> None:
         """Note that the Node is up to date."""
@@ -264,13 +295,23 @@ class Agent:
     def _failed(self, error: KubeError) -> None:
         """Note a failed request, and when to retry: with back-off, and not before the server allows it."""
         status = error.status if isinstance(error, ApiError) else 0
-        outcome: Outcome = "forbidden" if status in (401, 403) else "conflict" if status in (409, 422) else "failed"
+        outcome: Outcome = (
+            "forbidden"
+            if status in (401, 403)
+            else "conflict"
+            if status in (409, 422)
+            else "failed"
+        )
         self._metrics.published(outcome, self._now())
         message = explain(error)
         if message != self._last_error:  # an hour without an API server is one line, not sixty
             log.warning("cannot publish on node %s: %s", self._options.node_name, message)
         self._last_error = message
-        longest = max(_FORBIDDEN_RETRY, self._options.interval) if outcome == "forbidden" else self._options.interval
+        longest = (
+            max(_FORBIDDEN_RETRY, self._options.interval)
+            if outcome == "forbidden"
+            else self._options.interval
+        )
         wait = min(_FIRST_RETRY * 2**self._failures, longest) * self._rng.uniform(*RETRY_FACTOR)
         self._failures = min(self._failures + 1, 10)
         if isinstance(error, ApiError):
@@ -298,7 +339,11 @@ def explain(error: KubeError) -> str:
             case 401:
                 return f"{error}; the token is not valid (any more)"
             case 403:
-                cause = "the ValidatingAdmissionPolicies" if "ValidatingAdmissionPolicy" in error.message else "RBAC"
+                cause = (
+                    "the ValidatingAdmissionPolicies"
+                    if "ValidatingAdmissionPolicy" in error.message
+                    else "RBAC"
+                )
                 return f"{error}; refused by {cause}: check what is installed under the name toposcope-agent"
             case 404:
                 return f"{error}; does --node-name / NODE_NAME name this node as `kubectl get nodes` does?"

@@ -1,4 +1,7 @@
-"""What one agent counts; `agent.collector` exposes it to Prometheus. Written by the agent's loop, read by scrapes."""
+"""What one agent counts; `agent.collector` exposes it to Prometheus.
+
+Written by the agent's loop, read by scrapes.
+"""
 
 from bisect import bisect_left
 from collections.abc import Iterator

@@ -73,7 +73,10 @@ class NodeWatch:
         metadata = node["metadata"]
         before, inputs = self._seen, self._inputs
         self._seen = self._keys.owned(metadata)
-        self._inputs = (metadata.get("annotations") or {}).get(SWITCHES), self._keys.inputs(metadata)
+        self._inputs = (
+            (metadata.get("annotations") or {}).get(SWITCHES),
+            self._keys.inputs(metadata),
+        )
         moved = before is not None and self._inputs != inputs
         if moved or (self._seen != before and self._keys.differs(self._seen)):
             self._changed()

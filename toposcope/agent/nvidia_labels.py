@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from toposcope.agent.describe import Description
 from toposcope.api import label_keys
+from toposcope.hardware.topology import Interconnect
 from toposcope.kube.client import ApiClient
 from toposcope.kube.requests import NODES, apply
-from toposcope.topology.hardware import Interconnect
 
 MANAGER: Final = "toposcope-agent-nvidia"
 
@@ -38,10 +38,15 @@ def nvidia_labels_for(description: Description) -> dict[str, str]:
     gpus = ours[label_keys.GPUS]
     labels = {label_keys.GPU_COUNT: gpus}
     if label_keys.INTERCONNECT in ours:
-        labels[_NVSWITCH] = "true" if ours[label_keys.INTERCONNECT] == Interconnect.NVSWITCH else "false"
+        labels[_NVSWITCH] = (
+            "true" if ours[label_keys.INTERCONNECT] == Interconnect.NVSWITCH else "false"
+        )
     if description.topology.clique:
         labels[_CLIQUE] = description.topology.clique
-    for theirs, key in ((_PRODUCT, label_keys.GPU_PRODUCT), (_NVLINK_VERSION, label_keys.NVLINK_VERSION)):
+    for theirs, key in (
+        (_PRODUCT, label_keys.GPU_PRODUCT),
+        (_NVLINK_VERSION, label_keys.NVLINK_VERSION),
+    ):
         if key in ours:
             labels[theirs] = ours[key]
     return labels
@@ -53,7 +58,9 @@ def owners(metadata: Mapping[str, Any]) -> tuple[frozenset[str], frozenset[str]]
     theirs: set[str] = set()
     for entry in metadata.get("managedFields") or ():
         fields = ((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:labels") or {}
-        (ours if entry.get("manager") == MANAGER else theirs).update(key.removeprefix("f:") for key in fields)
+        (ours if entry.get("manager") == MANAGER else theirs).update(
+            key.removeprefix("f:") for key in fields
+        )
     labels = metadata.get("labels") or {}
     return KEYS & ours, KEYS & (theirs | (labels.keys() - ours))
 
@@ -62,7 +69,9 @@ def wanted_labels(description: Description, metadata: Mapping[str, Any]) -> dict
     """The labels without another owner that a Node should carry, those whose value is unknown now as they are."""
     ours, theirs = owners(metadata)
     carried = metadata.get("labels") or {}
-    wanted = {key: value for key, value in nvidia_labels_for(description).items() if key not in theirs}
+    wanted = {
+        key: value for key, value in nvidia_labels_for(description).items() if key not in theirs
+    }
     for key in (ours & carried.keys()) - theirs:
         if _SOURCES.get(key) in description.labels.unknown:
             wanted[key] = carried[key]

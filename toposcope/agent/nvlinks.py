@@ -4,10 +4,15 @@ from collections import Counter
 from typing import Final, NamedTuple
 
 from toposcope.agent.raw import RawGpu, RawLink, RawNode
-from toposcope.topology.hardware import LinkEnd, LinkState, NvLink
-from toposcope.topology.pci import normal_address
+from toposcope.hardware.pci import normal_address
+from toposcope.hardware.topology import LinkEnd, LinkState, NvLink
 
-_STATE: Final = {0: LinkState.INACTIVE, 1: LinkState.ACTIVE, 2: LinkState.SLEEP, 3: LinkState.DISABLED}
+_STATE: Final = {
+    0: LinkState.INACTIVE,
+    1: LinkState.ACTIVE,
+    2: LinkState.SLEEP,
+    3: LinkState.DISABLED,
+}
 """NVML_FI_DEV_NVLINK_GET_STATE; `nvmlDeviceGetNvLinkState` knows the first two."""
 
 _VERSION: Final = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
@@ -28,25 +33,40 @@ class NvLinks:
     """The NVLinks of a node by their GPU's PCI address. Only links that are up make a path."""
 
     def __init__(self, raw: RawNode) -> None:
-        self._gpus = {gpu.pci for gpu in raw.gpus} | {function.address for function in raw.gpu_functions}
+        self._gpus = {gpu.pci for gpu in raw.gpus} | {
+            function.address for function in raw.gpu_functions
+        }
         self._on_bus = frozenset(raw.switch_functions)
         self._bus_visible = raw.bus_visible
-        self._facts = {gpu.pci: tuple(self._fact(gpu, link) for link in gpu.links) for gpu in raw.gpus}
+        self._facts = {
+            gpu.pci: tuple(self._fact(gpu, link) for link in gpu.links) for gpu in raw.gpus
+        }
         self._ends = {gpu: _ends(facts) for gpu, facts in self._facts.items()}
         self._unknown = frozenset(gpu.pci for gpu in raw.gpus if not self._all_known(gpu))
 
     def _fact(self, gpu: RawGpu, link: RawLink) -> NvLink:
-        state = LinkState.UNKNOWN if link.state is None else _STATE.get(link.state, LinkState.UNKNOWN)
+        state = (
+            LinkState.UNKNOWN if link.state is None else _STATE.get(link.state, LinkState.UNKNOWN)
+        )
         remote = _remote(link)
         down = state in (LinkState.INACTIVE, LinkState.UNKNOWN)
         version = None if link.version is None else _VERSION.get(link.version)
         end = None if down else self._end(gpu, link, remote)
-        return NvLink(link=link.link, state=state, version=version, mbps=link.mbps, remote=end, remote_pci=remote)
+        return NvLink(
+            link=link.link,
+            state=state,
+            version=version,
+            mbps=link.mbps,
+            remote=end,
+            remote_pci=remote,
+        )
 
     def _all_known(self, gpu: RawGpu) -> bool:
         """Whether NVML said how many links there are, which of them are up, and where those end."""
         facts = self._facts[gpu.pci]
-        answered = all(self._answered(gpu, link, fact) for link, fact in zip(gpu.links, facts, strict=True))
+        answered = all(
+            self._answered(gpu, link, fact) for link, fact in zip(gpu.links, facts, strict=True)
+        )
         reached = any(ends.peers[gpu.pci] for other, ends in self._ends.items() if other != gpu.pci)
         return gpu.links_known and answered and bool(facts or not reached)
 
@@ -59,7 +79,8 @@ class NvLinks:
             return fact.remote_pci is not None
         if link.remote_type is not None:
             return True
-        # Drivers before 470 name no types: by its address it is no GPU, and by sysfs or the count of links no switch.
+        # Drivers before 470 name no types: by its address it is no GPU, and by sysfs or the count
+        # of links no switch.
         if _without_address(link):
             return gpu.switch_links is not None
         return link.remote_pci is not None and self._bus_visible
@@ -69,7 +90,11 @@ class NvLinks:
             return LinkEnd.SELF
         if remote in self._gpus or link.remote_type == _REMOTE_GPU:
             return LinkEnd.GPU
-        if link.remote_type == _REMOTE_SWITCH or remote in self._on_bus or _hidden_switch(gpu, link, remote):
+        if (
+            link.remote_type == _REMOTE_SWITCH
+            or remote in self._on_bus
+            or _hidden_switch(gpu, link, remote)
+        ):
             return LinkEnd.NVSWITCH
         return LinkEnd.CPU if link.remote_type == _REMOTE_CPU else LinkEnd.UNKNOWN
 
@@ -82,7 +107,10 @@ class NvLinks:
         return sum(link.up for link in self._facts[gpu])
 
     def known(self, gpu: str) -> bool:
-        """Whether NVML said all about a GPU's links. False too for a GPU without links that others have links to."""
+        """Whether NVML said all about a GPU's links.
+
+        False too for a GPU without links that others have links to.
+        """
         return gpu not in self._unknown
 
     def missing_ends(self, gpu: str) -> int:
@@ -106,7 +134,12 @@ class NvLinks:
 
     def switches(self, on_bus: tuple[str, ...]) -> int | None:
         """How many NVSwitches there are; None when links end in switches without an address."""
-        into = [link for facts in self._facts.values() for link in facts if link.up and link.remote is LinkEnd.NVSWITCH]
+        into = [
+            link
+            for facts in self._facts.values()
+            for link in facts
+            if link.up and link.remote is LinkEnd.NVSWITCH
+        ]
         known = {link.remote_pci for link in into if link.remote_pci}.union(on_bus)
         nameless = any(link.remote_pci is None for link in into)
         return None if nameless and not known else len(known)
@@ -114,7 +147,9 @@ class NvLinks:
 
 def _ends(facts: tuple[NvLink, ...]) -> _Ends:
     up = [link for link in facts if link.up]
-    peers = Counter(link.remote_pci for link in up if link.remote is LinkEnd.GPU and link.remote_pci)
+    peers = Counter(
+        link.remote_pci for link in up if link.remote is LinkEnd.GPU and link.remote_pci
+    )
     return _Ends(peers, sum(link.remote is LinkEnd.NVSWITCH for link in up))
 
 

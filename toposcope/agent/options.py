@@ -1,6 +1,7 @@
 """The agent's command line, shared by `toposcope agent` and `python -m agent`.
 
-Read before the worker is forked (see `nvml.process`), so it loads little: no dataclasses, no logging.
+Read before the worker is forked (see `nvml.process`), so it loads little: no dataclasses, no
+logging.
 """
 
 import argparse
@@ -34,20 +35,34 @@ class Options(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the agent's flags."""
     parser.add_argument(
-        "--node-name", default=os.environ.get("NODE_NAME"), help="this node's name; default: $NODE_NAME"
+        "--node-name",
+        default=os.environ.get("NODE_NAME"),
+        help="this node's name; default: $NODE_NAME",
     )
     parser.add_argument(
-        "--kubeconfig", metavar="FILE", help="default: the pod's service account, $KUBECONFIG, ~/.kube/config"
+        "--kubeconfig",
+        metavar="FILE",
+        help="default: the pod's service account, $KUBECONFIG, ~/.kube/config",
     )
-    parser.add_argument("--once", action="store_true", help="probe and publish once, then exit: 0 when both went well")
-    parser.add_argument("--interval", type=float, metavar="SECONDS", help="time between probes; default: 60")
+    parser.add_argument(
+        "--once",
+        action="store_true",
+        help="probe and publish once, then exit: 0 when both went well",
+    )
+    parser.add_argument(
+        "--interval", type=float, metavar="SECONDS", help="time between probes; default: 60"
+    )
     about = "wait a random time up to this before the first write, so that a rollout does not stampede; default: 30"
     parser.add_argument("--spread", type=float, metavar="SECONDS", help=about)
     parser.add_argument(
-        "--accept-degraded", action="store_true", help="make the node's current state its baseline, then exit"
+        "--accept-degraded",
+        action="store_true",
+        help="make the node's current state its baseline, then exit",
     )
     parser.add_argument(
-        "--cleanup", action="store_true", help="remove all our labels and annotations from this node, then exit"
+        "--cleanup",
+        action="store_true",
+        help="remove all our labels and annotations from this node, then exit",
     )
     about = "also write nvidia.com/gpu.clique and others that nobody else writes; the admission policy must allow it"
     parser.add_argument("--nvidia-labels", action="store_true", help=about)
@@ -55,15 +70,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--audit-slices", action="store_true", help=about)
     about = "also write gpu.topology/unique-<level> where a ClusterTopology's spec.uniqueValues asks for it"
     parser.add_argument("--unique-values", action="store_true", help=about)
-    about = "also write Slinky's annotation where a ClusterTopology's spec.publish.slinky asks for it"
+    about = (
+        "also write Slinky's annotation where a ClusterTopology's spec.publish.slinky asks for it"
+    )
     parser.add_argument("--slinky", action="store_true", help=about)
     parser.add_argument(
-        "--pair-metrics", action="store_true", help="one more metric for each pair of devices: 190 on an 8-GPU node"
+        "--pair-metrics",
+        action="store_true",
+        help="one more metric for each pair of devices: 190 on an 8-GPU node",
     )
     add_vf_rails_argument(parser)
-    parser.add_argument("--metrics-port", type=int, metavar="PORT", help="serve /metrics, /healthz and /readyz there")
     parser.add_argument(
-        "--sysfs", type=Path, default=Path("/sys"), metavar="DIR", help="where the kernel's sysfs is; default: /sys"
+        "--metrics-port",
+        type=int,
+        metavar="PORT",
+        help="serve /metrics, /healthz and /readyz there",
+    )
+    parser.add_argument(
+        "--sysfs",
+        type=Path,
+        default=Path("/sys"),
+        metavar="DIR",
+        help="where the kernel's sysfs is; default: /sys",
     )
     parser.add_argument("--log-format", choices=FORMATS, help="default: text")
     parser.set_defaults(**Options._field_defaults)
@@ -71,14 +99,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_vf_rails_argument(parser: argparse.ArgumentParser) -> None:
     """Declare `--vf-rails`."""
-    about = "take virtual functions of NICs (SR-IOV) for NICs too, where pods get these as their rails"
+    about = (
+        "take virtual functions of NICs (SR-IOV) for NICs too, where pods get these as their rails"
+    )
     parser.add_argument("--vf-rails", action="store_true", help=about)
 
 
 def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Options:
     """The options in parsed arguments; ends the program with an error for a bad value."""
     if not arguments.node_name:
-        parser.error("which node? pass --node-name NAME or set NODE_NAME (in a pod: fieldRef spec.nodeName)")
+        parser.error(
+            "which node? pass --node-name NAME or set NODE_NAME (in a pod: fieldRef spec.nodeName)"
+        )
     if not arguments.interval > 0:
         parser.error(f"--interval {arguments.interval:g}: must be more than 0 seconds")
     if arguments.spread < 0:

@@ -1,7 +1,7 @@
 """The functions on the PCI bus as /sys shows them, and what of them cannot change.
 
-Every object of the kernel has an inode number in sysfs that is not given away twice, so a function that went and came
-back is another one.
+Every object of the kernel has an inode number in sysfs that is not given away twice, so a function
+that went and came back is another one.
 """
 
 import os
@@ -46,7 +46,9 @@ class PciBus:
         for entry in self._files.entries(self._folder):
             folder = self.folder(entry)
             known = self._kinds.get(entry)
-            found[entry] = known or Kind(self._files.text(f"{folder}/vendor"), self._files.text(f"{folder}/class"))
+            found[entry] = known or Kind(
+                self._files.text(f"{folder}/vendor"), self._files.text(f"{folder}/class")
+            )
         self._kinds = {entry: kind for entry, kind in found.items() if all(kind)}
         for memory in (self._device_ids, self._fixed, self._parents, self._vpd, self._vpd_failures):
             _forget_others(memory, found)
@@ -66,11 +68,16 @@ class PciBus:
         """The address of a virtual function's physical one; empty for a physical function."""
         if entry not in self._parents:
             link = f"{self.folder(entry)}/physfn"
-            self._parents[entry] = os.path.basename(self._files.real(link)) if self._files.lexists(link) else ""
+            self._parents[entry] = (
+                os.path.basename(self._files.real(link)) if self._files.lexists(link) else ""
+            )
         return self._parents[entry]
 
     def vpd(self, entry: Entry) -> Vpd | None:
-        """A function's vital product data; None if it cannot be read. A device that fails to answer is left alone."""
+        """A function's vital product data; None if it cannot be read.
+
+        A device that fails to answer is left alone.
+        """
         if entry in self._vpd:
             return self._vpd[entry]
         if self._vpd_failures.get(entry, 0) >= _VPD_ATTEMPTS:

@@ -13,7 +13,10 @@ log = logging.getLogger("agent")
 
 
 class PlanWatch:
-    """Calls `changed` with each new plan. What cannot be read, or is deleted, is no plan: the last one stays known."""
+    """Calls `changed` with each new plan.
+
+    What cannot be read, or is deleted, is no plan: the last one stays known.
+    """
 
     def __init__(
         self,
@@ -58,6 +61,8 @@ class PlanWatch:
         try:
             plan = decode(text)
         except ValueError as error:
-            log.warning("%s is no plan, and the keys it is about stay as they are: %s", self._handle, error)
+            log.warning(
+                "%s is no plan, and the keys it is about stay as they are: %s", self._handle, error
+            )
             return
         self._changed(plan)

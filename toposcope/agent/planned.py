@@ -45,7 +45,10 @@ class _Labels:
 
 
 class Planner:
-    """Decides about one Node. `unique` and `slinky`: which of both the agent may write (its flags)."""
+    """Decides about one Node.
+
+    `unique` and `slinky`: which of both the agent may write (its flags).
+    """
 
     def __init__(self, node_name: str, *, unique: bool = False, slinky: bool = False) -> None:
         self._name = node_name
@@ -82,7 +85,9 @@ class Planner:
         """The keys that belong on the Node, which will have these labels besides."""
         present = self.present(metadata)
         if self._plan is None:
-            kept = OwnedKeys(present.labels if self._unique else {}, present.annotations if self._slinky else {})
+            kept = OwnedKeys(
+                present.labels if self._unique else {}, present.annotations if self._slinky else {}
+            )
             return Wanted(kept, self._is_foreign(metadata, None))
         planned = self._plan.wanted(self._name, _Labels(labels))
         unique = self._unique_labels(planned, present)

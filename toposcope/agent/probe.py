@@ -1,4 +1,7 @@
-"""One probe: asks NVML and sysfs for everything the agent uses, and concludes nothing. The calls are in nvml.h."""
+"""One probe: asks NVML and sysfs for everything the agent uses, and concludes nothing.
+
+The calls are in nvml.h.
+"""
 
 from collections.abc import Mapping
 from itertools import combinations
@@ -15,9 +18,18 @@ from toposcope.agent.nvml.gateway import (
     numbered,
 )
 from toposcope.agent.nvml.structs import ask_platform, bus_id, read_fabric, read_fields
-from toposcope.agent.raw import RawAncestor, RawFabric, RawFault, RawGpu, RawLink, RawNode, RawPci, RawPlatform
+from toposcope.agent.raw import (
+    RawAncestor,
+    RawFabric,
+    RawFault,
+    RawGpu,
+    RawLink,
+    RawNode,
+    RawPci,
+    RawPlatform,
+)
 from toposcope.agent.sysfs import Sysfs
-from toposcope.topology.pci import is_address, normal_address, off_bus
+from toposcope.hardware.pci import is_address, normal_address, off_bus
 
 _LINK_COUNT: Final = 91
 _SPEED_COMMON: Final = 90
@@ -34,8 +46,15 @@ _MAX_LINKS: Final = 36
 _NO_ADDRESS: Final = frozenset({"", "N/A"})
 
 
-def probe(nvml: Nvml, sysfs: Sysfs, started: NvmlReturn | None, container: tuple[tuple[str, str], ...] = ()) -> RawNode:
-    """Ask the hardware once; only sysfs if NVML's start failed. A GPU that does not answer costs only its own facts.
+def probe(
+    nvml: Nvml,
+    sysfs: Sysfs,
+    started: NvmlReturn | None,
+    container: tuple[tuple[str, str], ...] = (),
+) -> RawNode:
+    """Ask the hardware once; only sysfs if NVML's start failed.
+
+    A GPU that does not answer costs only its own facts.
 
     What `nvml` remembers is not asked again: see `Nvml.fixed`.
     """
@@ -52,7 +71,9 @@ def probe(nvml: Nvml, sysfs: Sysfs, started: NvmlReturn | None, container: tuple
         gpus = [gpu for index, handle in handles if (gpu := _gpu(nvml, index, handle, faults))]
         gpus = _without_lost(gpus, devices.gpus, faults)
         uuids = {gpu.index: gpu.uuid for gpu in gpus}
-        ancestors = _ancestors(nvml, [(index, handle, uuids[index]) for index, handle in handles if index in uuids])
+        ancestors = _ancestors(
+            nvml, [(index, handle, uuids[index]) for index, handle in handles if index in uuids]
+        )
     return RawNode(
         driver=driver,
         gpus=tuple(gpus),
@@ -94,14 +115,19 @@ def _handles(nvml: Nvml, faults: list[RawFault]) -> list[tuple[int, Any]]:
 
 
 def _address(pci: Any, index: int) -> str:
-    """A GPU's PCI address. One that is not on the PCI bus (Jetson) has none, or an empty one. Raises ValueError."""
+    """A GPU's PCI address.
+
+    One that is not on the PCI bus (Jetson) has none, or an empty one. Raises ValueError.
+    """
     if isinstance(pci, NvmlReturn):
         return off_bus(index)
     text = bus_id(pci)
     return off_bus(index) if text in _NO_ADDRESS else normal_address(text)
 
 
-def _without_lost(gpus: list[RawGpu], on_bus: tuple[RawPci, ...], faults: list[RawFault]) -> list[RawGpu]:
+def _without_lost(
+    gpus: list[RawGpu], on_bus: tuple[RawPci, ...], faults: list[RawFault]
+) -> list[RawGpu]:
     """The GPUs but for those without an address while the PCI bus has GPUs that no other one is: they are there."""
     known = {gpu.pci for gpu in gpus}
     if all(function.address in known for function in on_bus):
@@ -138,7 +164,9 @@ def _gpu(nvml: Nvml, index: int, handle: Any, faults: list[RawFault]) -> RawGpu 
 def _asked(nvml: Nvml, index: int, handle: Any, address: str) -> RawGpu:
     """What a GPU answers. Raises ImplausibleError for a count that only a damaged driver gives."""
     uuid = nvml.value("nvmlDeviceGetUUID", handle)
-    name, architecture = nvml.fixed((uuid,), ("nvmlDeviceGetName", handle), ("nvmlDeviceGetArchitecture", handle))
+    name, architecture = nvml.fixed(
+        (uuid,), ("nvmlDeviceGetName", handle), ("nvmlDeviceGetArchitecture", handle)
+    )
     nvml.enter(f"MIG of GPU {index}")
     mig, mig_devices = _mig(nvml, handle)
     nvml.enter(f"NVLinks of GPU {index}")
@@ -147,7 +175,8 @@ def _asked(nvml: Nvml, index: int, handle: Any, address: str) -> RawGpu:
     c2c_active = _c2c_active(nvml, handle, counts)
     nvml.enter(f"fabric of GPU {index}")
     fabric = read_fabric(nvml, handle)
-    # The binding keeps the module's number in a default argument that all calls share: one thread only.
+    # The binding keeps the module's number in a default argument that all calls share: one thread
+    # only.
     module, memory_numa = nvml.fixed(
         (uuid, "place"), ("nvmlDeviceGetModuleId", handle), ("nvmlDeviceGetNumaNodeId", handle)
     )
@@ -242,7 +271,9 @@ def _counted(nvml: Nvml, handle: Any) -> range | None:
     return range(_MAX_LINKS)
 
 
-def _links(nvml: Nvml, handle: Any, uuid: str | None, counts: _Counts) -> tuple[RawLink, ...] | None:
+def _links(
+    nvml: Nvml, handle: Any, uuid: str | None, counts: _Counts
+) -> tuple[RawLink, ...] | None:
     """A GPU's links; None when NVML refuses to say how many there are."""
     if counts.nvlinks is None:
         return None
@@ -287,7 +318,9 @@ def _states_and_speeds(
     if speeds is not None:
         fields = read_fields(nvml, handle, [(_STATE, link) for link in links])
     else:
-        fields = read_fields(nvml, handle, [(field, link) for link in links for field in (_STATE, _SPEED)])
+        fields = read_fields(
+            nvml, handle, [(field, link) for link in links for field in (_STATE, _SPEED)]
+        )
         speeds = {link: value for (field, link), value in fields.items() if field == _SPEED}
         nvml.remember((uuid, "link speeds"), speeds)
     return {link: value for (field, link), value in fields.items() if field == _STATE}, speeds
@@ -306,6 +339,8 @@ def _ancestors(nvml: Nvml, handles: list[tuple[int, Any, str | None]]) -> list[R
     return [
         RawAncestor(a, b, int(level))
         for (a, first, uuid), (b, second, other) in combinations(handles, 2)
-        for level in nvml.fixed((uuid, other), ("nvmlDeviceGetTopologyCommonAncestor", first, second))
+        for level in nvml.fixed(
+            (uuid, other), ("nvmlDeviceGetTopologyCommonAncestor", first, second)
+        )
         if level is not None
     ]

@@ -18,13 +18,13 @@ from toposcope.agent.owners import OwnedKeys, managers
 from toposcope.agent.planned import CLEARED, FORMER, MANAGER, Planner, Wanted
 from toposcope.api import label_keys
 from toposcope.api.label_keys import MATRIX, PREFIX, RAILS, REFERENCE, SLINKY
+from toposcope.hardware.topology import State
 from toposcope.kube.account_rights import Right
 from toposcope.kube.client import MERGE, METADATA, ApiClient, Request
 from toposcope.kube.confinement import FOREIGN_NODE_WRITES, NOBODY
 from toposcope.kube.errors import ApiError
 from toposcope.kube.requests import NODES, apply, event, get, merge_patch
-from toposcope.topology.hardware import State
-from toposcope.topology.text import compact
+from toposcope.text import compact
 
 if TYPE_CHECKING:
     from toposcope.integrations.node_plan import NodePlan
@@ -43,8 +43,13 @@ class NodeEvent(NamedTuple):
     note: str
 
 
-def node_events(before: Mapping[str, str], after: Mapping[str, str], reasons: Sequence[str]) -> list[NodeEvent]:
-    """The Events between two sets of labels; `reasons` explain the second. The first are none, unless degraded."""
+def node_events(
+    before: Mapping[str, str], after: Mapping[str, str], reasons: Sequence[str]
+) -> list[NodeEvent]:
+    """The Events between two sets of labels; `reasons` explain the second.
+
+    The first are none, unless degraded.
+    """
     events = []
     was, now = before.get(label_keys.STATE), after.get(label_keys.STATE)
     why = "; ".join(reasons) or "no reason is known"
@@ -58,7 +63,9 @@ def node_events(before: Mapping[str, str], after: Mapping[str, str], reasons: Se
             events.append(NodeEvent("Normal", "NodeHealthy", note))
     for key, reason, what in _MOVED:
         if key in before and key in after and before[key] != after[key]:
-            events.append(NodeEvent("Normal", reason, f"{what} changed from {before[key]} to {after[key]}"))
+            events.append(
+                NodeEvent("Normal", reason, f"{what} changed from {before[key]} to {after[key]}")
+            )
     return events
 
 
@@ -87,7 +94,9 @@ def owned_keys(metadata: Mapping[str, Any]) -> OwnedKeys:
     """The labels and annotations of ours in a Node's metadata."""
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     own_labels = {key: value for key, value in labels.items() if key in ALL}
-    return OwnedKeys(own_labels, {key: value for key, value in annotations.items() if key in _ANNOTATIONS})
+    return OwnedKeys(
+        own_labels, {key: value for key, value in annotations.items() if key in _ANNOTATIONS}
+    )
 
 
 def desired(description: Description, node: OwnedKeys) -> OwnedKeys:
@@ -138,7 +147,10 @@ class Publisher:
         return self.metadata.get("annotations") or {}
 
     def refresh(self) -> None:
-        """Read the Node, so that the next publish also reverts what others changed. Raises KubeError."""
+        """Read the Node, so that the next publish also reverts what others changed.
+
+        Raises KubeError.
+        """
         self._cache(self._client.call(get(self._path, metadata_only=True)))
 
     def _cache(self, node: Any) -> OwnedKeys:
@@ -225,31 +237,48 @@ class Publisher:
         return apply(self._path, body, MANAGER, force=True, metadata_only=True)
 
     def _take_away(self, dropped: Mapping[str, Sequence[str]]) -> None:
-        """Remove what an apply left because a former version's controller owns it too. Raises KubeError."""
+        """Remove what an apply left because a former version's controller owns it too.
+
+        Raises KubeError.
+        """
         left = {}
         also = {FORMER, CLEARED}
         for field, keys in dropped.items():
             there = self.metadata.get(field) or {}
-            shared = [key for key in keys if key in there and also & managers(self.metadata, field, key)]
+            shared = [
+                key for key in keys if key in there and also & managers(self.metadata, field, key)
+            ]
             if shared:
                 left[field] = dict.fromkeys(shared)
         if left:
             body = compact({"metadata": {"uid": self.metadata["uid"], **left}}).encode()
             self._cache(
-                self._client.call(Request("PATCH", self._path, {"fieldManager": MANAGER}, body, MERGE, METADATA))
+                self._client.call(
+                    Request("PATCH", self._path, {"fieldManager": MANAGER}, body, MERGE, METADATA)
+                )
             )
 
     def record_event(self, node_event: NodeEvent) -> None:
-        """Record an Event on the Node. Raises KubeError, a conflict where the Node has many already.
+        """Record an Event on the Node.
 
-        The admission policy lets it have 256 names; one that is taken is free again when the API server forgets it.
+        Raises KubeError, a conflict where the Node has many already.
+
+        The admission policy lets it have 256 names; one that is taken is free again when the API
+        server forgets it.
         """
-        regarding = {"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": self.metadata["uid"]}
+        regarding = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "name": self._name,
+            "uid": self.metadata["uid"],
+        }
         now = self._now()
         for attempt in range(_NAMES_TRIED):
             moment = now + timedelta(microseconds=attempt)  # another moment makes another name
             try:
-                self._client.call(event(regarding, *node_event, REPORTER, self._name, moment, digits=2))
+                self._client.call(
+                    event(regarding, *node_event, REPORTER, self._name, moment, digits=2)
+                )
             except ApiError as error:
                 if not error.conflict or attempt == _NAMES_TRIED - 1:
                     raise
@@ -259,8 +288,12 @@ class Publisher:
     def foreign_writes(self) -> dict[str, Request]:
         """Writes that the admission policies must refuse, one of each kind: what each would do, and its request."""
         writes = {
-            "a label outside gpu.topology/": {"metadata": {"labels": {f"{NOBODY}/unconfined": "true"}}},
-            "an annotation outside gpu.topology/": {"metadata": {"annotations": {f"{NOBODY}/unconfined": "true"}}},
+            "a label outside gpu.topology/": {
+                "metadata": {"labels": {f"{NOBODY}/unconfined": "true"}}
+            },
+            "an annotation outside gpu.topology/": {
+                "metadata": {"annotations": {f"{NOBODY}/unconfined": "true"}}
+            },
             **FOREIGN_NODE_WRITES,
         }
         requests = {what: merge_patch(self._path, MANAGER, body) for what, body in writes.items()}
@@ -269,7 +302,10 @@ class Publisher:
         return {**requests, "an Event about another Node": report}
 
     def cleanup(self) -> int:
-        """Remove what any agent wrote on the Node; how many labels and annotations that were. Raises KubeError."""
+        """Remove what any agent wrote on the Node; how many labels and annotations that were.
+
+        Raises KubeError.
+        """
         todo = removal(self._client.call(get(self._path, metadata_only=True))["metadata"])
         for request in todo.requests:
             self._client.call(request)
@@ -286,7 +322,10 @@ class Removal(NamedTuple):
 def removal(metadata: Mapping[str, Any]) -> Removal:
     """How to remove the keys under our prefix, co-owned too, and the keys of others that only we own."""
     fields = ("labels", "annotations")
-    gone = {field: {key: None for key in metadata.get(field) or {} if key.startswith(PREFIX)} for field in fields}
+    gone = {
+        field: {key: None for key in metadata.get(field) or {} if key.startswith(PREFIX)}
+        for field in fields
+    }
     annotators = managers(metadata, "annotations", SLINKY)
     if annotators and annotators <= {MANAGER, FORMER}:
         gone["annotations"][SLINKY] = None
@@ -300,8 +339,8 @@ def removal(metadata: Mapping[str, Any]) -> Removal:
         requests.append(Request("PATCH", path, query, body, MERGE, METADATA))
     ours, theirs = owners(metadata)
     if ours:
-        # An apply of no labels: the server removes those that only we own, and drops us as owner of the others. Without
-        # the empty mapping it would also remove those that nobody owns.
+        # An apply of no labels: the server removes those that only we own, and drops us as owner of
+        # the others. Without the empty mapping it would also remove those that nobody owns.
         none = {"name": metadata["name"], "uid": uid, "labels": {}}
         nothing = {"apiVersion": "v1", "kind": "Node", "metadata": none}
         requests.append(apply(path, nothing, NVIDIA_MANAGER, force=False, metadata_only=True))

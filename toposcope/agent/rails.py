@@ -7,12 +7,12 @@ from typing import Final
 from toposcope.agent.annotation import annotation_for
 from toposcope.agent.describe import Description
 from toposcope.api.label_keys import MATRIX, RAILS, SWITCHES
-from toposcope.topology.compute_network import nic_paths
-from toposcope.topology.hardware import NodeTopology
-from toposcope.topology.leaves import leaf_labels, rail_nics, rails_text
-from toposcope.topology.neighbours import Neighbour, parse_neighbours
-from toposcope.topology.rails import Rail, parse_rails
-from toposcope.topology.text import natural
+from toposcope.hardware.compute_network import nic_paths
+from toposcope.hardware.leaves import leaf_labels, rail_nics, rails_text
+from toposcope.hardware.neighbours import Neighbour, parse_neighbours
+from toposcope.hardware.rails import Rail, parse_rails
+from toposcope.hardware.topology import NodeTopology
+from toposcope.text import natural
 
 GRACE_SECONDS: Final = 600.0
 """How long a neighbour may be lost: maintenance of a switch changes no label, and then it is unknown."""
@@ -21,7 +21,10 @@ STEADY_SECONDS: Final = 60.0
 
 
 class RailMemory:
-    """What this agent knows of its rails. It begins with what the Node carries, as if that was seen until now."""
+    """What this agent knows of its rails.
+
+    It begins with what the Node carries, as if that was seen until now.
+    """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -34,7 +37,9 @@ class RailMemory:
         self._others: dict[str, tuple[str, float]] = {}
         self._matrix: tuple[NodeTopology, str, str] | None = None
 
-    def join(self, description: Description, carried: Mapping[str, str], *, anew: bool = False) -> Description:
+    def join(
+        self, description: Description, carried: Mapping[str, str], *, anew: bool = False
+    ) -> Description:
         """The description with rails, their labels and the NICs' neighbours, given the Node's annotations.
 
         `anew` forgets what was: the rails of today are all that there should be.
@@ -64,7 +69,9 @@ class RailMemory:
             self._matrix = topology, switches or "", annotation_for(topology, neighbours)
         known = {**description.labels.known, **leaf_labels(rails)}
         annotations = {**description.annotations, MATRIX: self._matrix[2], RAILS: text}
-        return description._replace(labels=description.labels._replace(known=known), annotations=annotations)
+        return description._replace(
+            labels=description.labels._replace(known=known), annotations=annotations
+        )
 
     def _begin(self, carried: str) -> None:
         rails: tuple[Rail | None, ...] = ()
@@ -101,7 +108,9 @@ class RailMemory:
         self._known[nic] = Rail(nic, found.switch, found.id, found.port)
 
 
-def _with_virtual(neighbours: Mapping[str, Neighbour | None], topology: NodeTopology) -> dict[str, Neighbour | None]:
+def _with_virtual(
+    neighbours: Mapping[str, Neighbour | None], topology: NodeTopology
+) -> dict[str, Neighbour | None]:
     """The neighbours, with those of virtual functions: the cable is that of the physical one."""
     names = {nic.pci: nic.name for nic in topology.nics}
     found = dict(neighbours)

@@ -2,16 +2,16 @@
 
 Plain data that travels from the worker to the agent as JSON arrays. None always means "not known".
 
-Named tuples, where the rest of the house has frozen dataclasses: to define those takes a package that the worker needs
-for nothing else, 1.3 MB and 10 ms on every GPU node. For the same reason what arrives is checked here and not by
-msgspec, which would be 2 MB and 15 ms.
+Named tuples, where the rest of the house has frozen dataclasses: to define those takes a package
+that the worker needs for nothing else, 1.3 MB and 10 ms on every GPU node. For the same reason what
+arrives is checked here and not by msgspec, which would be 2 MB and 15 ms.
 """
 
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
-from toposcope.topology.text import compact, parse
+from toposcope.text import compact, parse
 
 
 class RawLink(NamedTuple):
@@ -123,8 +123,8 @@ class RawNic(NamedTuple):
     card: str = ""
     """The UUID that all functions of its card share; empty: not known (only root can read it)."""
     held: bool = False
-    """Its RDMA device is not visible now, though its PCI function is as it was: a pod took the device along. The other
-    facts are from when it was seen last."""
+    """Its RDMA device is not visible now, though its PCI function is as it was: a pod took the
+    device along. The other facts are from when it was seen last."""
 
 
 class RawDataDirect(NamedTuple):
@@ -194,7 +194,10 @@ def encode(raw: RawNode) -> bytes:
 
 
 def decode(content: bytes) -> RawNode:
-    """What `encode` wrote. Raises ValueError for anything else: a worker's memory may be damaged."""
+    """What `encode` wrote.
+
+    Raises ValueError for anything else: a worker's memory may be damaged.
+    """
     try:
         raw: RawNode = typed(parse(content), RawNode)
     except RecursionError as error:

@@ -21,8 +21,8 @@ from typing import Final, NamedTuple
 from toposcope.agent.pci_bus import Functions, Kind, PciBus
 from toposcope.agent.raw import RawDataDirect, RawNic, RawPort
 from toposcope.agent.sysfs_files import Entry, Files
-from toposcope.topology.pci import card
-from toposcope.topology.text import natural
+from toposcope.hardware.pci import card
+from toposcope.text import natural
 
 _MELLANOX: Final = "0x15b3"
 _CONNECTX_7: Final = "0x1021"
@@ -87,7 +87,11 @@ class RdmaDevices:
         held, hidden = self._invisible(functions, devices)
         nics = [device.nic for device in visible] + held
         nics.sort(key=lambda nic: natural(nic.name))
-        return Network(nics=tuple(nics), data_direct=tuple(self._data_direct(functions)), hidden=tuple(sorted(hidden)))
+        return Network(
+            nics=tuple(nics),
+            data_direct=tuple(self._data_direct(functions)),
+            hidden=tuple(sorted(hidden)),
+        )
 
     def _remember(self, visible: Sequence[_Device], functions: Functions) -> None:
         for device in visible:
@@ -183,7 +187,9 @@ class RdmaDevices:
         self._verbs = found
         return frozenset(found.values())
 
-    def _without_management(self, devices: Sequence[_Device], functions: Functions) -> list[_Device]:
+    def _without_management(
+        self, devices: Sequence[_Device], functions: Functions
+    ) -> list[_Device]:
         """The devices that are no bridges to NVSwitches, with their cards."""
         on_bus = {function[0]: function for function in functions}
         unknown: list[_Device] = []
@@ -222,7 +228,9 @@ class RdmaDevices:
 
     # Those that cannot be seen
 
-    def _invisible(self, functions: Functions, devices: Sequence[_Device]) -> tuple[list[RawNic], list[str]]:
+    def _invisible(
+        self, functions: Functions, devices: Sequence[_Device]
+    ) -> tuple[list[RawNic], list[str]]:
         """NICs that were seen before, and the addresses of those that never were; `devices` are visible."""
         visible = {device.function for device in devices}
         bonded = {card(device.nic.pci.address) for device in devices if _BOND in device.nic.name}
@@ -261,10 +269,13 @@ class RdmaDevices:
             return False
         names = self._files.names(self._bus.folder(function))
         parts = [name for name in names if name.startswith(f"{_DRIVER}.")]
-        if parts:  # the driver's auxiliary devices: mlx5_core.eth.0, mlx5_core.rdma.0 or mlx5_core.rdma-rep.0
+        # the driver's auxiliary devices: mlx5_core.eth.0, mlx5_core.rdma.0 or mlx5_core.rdma-rep.0
+        if parts:
             return not any(name.startswith(f"{_DRIVER}.rdma") for name in parts)
         modules = f"{self._root}/module"
-        return self._files.exists(f"{modules}/{_DRIVER}") and not self._files.exists(f"{modules}/{_RDMA_MODULE}")
+        return self._files.exists(f"{modules}/{_DRIVER}") and not self._files.exists(
+            f"{modules}/{_RDMA_MODULE}"
+        )
 
     # Data Direct
 

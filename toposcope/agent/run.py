@@ -44,7 +44,10 @@ _STOP, _NODE, _PLAN = b"s", b"n", b"p"
 
 
 def run(options: Options, probe: ProbeProcess) -> int:
-    """Run until a signal (or once); the exit code. `probe` was made before threads start and most modules load."""
+    """Run until a signal (or once); the exit code.
+
+    `probe` was made before threads start and most modules load.
+    """
     set_up(options.log_format)
     try:
         cluster = load(options.kubeconfig)
@@ -61,12 +64,15 @@ def run(options: Options, probe: ProbeProcess) -> int:
         nvidia_labels = _nvidia_label_publisher(client, options)
         metrics = AgentMetrics()
         confinement = None
-        if cluster.in_pod and not options.once:  # other credentials are a person's, whom no policy confines
+        # other credentials are a person's, whom no policy confines
+        if cluster.in_pod and not options.once:
             rng = random.Random()  # noqa: S311 - jitter, not a secret
             rights = AccountRights(RIGHTS, client.namespace)
             confinement = Confinement(client, publisher.foreign_writes, time.monotonic, rng, rights)
         audit = _audit(client, options)
-        agent = Agent(options, probe, publisher, metrics, nvidia_labels, confinement=confinement, audit=audit)
+        agent = Agent(
+            options, probe, publisher, metrics, nvidia_labels, confinement=confinement, audit=audit
+        )
         if options.metrics_port is not None:
             try:
                 scrape = functools.partial(_scrape, metrics, probe, pairs=options.pair_metrics)
@@ -84,7 +90,9 @@ def run(options: Options, probe: ProbeProcess) -> int:
     return 0
 
 
-def _plan_watch(client: ApiClient, options: Options, changed: "Callable[[NodePlan], object]") -> "PlanWatch | None":
+def _plan_watch(
+    client: ApiClient, options: Options, changed: "Callable[[NodePlan], object]"
+) -> "PlanWatch | None":
     """A watch of the controller's plan; None where the agent follows none."""
     if not (options.unique_values or options.slinky):
         return None
@@ -113,9 +121,13 @@ class _Watches(NamedTuple):
     publisher: Publisher
     metrics: AgentMetrics
 
-    def start(self, node_changed: Callable[[], object], plan_changed: "Callable[[NodePlan], object]") -> None:
+    def start(
+        self, node_changed: Callable[[], object], plan_changed: "Callable[[NodePlan], object]"
+    ) -> None:
         """Watch the Node and, if the agent follows it, the controller's plan."""
-        NodeWatch(self.client, self.options.node_name, self.publisher, self.metrics, node_changed).start()
+        NodeWatch(
+            self.client, self.options.node_name, self.publisher, self.metrics, node_changed
+        ).start()
         plan = _plan_watch(self.client, self.options, plan_changed)
         if plan:
             plan.start()
@@ -141,11 +153,16 @@ def _scrape(metrics: AgentMetrics, probe: ProbeProcess, *, pairs: bool) -> "Page
     from toposcope.agent.collector import AgentCollector  # noqa: PLC0415 - see there
     from toposcope.telemetry.families import CONTENT_TYPE, exposition  # noqa: PLC0415 - same
 
-    return exposition(AgentCollector(metrics, lambda: probe.worker, pairs=pairs).collect()), CONTENT_TYPE
+    return exposition(
+        AgentCollector(metrics, lambda: probe.worker, pairs=pairs).collect()
+    ), CONTENT_TYPE
 
 
 class _StoppedError(BaseException):
-    """A signal ends the agent in the middle of a probe. Nothing that handles failures of probes may take it for one."""
+    """A signal ends the agent in the middle of a probe.
+
+    Nothing that handles failures of probes may take it for one.
+    """
 
 
 def _run_forever(agent: Agent, probe: ProbeProcess, watches: _Watches) -> None:
@@ -158,7 +175,8 @@ def _run_forever(agent: Agent, probe: ProbeProcess, watches: _Watches) -> None:
         stopping.append(number)
         waker.send(_STOP)
         if probe.waits_for_answer:
-            # The driver may hold the probe for a minute, and Kubernetes kills this pod after ten seconds.
+            # The driver may hold the probe for a minute, and Kubernetes kills this pod after ten
+            # seconds.
             raise _StoppedError
 
     def send(sign: bytes) -> None:
@@ -191,12 +209,15 @@ def _run_forever(agent: Agent, probe: ProbeProcess, watches: _Watches) -> None:
 
 
 def follow(
-    agent: Agent, stopping: Callable[[], bool], event: Callable[[float], str], woken: Callable[[float], bool]
+    agent: Agent,
+    stopping: Callable[[], bool],
+    event: Callable[[float], str],
+    woken: Callable[[float], bool],
 ) -> None:
     """Sync and wait until `stopping`.
 
-    `event` waits so many seconds for something that calls for a probe, in words, or for a wake-up; `woken` waits for a
-    wake-up only, and says whether it came.
+    `event` waits so many seconds for something that calls for a probe, in words, or for a wake-up;
+    `woken` waits for a wake-up only, and says whether it came.
     """
     while not stopping():
         agent.sync()

@@ -8,14 +8,14 @@ from typing import Final
 from toposcope.agent.annotation import annotation_for
 from toposcope.agent.describe import Description
 from toposcope.api.label_keys import MATRIX
+from toposcope.api.label_values import label_safe
+from toposcope.hardware.topology import NodeTopology
 from toposcope.integrations.dra.api import SLICE, kept
 from toposcope.integrations.dra.audit import SeenGpu, disagreements
 from toposcope.integrations.dra.devices import NodeDevices, inventory
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError, KubeError
-from toposcope.topology.hardware import NodeTopology
-from toposcope.topology.label_values import label_safe
-from toposcope.topology.text import parse
+from toposcope.text import parse
 
 log = logging.getLogger("agent")
 
@@ -30,7 +30,12 @@ def seen_gpus(topology: NodeTopology) -> list[SeenGpu]:
     """The GPUs as NVML and sysfs show them."""
     return [
         SeenGpu(
-            f"GPU {g.index}", g.uuid or "", g.address or "", g.root or "", g.numa, label_safe(g.product or "") or ""
+            f"GPU {g.index}",
+            g.uuid or "",
+            g.address or "",
+            g.root or "",
+            g.numa,
+            label_safe(g.product or "") or "",
         )
         for g in topology.gpus
     ]
@@ -40,7 +45,11 @@ class SliceAudit:
     """Compares the driver's slices of one node with its hardware; a disagreement counts once two reads show it."""
 
     def __init__(
-        self, client: ApiClient, node_name: str, monotonic: Callable[[], float], rng: random.Random | None = None
+        self,
+        client: ApiClient,
+        node_name: str,
+        monotonic: Callable[[], float],
+        rng: random.Random | None = None,
     ) -> None:
         self._client = client
         self._query = {"fieldSelector": f"spec.nodeName={node_name}"}
@@ -78,7 +87,10 @@ class SliceAudit:
         self._due = self._monotonic() + pause * self._rng.uniform(*_JITTER)
 
     def _devices(self) -> NodeDevices:
-        """The devices in the newest version that is served. Raises KubeError, and ValueError for a broken answer."""
+        """The devices in the newest version that is served.
+
+        Raises KubeError, and ValueError for a broken answer.
+        """
         for version in SLICE.versions:
             api_version = f"{SLICE.group}/{version}"
             path = f"/apis/{api_version}/{SLICE.plural}"

@@ -1,7 +1,8 @@
 """Reads /sys: GPUs and NVSwitches on the PCI bus, NICs, NUMA nodes.
 
-`root` stands for /sys, so that a folder of files is a machine. Nothing here asks NVML: its CPU lists are cut to the
-caller's cpuset, and a GPU that fell off NVML is still on the bus. What cannot change is read once.
+`root` stands for /sys, so that a folder of files is a machine. Nothing here asks NVML: its CPU
+lists are cut to the caller's cpuset, and a GPU that fell off NVML is still on the bus. What cannot
+change is read once.
 """
 
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -41,7 +42,9 @@ class Sysfs:
     `vf_rails` takes virtual functions with an RDMA device for NICs too.
     """
 
-    def __init__(self, root: "Path | str", files: Files | None = None, *, vf_rails: bool = False) -> None:
+    def __init__(
+        self, root: "Path | str", files: Files | None = None, *, vf_rails: bool = False
+    ) -> None:
         self._root = str(root)
         self._files = files or Files()
         self._bus = PciBus(self._root, self._files)
@@ -94,7 +97,8 @@ class Sysfs:
     def numa(self) -> tuple[RawNuma, ...]:
         """The kernel's NUMA nodes in order; numbers can have gaps, and a node may have no CPUs.
 
-        They are read again when CPUs came or went; where the kernel does not say which are online, every time.
+        They are read again when CPUs came or went; where the kernel does not say which are online,
+        every time.
         """
         folder = f"{self._root}/devices/system/node"
         online = self._files.text(f"{self._root}/devices/system/cpu/online")
@@ -103,7 +107,9 @@ class Sysfs:
         for entry in self._files.entries(folder):
             number = entry[0].removeprefix("node")
             if entry[0].startswith("node") and number.isdecimal():
-                found[entry] = known.get(entry) or self._numa_node(f"{folder}/{entry[0]}", int(number))
+                found[entry] = known.get(entry) or self._numa_node(
+                    f"{folder}/{entry[0]}", int(number)
+                )
         self._numa, self._online = found, online
         return tuple(sorted(found.values()))
 

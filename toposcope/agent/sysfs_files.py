@@ -40,7 +40,8 @@ class Files:
     def vpd(self, path: str) -> Vpd | None:
         """Vital product data; None when it cannot be read, as without root's rights.
 
-        A function that is asleep, or that a hypervisor hides a part of, answers bytes of all ones or zeros.
+        A function that is asleep, or that a hypervisor hides a part of, answers bytes of all ones
+        or zeros.
         """
         data = _content(path, _LARGEST_VPD)
         return parse_vpd(data) if data and data.strip(b"\xff\0") else None
@@ -48,7 +49,8 @@ class Files:
     def real(self, path: str) -> str:
         """The path with all links followed."""
         try:
-            # The kernel follows them in one call; os.path.realpath asks it about every folder on the way.
+            # The kernel follows them in one call; os.path.realpath asks it about every folder on
+            # the way.
             descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except OSError:
             return os.path.realpath(path)

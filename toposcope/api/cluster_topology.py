@@ -1,7 +1,8 @@
 """A ClusterTopology's spec, read and checked.
 
-The CRD's rules refuse most mistakes at the API server; what gets past them (an older CRD, a server without CEL) is
-found here and reported in conditions instead of crashing anything. A field of another type is ignored, and reported.
+The CRD's rules refuse most mistakes at the API server; what gets past them (an older CRD, a server
+without CEL) is found here and reported in conditions instead of crashing anything. A field of
+another type is ignored, and reported.
 """
 
 import re
@@ -12,11 +13,9 @@ from typing import Any, Final, Literal
 import msgspec
 
 from toposcope.api.label_keys import GPUS, SLINKY_KEPT, own_input, unique_key
-from toposcope.topology.hierarchy import USUAL_COVERAGE
-from toposcope.topology.levels import Level, domain_problem, level_problems
-from toposcope.topology.node import Labelled
-from toposcope.topology.requirement import Requirement
-from toposcope.topology.text import printable, type_words
+from toposcope.api.levels import Level, domain_problem, level_problems
+from toposcope.api.requirement import Labelled, Requirement
+from toposcope.text import printable, type_words
 
 
 class _Expression(msgspec.Struct, frozen=True):
@@ -127,7 +126,9 @@ def typed_status(given: Any) -> dict[str, Any]:
     return _typed(given, _STATUS, []) if isinstance(given, dict) else {}
 
 
-def _typed(given: Mapping[str, Any], types: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
+def _typed(
+    given: Mapping[str, Any], types: Mapping[str, Any], problems: list[str]
+) -> dict[str, Any]:
     fields = dict(given)
     for name in given.keys() & types.keys():
         if given[name] is None:
@@ -136,7 +137,9 @@ def _typed(given: Mapping[str, Any], types: Mapping[str, Any], problems: list[st
             msgspec.convert(given[name], types[name])
         except (msgspec.ValidationError, RecursionError) as error:
             words, _, path = str(error).partition(" - at `$")
-            problems.append(f"spec.{name}{path.rstrip('`')}: {printable(type_words(words))}; it is left out")
+            problems.append(
+                f"spec.{name}{path.rstrip('`')}: {printable(type_words(words))}; it is left out"
+            )
             del fields[name]
     problems.sort()
     return fields
@@ -144,12 +147,16 @@ def _typed(given: Mapping[str, Any], types: Mapping[str, Any], problems: list[st
 
 _MOST_VALUES: Final = 512
 """Of all expressions of a selector, as in the CRD: hundreds of larger ones would outgrow the controller's memory."""
-_NO_NODE: Final = {"matchExpressions": [{"key": "gpu.topology/gpus", "operator": "In", "values": []}]}
+_NO_NODE: Final = {
+    "matchExpressions": [{"key": "gpu.topology/gpus", "operator": "In", "values": []}]
+}
 """A selector that no label meets."""
 
 GROUP: Final = "gpu.topology"
 VERSION: Final = "v1alpha1"
 KIND: Final = "ClusterTopology"
+USUAL_COVERAGE: Final = 95
+"""Percentage of nodes that make a label a level: in a large cluster some node always lacks it."""
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 PATH: Final = f"/apis/{API_VERSION}/clustertopologies"
 
@@ -158,8 +165,8 @@ TOPOSCOPE: Final = "toposcope"
 """Label and value of every object that the controller makes."""
 
 _ONLY_IF_ASKED: Final = frozenset({"volcano", "slinky"})
-"""Fields of `spec.publish` that are Never by default: Volcano may have HyperNodes of its own discovery, and agents need
-one more right for Slinky's annotations."""
+"""Fields of `spec.publish` that are Never by default: Volcano may have HyperNodes of its own
+discovery, and agents need one more right for Slinky's annotations."""
 _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _DURATION: Final = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)(h|ms|m|s)")
 DEFAULT_GRACE: Final = 600.0
@@ -213,7 +220,9 @@ class Topology:
         """The levels of the spec, else those that were in effect when the status was written."""
         if self.levels is not None:
             return self.levels
-        return tuple(Level(entry["domain"], entry["key"]) for entry in self.status.get("levels") or ())
+        return tuple(
+            Level(entry["domain"], entry["key"]) for entry in self.status.get("levels") or ()
+        )
 
     def mode(self, option: str) -> str:
         """`Auto`, `Never` or `DryRun`: what the spec says of a field of `spec.publish`, else what it is by default."""
@@ -221,7 +230,9 @@ class Topology:
 
     def label_keys(self) -> frozenset[str]:
         """Every node label that this spec names, and those that agents write for it."""
-        named = frozenset(r.key for r in self.selector).union(level.key for level in self.levels or ())
+        named = frozenset(r.key for r in self.selector).union(
+            level.key for level in self.levels or ()
+        )
         return named.union(map(unique_key, self.unique), {SLINKY_KEPT} if self.slinky else ())
 
     @property
@@ -234,10 +245,14 @@ def seconds(text: str) -> float:
     """A Go duration such as `1h30m` in seconds. Raises ValueError."""
     parts = _DURATION.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f"{text!r} is not a duration; write numbers with the units h, m, s or ms, as in '10m'")
+        raise ValueError(
+            f"{text!r} is not a duration; write numbers with the units h, m, s or ms, as in '10m'"
+        )
     total = sum(float(number) * _UNITS[unit] for number, unit in parts)
     if total > _LONGEST:
-        raise ValueError(f"{text[:20]!r} is more than a year; a period is minutes or hours, as in '10m'")
+        raise ValueError(
+            f"{text[:20]!r} is more than a year; a period is minutes or hours, as in '10m'"
+        )
     return total
 
 
@@ -254,16 +269,26 @@ def read(document: Mapping[str, Any]) -> Topology:
     owner = _owner(metadata)
     levels = None
     if spec.get("levels"):
-        levels = tuple(Level(entry.get("domain", ""), entry.get("key", "")) for entry in spec["levels"])
+        levels = tuple(
+            Level(entry.get("domain", ""), entry.get("key", "")) for entry in spec["levels"]
+        )
         problems += level_problems(levels)
         if spec.get("segments") == "Auto":
             problems.append(
                 "spec.segments: Auto infers the levels of each segment; remove spec.levels, or set it to Off"
             )
     required = tuple(dict.fromkeys(spec.get("required") or ()))
-    problems += [f"spec.required[{i}]: {why}" for i, name in enumerate(required) if (why := domain_problem(name))]
+    problems += [
+        f"spec.required[{i}]: {why}"
+        for i, name in enumerate(required)
+        if (why := domain_problem(name))
+    ]
     unique = tuple(dict.fromkeys(spec.get("uniqueValues") or ()))
-    problems += [f"spec.uniqueValues[{i}]: {why}" for i, name in enumerate(unique) if (why := _not_unique(name))]
+    problems += [
+        f"spec.uniqueValues[{i}]: {why}"
+        for i, name in enumerate(unique)
+        if (why := _not_unique(name))
+    ]
     selector = _selector(spec.get("nodeSelector"))
     feeding = sorted({requirement.key for requirement in selector if own_input(requirement.key)})
     if unique and feeding:
@@ -315,10 +340,16 @@ def _not_unique(domain: str) -> str:
 def _owner(metadata: Mapping[str, Any]) -> str:
     """Uid of the ClusterTopology that the controller created this object for."""
     labels, owners = metadata.get("labels"), metadata.get("ownerReferences")
-    if not (isinstance(labels, dict) and labels.get(MANAGED_BY) == TOPOSCOPE and isinstance(owners, list)):
+    if not (
+        isinstance(labels, dict)
+        and labels.get(MANAGED_BY) == TOPOSCOPE
+        and isinstance(owners, list)
+    ):
         return ""
     known = [owner for owner in owners if isinstance(owner, dict)]
-    return next((str(o.get("uid", "")) for o in known if o.get("controller") and o.get("kind") == KIND), "")
+    return next(
+        (str(o.get("uid", "")) for o in known if o.get("controller") and o.get("kind") == KIND), ""
+    )
 
 
 def _values_in(selector: Mapping[str, Any] | None) -> int:
@@ -333,7 +364,13 @@ def _selector(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...]:
 
 def requirements(selector: Mapping[str, Any]) -> tuple[Requirement, ...]:
     """What a label selector that says something asks of a node."""
-    exact = [Requirement(key, "In", frozenset({value})) for key, value in (selector.get("matchLabels") or {}).items()]
+    exact = [
+        Requirement(key, "In", frozenset({value}))
+        for key, value in (selector.get("matchLabels") or {}).items()
+    ]
     entries = selector.get("matchExpressions") or ()
-    others = [Requirement(entry["key"], entry["operator"], frozenset(entry.get("values") or ())) for entry in entries]
+    others = [
+        Requirement(entry["key"], entry["operator"], frozenset(entry.get("values") or ()))
+        for entry in entries
+    ]
     return (*exact, *others)

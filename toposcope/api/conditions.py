@@ -27,8 +27,8 @@ IN_SYNC: Final = "InSync"
 """The reason of `Published` where all that should be published is."""
 
 ADVISORY: Final = frozenset({FABRIC_HEALTHY, RAILS_CONSISTENT, SELECTORS_DISJOINT})
-"""Conditions about the hardware and about other topologies: `Ready` leaves them out. In a large cluster some node is
-always degraded, and shared nodes may be intended."""
+"""Conditions about the hardware and about other topologies: `Ready` leaves them out. In a large
+cluster some node is always degraded, and shared nodes may be intended."""
 
 _LONGEST_MESSAGE: Final = 32768
 _UNAVAILABLE: Final = re.compile(r"Topology level '([^']+)' is no longer available")
@@ -86,13 +86,19 @@ def ready(conditions: Iterable[Condition]) -> Condition:
     conditions = tuple(conditions)
     bad = [c for c in conditions if c.status != "True" and c.type not in ADVISORY]
     if not bad:
-        unpublished = next((c for c in conditions if c.type == PUBLISHED and c.reason != IN_SYNC), None)
+        unpublished = next(
+            (c for c in conditions if c.type == PUBLISHED and c.reason != IN_SYNC), None
+        )
         if unpublished:
             message = f"Levels are found and available. {unpublished.message}"
             return Condition(READY, "True", unpublished.reason, message)
-        return Condition(READY, "True", "AllConditionsHold", "Levels are found, available and published")
+        return Condition(
+            READY, "True", "AllConditionsHold", "Levels are found, available and published"
+        )
     worst = next((c for c in bad if c.status == "False"), bad[0])
-    return Condition(READY, worst.status, worst.reason, "; ".join(f"{c.type}: {c.message}" for c in bad))
+    return Condition(
+        READY, worst.status, worst.reason, "; ".join(f"{c.type}: {c.message}" for c in bad)
+    )
 
 
 def unavailable_message(domain: str) -> str:

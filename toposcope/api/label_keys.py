@@ -1,7 +1,7 @@
 """The label and annotation keys that Toposcope owns, and the few foreign ones it reads by name.
 
-Only the agent of the node that carries them writes keys under `PREFIX`; `SWITCHES` is written by `toposcope switches`
-there. docs/labels.md is generated from the texts below (`tools.docgen`).
+Only the agent of the node that carries them writes keys under `PREFIX`; `SWITCHES` is written by
+`toposcope switches` there. docs/labels.md is generated from the texts below (`tools.docgen`).
 """
 
 from typing import Final
@@ -9,8 +9,8 @@ from typing import Final
 PREFIX: Final = "gpu.topology/"
 
 NVLINK_DOMAIN: Final = PREFIX + "nvlink-domain"
-"""The scheduling level: `<cluster UUID>.<clique id>` where NVLink leaves the node (GB200 NVL72), else the node's own
-name (with a hash when it is longer than 63 characters)."""
+"""The scheduling level: `<cluster UUID>.<clique id>` where NVLink leaves the node (GB200 NVL72),
+else the node's own name (with a hash when it is longer than 63 characters)."""
 NVLINK_DOMAIN_SIZE: Final = PREFIX + "nvlink-domain-size"
 """GPUs in the node's largest NVLink domain, counted on this node."""
 NVLINK_DOMAINS: Final = PREFIX + "nvlink-domains"
@@ -20,8 +20,9 @@ INTERCONNECT: Final = PREFIX + "interconnect"
 NVLINK_VERSION: Final = PREFIX + "nvlink-version"
 """NVLink generation of the active links."""
 NVLINK_LINKS: Final = PREFIX + "nvlink-links"
-"""Active links of each GPU in the largest domain to other GPUs, directly or through switches; the weakest GPU counts.
-Links to the CPU, back to the GPU itself, or to a GPU that NVML does not list (lost, or another VM's) do not."""
+"""Active links of each GPU in the largest domain to other GPUs, directly or through switches;
+the weakest GPU counts. Links to the CPU, back to the GPU itself, or to a GPU that NVML does not
+list (lost, or another VM's) do not."""
 NVLINK_BANDWIDTH: Final = PREFIX + "nvlink-bandwidth"
 """Bandwidth of those links, GB/s per GPU and direction."""
 NVSWITCHES: Final = PREFIX + "nvswitches"
@@ -35,8 +36,8 @@ NUMA_NODES: Final = PREFIX + "numa-nodes"
 GPUS_PER_NUMA: Final = PREFIX + "gpus-per-numa"
 """GPUs on each of them, in their order; left out when a GPU's node is not known."""
 RAIL_ALIGNED: Final = PREFIX + "rail-aligned"
-"""`true`: every GPU can have a NIC card of its own no further than PXB. A port that is down does not count, nor does
-Ethernet where as many GPUs have InfiniBand near them."""
+"""`true`: every GPU can have a NIC card of its own no further than PXB. A port that is down does
+not count, nor does Ethernet where as many GPUs have InfiniBand near them."""
 SHAPE: Final = PREFIX + "shape"
 """Equal shape, equal wiring: a hash of link matrix and NUMA layout that does not depend on the order of devices."""
 FABRIC: Final = PREFIX + "fabric"
@@ -52,16 +53,16 @@ LEAF: Final = PREFIX + "leaf"
 LEAF_GROUP: Final = PREFIX + "leaf-group"
 """The switches of the rails if there are several: equal for nodes with the same set, one scalable unit."""
 STATE: Final = PREFIX + "state"
-"""`ok`. `degraded`: fewer GPUs or links or worse paths than this node has shown before, fewer links than its board
-wires, or an unhealthy fabric, unless that was accepted. `unknown`: the hardware does not answer, and the other labels
-are stale."""
+"""`ok`. `degraded`: fewer GPUs or links or worse paths than this node has shown before, fewer
+links than its board wires, or an unhealthy fabric, unless that was accepted. `unknown`: the
+hardware does not answer, and the other labels are stale."""
 
 MATRIX: Final = PREFIX + "matrix"
 """The node's devices, link matrix and reasons for a degraded state, as compact JSON."""
 
 SWITCHES: Final = PREFIX + "switches"
-"""The neighbour of each NIC's port, as the component `toposcope switches` sees it, as compact JSON; where the cable is
-in the wrong switch, also the expected one."""
+"""The neighbour of each NIC's port, as the component `toposcope switches` sees it, as compact
+JSON; where the cable is in the wrong switch, also the expected one."""
 
 RAILS: Final = PREFIX + "rails"
 """NIC, switch and port of each rail, in rail order, as compact JSON; null where the neighbour is not known."""
@@ -83,8 +84,8 @@ SLINKY_KEPT: Final = f"annotation:{SLINKY}"
 
 
 UNIQUE: Final = PREFIX + "unique-"
-"""The values of all levels down to this one: unique even where names are reused. Only with `--unique-values`, where a
-ClusterTopology lists the level in `spec.uniqueValues`."""
+"""The values of all levels down to this one: unique even where names are reused. Only with
+`--unique-values`, where a ClusterTopology lists the level in `spec.uniqueValues`."""
 
 
 def unique_key(domain: str) -> str:

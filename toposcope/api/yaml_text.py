@@ -14,7 +14,7 @@ from typing import Any, Final
 import yaml
 
 from toposcope.errors import ToposcopeError
-from toposcope.topology.text import not_utf8, printable, yaml_words
+from toposcope.text import not_utf8, printable, yaml_words
 
 MAX_DEPTH: Final = 200
 MAX_VALUES: Final = 1_000_000
@@ -39,7 +39,10 @@ _NODE_OR_POD: Final = re.compile(rb"^ *(?:- )?kind: (?:Node|Pod)[ \t]*\r?$", re.
 
 
 class _Loader(_BASE):  # type: ignore[misc]  # types-PyYAML knows the class by one of two names only
-    """The safe loader for JSON's types: `2025-01-15` is text to Kubernetes. Numbers have a bounded length."""
+    """The safe loader for JSON's types: `2025-01-15` is text to Kubernetes.
+
+    Numbers have a bounded length.
+    """
 
     def construct_plain(self, node: Any) -> Any:
         """A number, true or false, in any notation of YAML 1.1. Raises yaml.MarkedYAMLError."""
@@ -92,7 +95,10 @@ def load(text: bytes) -> Any:
 
 
 def compose(text: bytes) -> Any:
-    """The node of one document, whose parts know their lines; None for no document. Raises YamlSyntaxError."""
+    """The node of one document, whose parts know their lines; None for no document.
+
+    Raises YamlSyntaxError.
+    """
     with _in_words():
         text.decode()
         check_limits(text)
@@ -107,7 +113,9 @@ def _in_words() -> Iterator[None]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         words = getattr(error, "problem", None) or str(error).partition("\n")[0]
-        raise YamlSyntaxError(f"not YAML: {yaml_words(words)}", mark.line + 1 if mark else 1) from None
+        raise YamlSyntaxError(
+            f"not YAML: {yaml_words(words)}", mark.line + 1 if mark else 1
+        ) from None
     except RecursionError:
         raise YamlSyntaxError("nested too deeply", 1) from None
     except UnicodeDecodeError as error:
@@ -131,7 +139,9 @@ def check_depth(value: Any) -> None:
 def check_limits(text: bytes) -> None:
     """Raise YamlSyntaxError for text that must not be loaded; yaml.YAMLError for what is not YAML."""
     opened = text.count(b"[") + text.count(b"{")
-    if not (len(text) > _LARGE or opened > MAX_DEPTH or _ALIAS.search(text) or _NESTED_LINE.search(text)):
+    if not (
+        len(text) > _LARGE or opened > MAX_DEPTH or _ALIAS.search(text) or _NESTED_LINE.search(text)
+    ):
         return
     # Events come one by one, so that depth and size are known before anything is built.
     size = _Size()
@@ -164,7 +174,9 @@ class _Size:
         elif isinstance(event, yaml.AliasEvent):
             anchor = str(event.anchor)
             if anchor in {name for name, _ in self._open}:
-                raise YamlSyntaxError(f"the alias *{anchor} refers to a value that contains it", line)
+                raise YamlSyntaxError(
+                    f"the alias *{anchor} refers to a value that contains it", line
+                )
             self.total += self._anchors.get(anchor, 1)
         elif isinstance(event, yaml.ScalarEvent):
             self.total += 1
@@ -175,7 +187,9 @@ class _Size:
         if self.total > MAX_VALUES:
             much = f"more than {MAX_VALUES:,} values"
             aliased = f"its aliases expand to {much}; write them out"
-            raise YamlSyntaxError(aliased if self._anchors else f"{much}; split it into documents, or save JSON", line)
+            raise YamlSyntaxError(
+                aliased if self._anchors else f"{much}; split it into documents, or save JSON", line
+            )
 
 
 def without_unread(text: bytes) -> bytes:
@@ -235,7 +249,9 @@ def _child(node: Any, name: str, index: str) -> tuple[str, Any] | None:
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             # `[...]` is some value of a mapping: the one that is not text is the one at fault.
-            if key.value in (name, index) or (index == "..." and value.tag != "tag:yaml.org,2002:str"):
+            if key.value in (name, index) or (
+                index == "..." and value.tag != "tag:yaml.org,2002:str"
+            ):
                 return str(key.value), value
     is_number = index.isascii() and index.isdigit() and len(index) <= _INDEX_DIGITS
     if isinstance(node, yaml.SequenceNode) and is_number and int(index) < len(node.value):

@@ -5,13 +5,13 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from toposcope.api.controller_config import UnreadableError, read_config
 from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.api.yaml_text import YamlSyntaxError, load
 from toposcope.cli.errors import CommandError
 from toposcope.cli.streams import read_small
 from toposcope.cli.terminal import complain
-from toposcope.topology.catalogue import BUILT_IN, Catalogue
+from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
+from toposcope.hierarchy.controller_config import UnreadableError, read_config
 
 if TYPE_CHECKING:
     from toposcope.kube.client import ApiClient
@@ -35,7 +35,10 @@ def of_flags(arguments: argparse.Namespace) -> Catalogue | None:
 
 
 def of_cluster(client: "ApiClient") -> Catalogue:
-    """That of the controller in the cluster: its ConfigMap, if there is one. Raises KubeError and CommandError."""
+    """That of the controller in the cluster: its ConfigMap, if there is one.
+
+    Raises KubeError and CommandError.
+    """
     from toposcope.kube.errors import ApiError  # noqa: PLC0415 - not for files
 
     try:
@@ -50,7 +53,10 @@ def of_cluster(client: "ApiClient") -> Catalogue:
 
 
 def followed(client: "ApiClient", wait: Callable[[], bool]) -> Iterator[Catalogue]:
-    """The same after each change; `wait` returns when to look again (True: never). What is unreadable is skipped."""
+    """The same after each change; `wait` returns when to look again (True: never).
+
+    What is unreadable is skipped.
+    """
     from toposcope.kube.errors import KubeError  # noqa: PLC0415 - not for files
 
     known: tuple[bytes, str] | None = None
@@ -67,7 +73,10 @@ def followed(client: "ApiClient", wait: Callable[[], bool]) -> Iterator[Catalogu
 
 
 def _in_cluster(client: "ApiClient") -> tuple[bytes, str] | None:
-    """The controller's configuration, and what to call it; None where there is none. Raises KubeError."""
+    """The controller's configuration, and what to call it; None where there is none.
+
+    Raises KubeError.
+    """
     from toposcope.kube.client import find  # noqa: PLC0415 - not for files
 
     for namespace in controller_namespaces(client):
@@ -85,12 +94,16 @@ def controller_namespaces(client: "ApiClient") -> Iterator[str]:
 
     yield HOME_NAMESPACE
     try:
-        deployments = everything(client, "/apis/apps/v1/deployments", selector=_CONTROLLERS, metadata_only=True)
+        deployments = everything(
+            client, "/apis/apps/v1/deployments", selector=_CONTROLLERS, metadata_only=True
+        )
     except ApiError as error:
         if error.forbidden or error.not_found:
             return
         raise
-    yield from sorted({deployment["metadata"]["namespace"] for deployment in deployments} - {HOME_NAMESPACE})
+    yield from sorted(
+        {deployment["metadata"]["namespace"] for deployment in deployments} - {HOME_NAMESPACE}
+    )
 
 
 def _inside(content: bytes, file: str) -> bytes:

@@ -12,6 +12,7 @@ from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS, EXIT_UNCLEAR, CommandEr
 from toposcope.cli.output import show_document
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen, complain
+from toposcope.hierarchy.catalogue import BUILT_IN
 from toposcope.integrations.dynamo.api import DEPLOYMENTS
 from toposcope.integrations.framework.document import Field, Finding, kind_of
 from toposcope.integrations.framework.system import Reading
@@ -25,13 +26,16 @@ from toposcope.placement.sentences import answer as in_words
 from toposcope.placement.verdict import Verdict
 from toposcope.snapshot.documents import Document, documents, kindless
 from toposcope.snapshot.problems import InputError, Meter, Problem
-from toposcope.topology.catalogue import BUILT_IN
-from toposcope.topology.text import plural
+from toposcope.text import plural
 
 if TYPE_CHECKING:
     from toposcope.kube.client import ApiClient
 
-_MARKS: Final = {"error": ("error", "red"), "warning": ("warning", "yellow"), "advice": ("advice", "cyan")}
+_MARKS: Final = {
+    "error": ("error", "red"),
+    "warning": ("warning", "yellow"),
+    "advice": ("advice", "cyan"),
+}
 _OUTPUTS: Final = ("text", "wide", "json", "yaml", "name")
 
 Key = tuple[str, str, str]
@@ -51,20 +55,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "pools and Run:ai network topologies in them apply to all"
     )
     parser.add_argument(
-        "-f", "--filename", dest="workloads", action="append", required=True, metavar="FILE", help=about
+        "-f",
+        "--filename",
+        dest="workloads",
+        action="append",
+        required=True,
+        metavar="FILE",
+        help=about,
     )
     about = (
         "the existing objects, for rules about updates: files (kubectl get ... -o yaml), or live: those in the "
         "cluster. Default: live, and none with --from"
     )
-    parser.add_argument("--against", action="append", default=[], metavar="FILE|live|none", help=about)
+    parser.add_argument(
+        "--against", action="append", default=[], metavar="FILE|live|none", help=about
+    )
     parser.add_argument(
         "--server",
         action="store_true",
         help="also ask the API server and its webhooks by a dry run, which stores nothing; needs the verbs get, create "
         "and patch; not with --from",
     )
-    parser.add_argument("--explain", action="store_true", help="show the reasoning, level by level, like -o wide")
+    parser.add_argument(
+        "--explain", action="store_true", help="show the reasoning, level by level, like -o wide"
+    )
     add_source_arguments(parser, _OUTPUTS)
     parser.epilog = f"{EPILOG}; 3 nothing is wrong, but whether a workload fits is unclear"
 
@@ -75,15 +89,21 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     if "-" in arguments.workloads and "-" in (arguments.files or ()):
         raise CommandError("standard input can hold the workloads or the cluster, not both")
     if arguments.server and arguments.files:
-        raise CommandError("--server asks the API server of a cluster, and --from reads files; leave one of them out")
+        raise CommandError(
+            "--server asks the API server of a cluster, and --from reads files; leave one of them out"
+        )
     problems: list[Problem] = []
     wanted = list(_objects(arguments.workloads, problems, arguments.from_limit))
     if not wanted and not problems:
-        raise CommandError(f"there are no objects in {', '.join(arguments.workloads)}, so nothing was checked")
+        raise CommandError(
+            f"there are no objects in {', '.join(arguments.workloads)}, so nothing was checked"
+        )
     if not wanted:
         raise InputError(*problems)
     try:
-        checker = Checker(load_snapshot(arguments, published=True), [values for _, values in wanted])
+        checker = Checker(
+            load_snapshot(arguments, published=True), [values for _, values in wanted]
+        )
         existing = _existing(arguments, [values for _, values in wanted], problems)
     except (NoClusterError, UnreachableError) as error:
         if problems:
@@ -94,13 +114,18 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     with Progress(sys.stderr, doing="checking") as progress:
         for count, (document, values) in enumerate(wanted, 1):
             checked = checker.check(values, existing.get(key_of(values)))
-            answers.append(Answer(document, _with_remarks(checked, remarks.get(count, ()), document.kind)))
+            answers.append(
+                Answer(document, _with_remarks(checked, remarks.get(count, ()), document.kind))
+            )
             progress("workloads", count, count / len(wanted))
     return _shown(screen, arguments, answers, problems)
 
 
 def _without_cluster(
-    screen: Screen, arguments: argparse.Namespace, wanted: Sequence[tuple[Document, Mapping[str, Any]]], why: KubeError
+    screen: Screen,
+    arguments: argparse.Namespace,
+    wanted: Sequence[tuple[Document, Mapping[str, Any]]],
+    why: KubeError,
 ) -> int:
     """Check what needs no cluster, where there is none; 3 when nothing of that is wrong.
 
@@ -121,13 +146,27 @@ def _without_cluster(
 
 
 def _shown(
-    screen: Screen, arguments: argparse.Namespace, answers: Sequence[Answer], problems: Sequence[Problem]
+    screen: Screen,
+    arguments: argparse.Namespace,
+    answers: Sequence[Answer],
+    problems: Sequence[Problem],
 ) -> int:
-    """Print the answers; returns the exit code. Raises InputError, and CommandError where nothing was checked."""
-    problems = [*problems, *(kindless(answer.document) for answer in answers if not _is_known(answer))]
+    """Print the answers; returns the exit code.
+
+    Raises InputError, and CommandError where nothing was checked.
+    """
+    problems = [
+        *problems,
+        *(kindless(answer.document) for answer in answers if not _is_known(answer)),
+    ]
     answers = [answer for answer in answers if _is_known(answer)]
     if arguments.output == "name":
-        screen.show(c.reading.workload.handle for a in answers for c in a.checked if c.reading.workload and not c.well)
+        screen.show(
+            c.reading.workload.handle
+            for a in answers
+            for c in a.checked
+            if c.reading.workload and not c.well
+        )
     elif arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, document_of(answers, problems))
     else:
@@ -138,7 +177,13 @@ def _shown(
         kinds = ", ".join(sorted({answer.document.kind for answer in answers}))
         raise CommandError(f"nothing was checked: there are no rules for {kinds}")
     unwell = [checked for answer in answers for checked in answer.checked if not checked.well]
-    return EXIT_OK if not unwell else EXIT_UNCLEAR if all(checked.unclear for checked in unwell) else EXIT_PROBLEMS
+    return (
+        EXIT_OK
+        if not unwell
+        else EXIT_UNCLEAR
+        if all(checked.unclear for checked in unwell)
+        else EXIT_PROBLEMS
+    )
 
 
 def _is_known(answer: Answer) -> bool:
@@ -146,7 +191,9 @@ def _is_known(answer: Answer) -> bool:
     return bool(answer.checked or answer.document.kind)
 
 
-def _objects(names: Iterable[str], problems: list[Problem], limit: int) -> Iterator[tuple[Document, Mapping[str, Any]]]:
+def _objects(
+    names: Iterable[str], problems: list[Problem], limit: int
+) -> Iterator[tuple[Document, Mapping[str, Any]]]:
     """The objects in these files; what cannot be read goes to `problems`."""
     names = list(names)
     meter = Meter(names)
@@ -166,32 +213,45 @@ def _existing(
     """The existing objects, by `key_of`."""
     against = arguments.against or [NONE if arguments.files else LIVE]
     if arguments.files and LIVE in against:
-        raise CommandError("--against live needs a cluster, and --from reads files; use --against FILE")
+        raise CommandError(
+            "--against live needs a cluster, and --from reads files; use --against FILE"
+        )
     files = [name for name in against if name not in (LIVE, NONE)]
-    existing = {key_of(values): values for _, values in _objects(files, problems, arguments.from_limit)}
+    existing = {
+        key_of(values): values for _, values in _objects(files, problems, arguments.from_limit)
+    }
     if LIVE in against:
         with api_client(arguments) as client, Progress(sys.stderr, doing="looking up") as progress:
             existing = _live_objects(client, wanted, progress) | existing
     return existing
 
 
-def _dry_runs(arguments: argparse.Namespace, documents: Sequence[Mapping[str, Any]]) -> dict[int, list[Finding]]:
+def _dry_runs(
+    arguments: argparse.Namespace, documents: Sequence[Mapping[str, Any]]
+) -> dict[int, list[Finding]]:
     """What the API server says of each document, by its number from 1. Raises KubeError."""
     from toposcope.kube.dry_run import DryRun  # noqa: PLC0415 - not for files
 
     found: dict[int, list[Finding]] = {}
-    with api_client(arguments) as client, Progress(sys.stderr, doing="asking the API server about") as progress:
+    with (
+        api_client(arguments) as client,
+        Progress(sys.stderr, doing="asking the API server about") as progress,
+    ):
         server = DryRun(client, client.namespace or "default")
         for count, document in enumerate(documents, 1):
             progress("objects", count, count / len(documents))
             found[count] = [
-                Finding("server", "error" if remark.refused else "warning", remark.field, remark.message)
+                Finding(
+                    "server", "error" if remark.refused else "warning", remark.field, remark.message
+                )
                 for remark in server.ask(document)
             ]
     return found
 
 
-def _with_remarks(checked: Sequence[Checked], remarks: Sequence[Finding], kind: str) -> tuple[Checked, ...]:
+def _with_remarks(
+    checked: Sequence[Checked], remarks: Sequence[Finding], kind: str
+) -> tuple[Checked, ...]:
     """The first result with the server's findings, too; for a kind that no system handles, one of its own."""
     if not remarks:
         return tuple(checked)
@@ -219,12 +279,16 @@ def _page(screen: Screen, answers: Sequence[Answer], *, explain: bool) -> Iterat
     checked_count = sum(len(answer.checked) for answer in answers)
     summary = [f"{checked_count} {plural(checked_count, 'workload')} checked"]
     summary += [
-        f"{count} {name if name == 'advice' else plural(count, name)}" for name, count in counts.items() if count
+        f"{count} {name if name == 'advice' else plural(count, name)}"
+        for name, count in counts.items()
+        if count
     ]
     summary += [f"{unfit} without room"] * bool(unfit) + [f"{unclear} unclear"] * bool(unclear)
     if skipped:
         kinds = ", ".join(sorted(set(skipped)))
-        summary.append(f"{len(skipped)} {plural(len(skipped), 'object')} of other kinds skipped ({kinds})")
+        summary.append(
+            f"{len(skipped)} {plural(len(skipped), 'object')} of other kinds skipped ({kinds})"
+        )
     yield ", ".join(summary)
 
 
@@ -232,7 +296,9 @@ def _title(document: Document, checked: Checked) -> str:
     workload = checked.reading.workload
     if workload is None:
         return f"{document.place}: {document.kind or checked.reading.subject}"
-    about = f"{workload.system}, topology {workload.topology}" if workload.topology else workload.system
+    about = (
+        f"{workload.system}, topology {workload.topology}" if workload.topology else workload.system
+    )
     return f"{document.place}: {workload.handle} ({about})"
 
 
@@ -284,7 +350,9 @@ def _live_objects(
             if not error.forbidden:
                 raise
             forbidden.add(kind.key)
-            text = f"these credentials cannot read {kind.name}, so rules about updates are not checked"
+            text = (
+                f"these credentials cannot read {kind.name}, so rules about updates are not checked"
+            )
             complain(f"warning: {text}; pass the objects with --against FILE")
             continue
         if there is not None:
@@ -292,7 +360,9 @@ def _live_objects(
     return existing
 
 
-def _get(client: "ApiClient", kind: Kind, document: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+def _get(
+    client: "ApiClient", kind: Kind, document: Mapping[str, Any], name: str
+) -> Mapping[str, Any] | None:
     from toposcope.kube.client import find  # noqa: PLC0415 - not for files
 
     namespace = (Field(document) / "metadata" / "namespace").text() or client.namespace or "default"

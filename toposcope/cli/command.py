@@ -12,13 +12,13 @@ from toposcope.cli.errors import EXIT_ERROR, EXPECTED, CommandError, complaint
 from toposcope.cli.progress import Progress
 from toposcope.cli.streams import NO_READER, forget
 from toposcope.cli.terminal import Screen, complain, screen
+from toposcope.hierarchy.coverage import some_names
 from toposcope.snapshot.cutter import LIMIT
 from toposcope.snapshot.decode import degraded, every, paused_gc
 from toposcope.snapshot.model import Collector, Snapshot
 from toposcope.snapshot.problems import InputError
 from toposcope.snapshot.scope import Scope
-from toposcope.topology.hierarchy import some_names
-from toposcope.topology.text import plural
+from toposcope.text import plural
 
 if TYPE_CHECKING:
     from toposcope.api.cluster_topology import Topology
@@ -36,12 +36,12 @@ _EXIT_INTERRUPTED: Final = 130
 
 OUTPUTS: Final = ("table", "wide", "json", "yaml", "name")
 
-EPILOG: Final = (
-    "exit codes: 0 OK; 1 the command found a problem; 2 it could not run (wrong usage, unreadable input, no answer)"
-)
+EPILOG: Final = "exit codes: 0 OK; 1 the command found a problem; 2 it could not run (wrong usage, unreadable input, no answer)"
 
 
-def add_source_arguments(parser: argparse.ArgumentParser, outputs: tuple[str, ...] = OUTPUTS) -> None:
+def add_source_arguments(
+    parser: argparse.ArgumentParser, outputs: tuple[str, ...] = OUTPUTS
+) -> None:
     """Declare where to read the cluster (`--from`, `--kubeconfig`, ...) and how to print (`-o`, `--no-pager`)."""
     parser.epilog = EPILOG
     source = parser.add_argument_group("where to read the cluster")
@@ -65,15 +65,26 @@ def add_source_arguments(parser: argparse.ArgumentParser, outputs: tuple[str, ..
         "it can be read",
     )
     if outputs:
-        parser.add_argument("-o", "--output", choices=outputs, default=outputs[0], help=f"default: {outputs[0]}")
-    parser.add_argument("--no-pager", action="store_true", help="do not page long output ($PAGER, on terminals only)")
+        parser.add_argument(
+            "-o", "--output", choices=outputs, default=outputs[0], help=f"default: {outputs[0]}"
+        )
+    parser.add_argument(
+        "--no-pager",
+        action="store_true",
+        help="do not page long output ($PAGER, on terminals only)",
+    )
 
 
 def whole(what: str, least: int = 1, most: int = 10**_DIGITS) -> Callable[[str], int]:
     """Reads a whole number in a flag; `what` says what the text is not, and what to give."""
 
     def read(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS and least <= int(text) <= most):
+        if not (
+            text.isascii()
+            and text.isdigit()
+            and len(text) <= _DIGITS
+            and least <= int(text) <= most
+        ):
             raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
         return int(text)
 
@@ -83,18 +94,26 @@ def whole(what: str, least: int = 1, most: int = 10**_DIGITS) -> Callable[[str],
 def add_cluster_arguments(parser: argparse._ActionsContainer) -> None:
     """Declare `--kubeconfig` and `--context`."""
     parser.add_argument(
-        "--kubeconfig", metavar="FILE", help="default: the pod's service account, $KUBECONFIG, ~/.kube/config"
+        "--kubeconfig",
+        metavar="FILE",
+        help="default: the pod's service account, $KUBECONFIG, ~/.kube/config",
     )
-    parser.add_argument("--context", metavar="NAME", help="a context of the kubeconfig; default: the current one")
+    parser.add_argument(
+        "--context", metavar="NAME", help="a context of the kubeconfig; default: the current one"
+    )
     about = "how long the API server may be silent, such as 5s or 2m; 0: forever; default: 20s"
-    parser.add_argument("--request-timeout", type=_seconds, default=_TIMEOUT, metavar="TIME", help=about)
+    parser.add_argument(
+        "--request-timeout", type=_seconds, default=_TIMEOUT, metavar="TIME", help=about
+    )
 
 
 def _seconds(text: str) -> float:
     """Seconds; 0 for no limit. A plain number is in seconds, as kubectl takes it."""
     number, unit = (text, "s") if text[-1:].isdigit() else (text[:-1], text[-1:])
     if unit not in _UNITS or not (number.isascii() and number.isdigit() and len(number) <= _DIGITS):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 5s, 2m or 1h; 0 waits forever")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a time such as 5s, 2m or 1h; 0 waits forever"
+        )
     return int(number) * _UNITS[unit]
 
 
@@ -102,25 +121,35 @@ TOPOLOGY: Final = ("clustertopology", "clustertopologies", "gtopo")
 NODE: Final = ("node", "nodes", "no")
 
 
-def add_object(parser: argparse.ArgumentParser, dest: str, kinds: Sequence[str], about: str, *, needed: bool) -> None:
+def add_object(
+    parser: argparse.ArgumentParser, dest: str, kinds: Sequence[str], about: str, *, needed: bool
+) -> None:
     """Declare an argument that names an object: `NAME`, or as kubectl takes it `KIND/NAME` and `KIND NAME`."""
 
     def name(text: str) -> str:
         kind, slash, rest = text.partition("/")
         if slash and (kind.lower().partition(".")[0] not in kinds or not rest):
-            raise argparse.ArgumentTypeError(f"{text!r} is not a {kinds[0]}: write NAME or {kinds[0]}/NAME")
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is not a {kinds[0]}: write NAME or {kinds[0]}/NAME"
+            )
         return rest if slash else text
 
     class Name(argparse.Action):
         """The second of two words: the first is the kind."""
 
         def __call__(
-            self, parser: argparse.ArgumentParser, found: argparse.Namespace, value: Any, _: Any = None
+            self,
+            parser: argparse.ArgumentParser,
+            found: argparse.Namespace,
+            value: Any,
+            _: Any = None,
         ) -> None:
             if value is not None:
                 kind = str(getattr(found, dest))
                 if kind.lower().partition(".")[0] not in kinds:
-                    parser.error(f"{kind!r} is not a kind that {parser.prog} takes: write NAME or {kinds[0]}/NAME")
+                    parser.error(
+                        f"{kind!r} is not a kind that {parser.prog} takes: write NAME or {kinds[0]}/NAME"
+                    )
                 setattr(found, dest, value)
 
     first = {} if needed else {"nargs": "?"}
@@ -137,7 +166,9 @@ def add_watch(parser: argparse.ArgumentParser, *, no_pods: bool = False) -> None
 
 def add_topology(parser: argparse.ArgumentParser) -> None:
     """Declare the ClusterTopology that a command is about."""
-    add_object(parser, "topology", TOPOLOGY, "a ClusterTopology; default: the only one", needed=False)
+    add_object(
+        parser, "topology", TOPOLOGY, "a ClusterTopology; default: the only one", needed=False
+    )
 
 
 def load_snapshot(
@@ -152,11 +183,13 @@ def load_snapshot(
 ) -> Snapshot:
     """The snapshot that the flags ask for; its warnings go to standard error.
 
-    `node` is the one whose matrix is wanted, `matrices` asks for all; `others` gets what else it wants from files;
-    `on_topologies` gets the ClusterTopologies of a live cluster before its nodes are read. Raises InputError, KubeError
-    and CommandError.
+    `node` is the one whose matrix is wanted, `matrices` asks for all; `others` gets what else it
+    wants from files; `on_topologies` gets the ClusterTopologies of a live cluster before its nodes
+    are read. Raises InputError, KubeError and CommandError.
     """
-    keep: KeepMatrix = every if matrices else degraded if node is None else (lambda name, _: name == node)
+    keep: KeepMatrix = (
+        every if matrices else degraded if node is None else (lambda name, _: name == node)
+    )
     catalogue = None
     if arguments.config:
         from toposcope.cli.catalogue import of_flags  # noqa: PLC0415 - only for this flag
@@ -168,7 +201,11 @@ def load_snapshot(
 
             reject_cluster_flags(arguments)
             snapshot = load_files(
-                arguments.files, progress=progress, keep_matrix=keep, others=others, limit=arguments.from_limit
+                arguments.files,
+                progress=progress,
+                keep_matrix=keep,
+                others=others,
+                limit=arguments.from_limit,
             )
         else:
             from toposcope.cli.catalogue import of_cluster  # noqa: PLC0415 - not for files
@@ -192,11 +229,16 @@ def load_snapshot(
 def reject_cluster_flags(arguments: argparse.Namespace) -> None:
     """Raise CommandError where `--from` comes with flags of a live cluster."""
     if arguments.files and (arguments.kubeconfig or arguments.context):
-        raise CommandError("--from reads files, --kubeconfig and --context a live cluster; give one or the other")
+        raise CommandError(
+            "--from reads files, --kubeconfig and --context a live cluster; give one or the other"
+        )
 
 
 def load_topologies_only(arguments: argparse.Namespace) -> Snapshot:
-    """The ClusterTopologies of a live cluster without its nodes; of files everything. Raises as `load_snapshot`."""
+    """The ClusterTopologies of a live cluster without its nodes; of files everything.
+
+    Raises as `load_snapshot`.
+    """
     from toposcope.snapshot.live import load_topologies  # noqa: PLC0415 - not for files
 
     if arguments.files:
@@ -215,7 +257,9 @@ def api_client(arguments: argparse.Namespace) -> Iterator["ApiClient"]:
     timeout = arguments.request_timeout or None
     with (
         shown(),
-        closing(ApiClient(load(arguments.kubeconfig, context=arguments.context), "toposcope", timeout)) as client,
+        closing(
+            ApiClient(load(arguments.kubeconfig, context=arguments.context), "toposcope", timeout)
+        ) as client,
     ):
         yield client
 
@@ -235,7 +279,9 @@ def no_nodes(snapshot: Snapshot, scope: Scope) -> CommandError:
         return CommandError(
             f"ClusterTopology {scope.name!r} selects none of {count} nodes; check its spec.nodeSelector"
         )
-    return CommandError(f"none of {count} nodes has a GPU that an agent, a device plugin or the GPU operator reports")
+    return CommandError(
+        f"none of {count} nodes has a GPU that an agent, a device plugin or the GPU operator reports"
+    )
 
 
 def on_screen(command: str) -> Callable[[Callable[[Screen, argparse.Namespace], int]], Run]:
@@ -258,7 +304,11 @@ def run_command(command: str, arguments: argparse.Namespace, work: Callable[[Scr
 
             watch(command, arguments, work)
         with paused_gc():  # scanning a large cluster's objects takes longer than the command
-            code = work(screen(paging=not arguments.no_pager, wide=getattr(arguments, "output", "") == "wide"))
+            code = work(
+                screen(
+                    paging=not arguments.no_pager, wide=getattr(arguments, "output", "") == "wide"
+                )
+            )
             sys.stdout.flush()
     except BrokenPipeError:
         forget(sys.stdout)

@@ -17,7 +17,7 @@ from toposcope.cli import COMMANDS, module_of
 from toposcope.cli.command import run_command
 from toposcope.cli.errors import EXIT_OK
 from toposcope.errors import ToposcopeError
-from toposcope.topology.text import escaped
+from toposcope.text import escaped
 
 if TYPE_CHECKING:
     from toposcope.cli.terminal import Screen
@@ -31,7 +31,9 @@ _FILES: Final = 0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the argument of `toposcope completion`."""
-    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=f"one of {', '.join(SHELLS)}")
+    parser.add_argument(
+        "shell", choices=SHELLS, metavar="SHELL", help=f"one of {', '.join(SHELLS)}"
+    )
 
 
 def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
@@ -49,7 +51,9 @@ def complete() -> None:
     """Answer a shell that has set argcomplete's environment, and exit."""
     import argcomplete  # noqa: PLC0415 - as above
 
-    argcomplete.autocomplete(parser_for(os.environ.get("COMP_LINE", "")), always_complete_options="long")
+    argcomplete.autocomplete(
+        parser_for(os.environ.get("COMP_LINE", "")), always_complete_options="long"
+    )
 
 
 def parser_for(line: str) -> argparse.ArgumentParser:
@@ -73,7 +77,12 @@ def candidates(words: Sequence[str]) -> list[str]:
 
     line = " ".join([_PROGRAM, *map(shlex.quote, words[:-1]), *words[-1:]])
     output = io.StringIO()
-    environ = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "COMP_LINE": line, "COMP_POINT": str(len(line.encode()))}
+    environ = {
+        "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_IFS": "\n",
+        "COMP_LINE": line,
+        "COMP_POINT": str(len(line.encode())),
+    }
     before = dict(os.environ)
     os.environ.update(environ)
     try:
@@ -104,5 +113,8 @@ def kubectl() -> int:
     """The program `kubectl_complete-toposcope`: one candidate per line, then a directive to kubectl."""
     words = sys.argv[1:]
     words_found = candidates(words or [""])
-    print("".join(f"{escaped(word)}\n" for word in words_found) + f":{_NO_FILES if words_found else _FILES}")
+    print(
+        "".join(f"{escaped(word)}\n" for word in words_found)
+        + f":{_NO_FILES if words_found else _FILES}"
+    )
     return 0

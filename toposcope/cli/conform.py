@@ -43,7 +43,10 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     if arguments.output == "text":
         screen.show(_page(screen, found))
     else:
-        said = {"requirement": "hardware_topology_awareness", "points": [point._asdict() for point in found]}
+        said = {
+            "requirement": "hardware_topology_awareness",
+            "points": [point._asdict() for point in found],
+        }
         show_document(screen, arguments.output, said)
     return EXIT_PROBLEMS if any(point.verdict == "fail" for point in found) else EXIT_OK
 
@@ -52,7 +55,9 @@ def points(snapshot: Snapshot) -> Iterator[Point]:
     """The points in the order of the requirement's text."""
     nodes = tuple(node for node in snapshot.nodes if node.has_gpus)
     labels = f"{label_keys.INTERCONNECT},{label_keys.NVLINK_DOMAIN},{label_keys.RAIL_ALIGNED}"
-    yield _known("how GPUs are connected to each other is known", nodes, label_keys.INTERCONNECT, labels)
+    yield _known(
+        "how GPUs are connected to each other is known", nodes, label_keys.INTERCONNECT, labels
+    )
     yield _known("how near NICs are to GPUs is known", nodes, label_keys.RAIL_ALIGNED, labels)
     states = [
         f"ClusterTopology {topology.name}: {condition.get('type')} is {condition.get('status')}"
@@ -63,15 +68,25 @@ def points(snapshot: Snapshot) -> Iterator[Point]:
     read = [f"{published.handle} is there for its scheduler" for published in snapshot.published]
     well = bool(states) and all(state.endswith("True") for state in states)
     verdict = "pass" if well else "fail" if states else "not shown"
-    yield Point("schedulers can place workloads by it", verdict, (*states, *read), "kubectl describe gtopo")
+    yield Point(
+        "schedulers can place workloads by it", verdict, (*states, *read), "kubectl describe gtopo"
+    )
     yield _attributes(snapshot, nodes)
 
 
 def _known(asks: str, nodes: tuple[NodeView, ...], key: str, columns: str) -> Point:
     """A fact that each agent writes as a label."""
     values = Counter(node.label(key) for node in nodes)
-    said = [f"{counted(count, 'node')}: {key}={value}" for value, count in sorted(values.items(), key=str) if value]
-    lacking = [f"{counted(values[None], 'node')} with GPUs and without this label"] if values[None] else []
+    said = [
+        f"{counted(count, 'node')}: {key}={value}"
+        for value, count in sorted(values.items(), key=str)
+        if value
+    ]
+    lacking = (
+        [f"{counted(values[None], 'node')} with GPUs and without this label"]
+        if values[None]
+        else []
+    )
     verdict = "fail" if lacking else "pass" if said else "not shown"
     return Point(asks, verdict, (*said, *lacking), f"kubectl get nodes -L {columns}")
 
@@ -79,7 +94,9 @@ def _known(asks: str, nodes: tuple[NodeView, ...], key: str, columns: str) -> Po
 def _attributes(snapshot: Snapshot, nodes: tuple[NodeView, ...]) -> Point:
     """That the DRA driver publishes it, and truly."""
     gpus = [gpu for there in snapshot.inventory.nodes.values() for gpu in there.gpus_of(DRIVER)]
-    placed = sum(gpu.attribute(PCIE_ROOT) is not None or gpu.attribute(NUMA_NODE) is not None for gpu in gpus)
+    placed = sum(
+        gpu.attribute(PCIE_ROOT) is not None or gpu.attribute(NUMA_NODE) is not None for gpu in gpus
+    )
     wrong = [
         f"{node.name}: {step.message}"
         for node in nodes
@@ -93,7 +110,9 @@ def _attributes(snapshot: Snapshot, nodes: tuple[NodeView, ...]) -> Point:
 
 
 def _page(screen: Screen, found: list[Point]) -> Iterator[str]:
-    yield screen.paint("Hardware Topology Awareness (AI Conformance, KAR-5: proposed, SHOULD)", "bold")
+    yield screen.paint(
+        "Hardware Topology Awareness (AI Conformance, KAR-5: proposed, SHOULD)", "bold"
+    )
     for point in found:
         yield ""
         yield f"{screen.paint(point.verdict.upper().ljust(9), _STYLES[point.verdict])}  {point.asks}"

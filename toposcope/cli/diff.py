@@ -11,10 +11,10 @@ from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS, CommandError
 from toposcope.cli.output import counted, show_document
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen
+from toposcope.hierarchy.catalogue import BUILT_IN
 from toposcope.snapshot.changes import Change, Kind, changes, words
 from toposcope.snapshot.files import SAVE, load_files
 from toposcope.snapshot.scope import select_scope
-from toposcope.topology.catalogue import BUILT_IN
 
 _FEW: Final = 3
 _WORSE: Final = frozenset({Kind.DOMAIN_GONE, Kind.NODE_GONE})
@@ -25,7 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope diff`."""
     about = f"files or directories saved before with: toposcope save FILE, or {SAVE}"
     parser.add_argument("before", nargs="+", metavar="SNAPSHOT", help=about)
-    parser.add_argument("--topology", metavar="NAME", help="a ClusterTopology; default: the only one")
+    parser.add_argument(
+        "--topology", metavar="NAME", help="a ClusterTopology; default: the only one"
+    )
     add_source_arguments(parser)
 
 
@@ -44,7 +46,9 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, {"changes": [document(change) for change in found]})
     elif arguments.output == "name":
-        screen.show(f"node/{name}" for name in sorted({name for change in found for name in change.nodes}))
+        screen.show(
+            f"node/{name}" for name in sorted({name for change in found for name in change.nodes})
+        )
     elif not found:
         screen.show([f"no changes: {counted(len(new.nodes), 'node')}"])
     else:
@@ -66,7 +70,11 @@ def document(change: Change) -> dict[str, Any]:
 def _lines(screen: Screen, found: list[Change], *, wide: bool) -> Iterator[str]:
     for change in found:
         sign, style = (
-            ("-", "red") if change.kind in _WORSE else ("+", "green") if change.kind in _BETTER else ("~", "yellow")
+            ("-", "red")
+            if change.kind in _WORSE
+            else ("+", "green")
+            if change.kind in _BETTER
+            else ("~", "yellow")
         )
         names = change.nodes if wide else change.nodes[:_FEW]
         more = f", ... ({len(change.nodes)} in all)" if len(names) < len(change.nodes) else ""

@@ -1,4 +1,7 @@
-"""Show how the GPUs of a machine are wired: link matrix, and the labels an agent would publish. Needs no cluster."""
+"""Show how the GPUs of a machine are wired: link matrix, and the labels an agent would publish.
+
+Needs no cluster.
+"""
 
 import argparse
 import platform
@@ -18,8 +21,8 @@ from toposcope.cli.hardware import HardwareError, Source, add_profile_argument, 
 from toposcope.cli.matrix import matrix_lines
 from toposcope.cli.output import show_document
 from toposcope.cli.terminal import Screen, complain, screen
-from toposcope.topology.hardware import Gpu, Interconnect, NodeTopology
-from toposcope.topology.matrix import table
+from toposcope.hardware.matrix import table
+from toposcope.hardware.topology import Gpu, Interconnect, NodeTopology
 
 OUTPUTS: Final = ("table", "json", "yaml", "labels", "matrix")
 _NOT_YET_KNOWN: Final = " not known yet: stays as it is on the Node"
@@ -33,8 +36,16 @@ _MOST_OF_A_TRAY: Final = 4
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope discover`."""
     parser.add_argument("-o", "--output", choices=OUTPUTS, default="table", help="default: table")
-    parser.add_argument("--node-name", default=platform.node(), help="name to use in labels; default: this host's")
-    parser.add_argument("--sysfs", type=Path, default=Path("/sys"), metavar="DIR", help="where sysfs is; default: /sys")
+    parser.add_argument(
+        "--node-name", default=platform.node(), help="name to use in labels; default: this host's"
+    )
+    parser.add_argument(
+        "--sysfs",
+        type=Path,
+        default=Path("/sys"),
+        metavar="DIR",
+        help="where sysfs is; default: /sys",
+    )
     add_vf_rails_argument(parser)
     about = (
         "also write every NVML call and sysfs read of the probe, with its answer, as JSON, to replay "
@@ -53,7 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "mail, an issue or a log",
     )
     instead.add_argument(
-        "--capture-host", metavar="HOST", help="with --capture: whose matrix to take, where the text has several"
+        "--capture-host",
+        metavar="HOST",
+        help="with --capture: whose matrix to take, where the text has several",
     )
 
 
@@ -74,7 +87,9 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         return _fail(str(error))
     if found.topology is None:
         problem = found.problem or "no NVIDIA GPU on this machine: none on its PCI bus"
-        return _fail(f"{problem}\n(for a simulated machine: --profile NAME; for a pasted matrix: --capture FILE)")
+        return _fail(
+            f"{problem}\n(for a simulated machine: --profile NAME; for a pasted matrix: --capture FILE)"
+        )
     shown = screen(paging=False)
     if arguments.output in ("json", "yaml"):
         show_document(shown, arguments.output, document(found, found.topology))
@@ -141,7 +156,9 @@ def document(found: Description, topology: NodeTopology) -> dict[str, Any]:
         "data_direct": facts["data_direct"],
         "hidden_nics": facts["hidden_nics"],
         "numa": facts["numa"],
-        "nvlink_domains": [list(domain) for domain in topology.nvlink_domains] if topology.nvlinks_read else None,
+        "nvlink_domains": [list(domain) for domain in topology.nvlink_domains]
+        if topology.nvlinks_read
+        else None,
         "interconnect": found.labels.known.get(label_keys.INTERCONNECT),
         "nvswitches": topology.nvswitches if topology.nvlinks_read else None,
         "fabric": found.labels.known.get(label_keys.FABRIC),
@@ -156,7 +173,9 @@ def _facts(value: Any) -> Any:
     """Named tuples as dicts, recursively, with the totals of a GPU's links."""
     if isinstance(value, Gpu):
         links = {"links_active": value.links_active, "link_mbps": value.link_mbps}
-        return _fields(value) | links | {"nvlink_version": value.nvlink_version, "pci": value.address}
+        return (
+            _fields(value) | links | {"nvlink_version": value.nvlink_version, "pci": value.address}
+        )
     if hasattr(value, "_asdict"):
         return _fields(value)
     return [_facts(item) for item in value] if isinstance(value, tuple) else value
@@ -166,7 +185,9 @@ def _fields(value: Any) -> dict[str, Any]:
     return {name: _facts(field) for name, field in value._asdict().items()}
 
 
-def _lines(screen: Screen, output: str, found: Description, topology: NodeTopology, missing: str) -> Iterator[str]:
+def _lines(
+    screen: Screen, output: str, found: Description, topology: NodeTopology, missing: str
+) -> Iterator[str]:
     """What the other outputs print; `missing` is said of each label that is not known."""
     labels = sorted(found.labels.known.items())
     if output == "matrix":

@@ -14,14 +14,18 @@ from toposcope.cli.terminal import Screen, columns
 from toposcope.planning.budgets import Budgets
 from toposcope.planning.drain_order import DrainOrder, Step, units_of
 from toposcope.planning.slots import gpus_per_pod, sizes_of
-from toposcope.topology.text import plural
+from toposcope.text import plural
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope drain-order`."""
-    parser.add_argument("topology", nargs="?", metavar="TOPOLOGY", help="a ClusterTopology; default: the only one")
+    parser.add_argument(
+        "topology", nargs="?", metavar="TOPOLOGY", help="a ClusterTopology; default: the only one"
+    )
     parser.add_argument("--level", help="drain whole domains of this level; default: nodes")
-    parser.add_argument("-n", "--steps", type=number, default=10, metavar="N", help="how many; default: 10")
+    parser.add_argument(
+        "-n", "--steps", type=number, default=10, metavar="N", help="how many; default: 10"
+    )
     add_size_arguments(parser)
     add_source_arguments(parser, ("table", "wide", "json", "yaml", "name"))
 
@@ -41,10 +45,16 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         steps = list(islice(order.steps(units), arguments.steps))
     what = plan.level(arguments.level).domain if arguments.level else "node"
     if arguments.output in ("json", "yaml"):
-        show_document(screen, arguments.output, {"level": what, "steps": [document(plan, step) for step in steps]})
+        show_document(
+            screen,
+            arguments.output,
+            {"level": what, "steps": [document(plan, step) for step in steps]},
+        )
     elif arguments.output == "name":
         names = plan.capacity.nodes
-        screen.show(names[number].name for step in steps if not step.blocked for number in step.unit.nodes)
+        screen.show(
+            names[number].name for step in steps if not step.blocked for number in step.unit.nodes
+        )
     else:
         screen.show(_page(screen, plan, what, steps, len(units), wide=arguments.output == "wide"))
     return EXIT_PROBLEMS if any(step.blocked for step in steps) else EXIT_OK
@@ -57,23 +67,42 @@ def document(plan: Plan, step: Step) -> dict[str, Any]:
         "name": unit.name,
         "nodes": [plan.capacity.nodes[number].name for number in unit.nodes],
         "needs": list(unit.needs),
-        "gangs": [{"kind": gang.kind, "namespace": gang.namespace, "name": gang.name} for gang in unit.gangs],
+        "gangs": [
+            {"kind": gang.kind, "namespace": gang.namespace, "name": gang.name}
+            for gang in unit.gangs
+        ],
         "slots": [
-            {"gpus": loss.gpus, "domain": loss.level.domain, "before": loss.before, "after": loss.after}
+            {
+                "gpus": loss.gpus,
+                "domain": loss.level.domain,
+                "before": loss.before,
+                "after": loss.after,
+            }
             for loss in step.losses
         ],
         "blockedBy": list(step.blocked),
     }
 
 
-def _page(screen: Screen, plan: Plan, what: str, steps: Sequence[Step], units: int, *, wide: bool) -> Iterator[str]:
+def _page(
+    screen: Screen, plan: Plan, what: str, steps: Sequence[Step], units: int, *, wide: bool
+) -> Iterator[str]:
     header = ["STEP", what.upper(), "NODES", "GANGS", "NEEDS", "LARGEST SLOTS LOST"]
     rows = []
     for place, step in enumerate(steps, 1):
         unit, losses = step.unit, step.losses if wide else step.losses[:2]
-        costs = ", ".join(f"{loss.gpus:,} {loss.level.domain} {loss.before:,} -> {loss.after:,}" for loss in losses)
+        costs = ", ".join(
+            f"{loss.gpus:,} {loss.level.domain} {loss.before:,} -> {loss.after:,}"
+            for loss in losses
+        )
         mark = "!" if step.blocked else ""
-        row = [f"{mark}{place}", unit.name, str(len(unit.nodes)), str(len(unit.gangs)), ",".join(unit.needs) or "-"]
+        row = [
+            f"{mark}{place}",
+            unit.name,
+            str(len(unit.nodes)),
+            str(len(unit.gangs)),
+            ",".join(unit.needs) or "-",
+        ]
         rows.append([*row, costs or "-"])
     yield from columns(screen, header, rows, right=(0, 2, 3))
     for step in steps:
@@ -86,8 +115,14 @@ def _page(screen: Screen, plan: Plan, what: str, steps: Sequence[Step], units: i
             yield f"  {step.unit.name} runs {first_few([gang.handle for gang in step.unit.gangs], 10)}"
     together = next((place for place, step in enumerate(steps) if step.blocked), len(steps))
     stopping = len({id(gang) for step in steps[:together] for gang in step.unit.gangs})
-    lost = f"; {counted(stopping, 'gang')} {plural(stopping, 'loses', 'lose')} pods" if stopping else ""
+    lost = (
+        f"; {counted(stopping, 'gang')} {plural(stopping, 'loses', 'lose')} pods"
+        if stopping
+        else ""
+    )
     yield f"The first {together} of {counted(units, what)} can be down together{lost}."
     if plan.capacity.left_out:
         left = len(plan.capacity.left_out)
-        yield screen.paint(f"! not in the order: {counted(left, 'node')} that lack a level", "yellow")
+        yield screen.paint(
+            f"! not in the order: {counted(left, 'node')} that lack a level", "yellow"
+        )

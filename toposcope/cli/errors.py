@@ -1,7 +1,7 @@
 """How commands end.
 
-Exit codes: 0 OK, 1 the command found a problem, 2 it could not run (wrong usage, unreadable input, no answer), 3
-`check` cannot tell, 130 interrupted, 141 the reader of the output is gone.
+Exit codes: 0 OK, 1 the command found a problem, 2 it could not run (wrong usage, unreadable input,
+no answer), 3 `check` cannot tell, 130 interrupted, 141 the reader of the output is gone.
 """
 
 import argparse
@@ -27,7 +27,13 @@ class CommandError(ToposcopeError):
     """The command cannot give an answer; the message says why and what to do."""
 
 
-EXPECTED: Final = (KubeError, TopologyNotFoundError, LevelNotFoundError, SelectorError, CommandError)
+EXPECTED: Final = (
+    KubeError,
+    TopologyNotFoundError,
+    LevelNotFoundError,
+    SelectorError,
+    CommandError,
+)
 """Errors that end a command with a message."""
 
 

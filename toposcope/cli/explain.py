@@ -1,8 +1,9 @@
 """Explain why a workload in the cluster waits: check, one by one, what you would check by hand.
 
-For a node it checks agent, hardware, what the DRA driver reports, and its NVLink domain. Otherwise it takes a
-DynamoGraphDeployment (dgd), PodCliqueSet (pcs), PodClique, PodGang, PodGroup, Kueue Workload (wl), Job, Volcano's Job
-(vcjob), JobSet, LeaderWorkerSet (lws), Deployment, StatefulSet or Pod; a pod, like everything else, leads to its owner.
+For a node it checks agent, hardware, what the DRA driver reports, and its NVLink domain. Otherwise
+it takes a DynamoGraphDeployment (dgd), PodCliqueSet (pcs), PodClique, PodGang, PodGroup, Kueue
+Workload (wl), Job, Volcano's Job (vcjob), JobSet, LeaderWorkerSet (lws), Deployment, StatefulSet or
+Pod; a pod, like everything else, leads to its owner.
 """
 
 import argparse
@@ -23,19 +24,27 @@ from toposcope.explain.ownership import ObjectNotFoundError, ownership_of, subje
 from toposcope.integrations.framework.features import Outcome, Ref, Step
 from toposcope.kube.discovery import Kind
 from toposcope.snapshot.model import Snapshot
-from toposcope.topology.text import Command, plural, shell
+from toposcope.text import Command, plural, shell
 
 _OUTPUTS: Final = ("text", "wide", "json", "yaml", "name")
-_MARKS: Final = {Outcome.PASSED: ("ok", "green"), Outcome.FAILED: ("FAILED", "red"), Outcome.UNKNOWN: ("?", "yellow")}
+_MARKS: Final = {
+    Outcome.PASSED: ("ok", "green"),
+    Outcome.FAILED: ("FAILED", "red"),
+    Outcome.UNKNOWN: ("?", "yellow"),
+}
 _WIDTH: Final = 14
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope explain`."""
     parser.add_argument(
-        "subject", metavar="KIND/NAME", help="what to explain, as kubectl names it: pcs/llm, pod/llm-0, node/gpu-7"
+        "subject",
+        metavar="KIND/NAME",
+        help="what to explain, as kubectl names it: pcs/llm, pod/llm-0, node/gpu-7",
     )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="the name, if given separately: pod llm-0")
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="the name, if given separately: pod llm-0"
+    )
     about = "default: that of the context; with --from the only one with such an object"
     parser.add_argument("-n", "--namespace", metavar="NAMESPACE", help=about)
     command.add_source_arguments(parser, _OUTPUTS)
@@ -51,7 +60,10 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         return _explain_node(screen, arguments, of_node)
     kinds, name = _named("/".join(filter(None, (arguments.subject, arguments.name))))
     snapshot, store = _gathered(arguments, name if object_store.POD in kinds else None)
-    kind = next((kind for kind in kinds if any(ref.name == name for ref, _ in store.of_kind(kind))), kinds[0])
+    kind = next(
+        (kind for kind in kinds if any(ref.name == name for ref, _ in store.of_kind(kind))),
+        kinds[0],
+    )
     try:
         subject = subject_of(store, snapshot, kind, name, arguments.namespace)
     except ObjectNotFoundError as error:
@@ -70,12 +82,16 @@ def _explain_node(screen: Screen, arguments: argparse.Namespace, name: str) -> i
     snapshot = command.load_snapshot(arguments, node=name)
     node = snapshot.by_name.get(name)
     if node is None:
-        raise errors.CommandError(f"there is no node {name!r} in {snapshot.source}; all nodes: toposcope nodes")
+        raise errors.CommandError(
+            f"there is no node {name!r} in {snapshot.source}; all nodes: toposcope nodes"
+        )
     steps = examine(snapshot, node)
     answer = next((step for step in steps if step.outcome is Outcome.FAILED), None)
     if arguments.output in ("json", "yaml"):
         said = [_step_document(step) for step in steps]
-        show_document(screen, arguments.output, {"node": name, "well": answer is None, "steps": said})
+        show_document(
+            screen, arguments.output, {"node": name, "well": answer is None, "steps": said}
+        )
     elif arguments.output == "name":
         screen.show([f"node/{name}"])
     else:
@@ -83,7 +99,9 @@ def _explain_node(screen: Screen, arguments: argparse.Namespace, name: str) -> i
     return errors.EXIT_PROBLEMS if answer else errors.EXIT_OK
 
 
-def _node_page(screen: Screen, name: str, steps: Sequence[Step], answer: Step | None) -> Iterator[str]:
+def _node_page(
+    screen: Screen, name: str, steps: Sequence[Step], answer: Step | None
+) -> Iterator[str]:
     yield screen.paint(f"node/{name}", "bold")
     yield ""
     if answer:
@@ -96,15 +114,21 @@ def _node_page(screen: Screen, name: str, steps: Sequence[Step], answer: Step | 
 def _named(text: str) -> tuple[tuple[Kind, ...], str]:
     word, slash, name = text.partition("/")
     if not (slash and word and name) or "/" in name:
-        raise errors.CommandError(f"{text!r} is not KIND/NAME or KIND NAME; write for example podcliqueset/llm")
+        raise errors.CommandError(
+            f"{text!r} is not KIND/NAME or KIND NAME; write for example podcliqueset/llm"
+        )
     kinds = object_store.kinds_called(word)
     if not kinds:
-        known = ", ".join(sorted({known.kind.lower() for known in (object_store.POD, *object_store.SUBJECTS)}))
+        known = ", ".join(
+            sorted({known.kind.lower() for known in (object_store.POD, *object_store.SUBJECTS)})
+        )
         raise errors.CommandError(f"cannot explain the kind {word!r}; choose one of: {known}")
     return kinds, name
 
 
-def _gathered(arguments: argparse.Namespace, pod: str | None) -> tuple[Snapshot, object_store.ObjectStore]:
+def _gathered(
+    arguments: argparse.Namespace, pod: str | None
+) -> tuple[Snapshot, object_store.ObjectStore]:
     """The cluster, and the objects around the one that is asked about."""
     if arguments.files:
         collector = object_store.FileCollector(pod)
@@ -138,7 +162,9 @@ def _page(screen: Screen, found: Diagnosis, *, wide: bool) -> Iterator[str]:
         yield ""
         yield screen.paint("Its pods:", "head")
         yield from columns(
-            screen, ("POD", "NODE"), [(pod.name, pod.node or "(waits)") for pod in context.ownership.pods]
+            screen,
+            ("POD", "NODE"),
+            [(pod.name, pod.node or "(waits)") for pod in context.ownership.pods],
         )
     if found.messages:
         yield ""
@@ -170,8 +196,14 @@ def _why(screen: Screen, step: Step) -> Iterator[str]:
 def _compute_domains(context: Context) -> list[str]:
     """The ComputeDomains that the nodes of its pods are in."""
     nodes = {pod.node for pod in context.placed}
-    within = [(domain, len(nodes & domain.cliques.keys())) for domain in context.snapshot.compute_domains]
-    return [f"{domain.sentence}; {count} of its {len(nodes)} nodes are in it" for domain, count in within if count]
+    within = [
+        (domain, len(nodes & domain.cliques.keys())) for domain in context.snapshot.compute_domains
+    ]
+    return [
+        f"{domain.sentence}; {count} of its {len(nodes)} nodes are in it"
+        for domain, count in within
+        if count
+    ]
 
 
 def _title(context: Context) -> str:
@@ -235,7 +267,9 @@ def _next(commands: Sequence[Command]) -> Iterator[str]:
 def _placement(placement: ObservedPlacement) -> str:
     name = f"{placement.group} {placement.copy}".rstrip()
     how = "required" if placement.required else "preferred"
-    where = ", ".join(f"{domain} ({count} {plural(count, 'pod')})" for domain, count in placement.domains)
+    where = ", ".join(
+        f"{domain} ({count} {plural(count, 'pod')})" for domain, count in placement.domains
+    )
     not_kept = "unknown" if placement.note else "not kept, only preferred"
     kept = {True: "kept", False: "NOT KEPT", None: not_kept}[placement.kept]
     text = f"{name}: one {placement.level.domain} {how}: {kept}"
@@ -255,7 +289,11 @@ def document_of(found: Diagnosis) -> dict[str, Any]:
         "finished": context.finished,
         "pods": None
         if context.snapshot.pods is None
-        else {"expected": context.expected or None, "placed": len(context.placed), "waiting": len(context.waiting)},
+        else {
+            "expected": context.expected or None,
+            "placed": len(context.placed),
+            "waiting": len(context.waiting),
+        },
         "answer": found.answer and _step_document(found.answer),
         "steps": [_step_document(step) for step in found.steps],
         "computeDomains": _compute_domains(context),

@@ -8,15 +8,21 @@ from typing import Any, Final
 import msgspec
 
 from toposcope.api.label_keys import INTERCONNECT
-from toposcope.api.matrix_annotation import MatrixError, parse
 from toposcope.api.yaml_text import YamlSyntaxError, load
 from toposcope.cli import command, errors
 from toposcope.cli.catalogue import of_flags
 from toposcope.cli.output import first_few, form_and_file, json_text, write_output, yaml_text
 from toposcope.cli.streams import read_small
 from toposcope.cli.terminal import Screen, complain
+from toposcope.hardware.matrix_annotation import MatrixError, parse
+from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
+from toposcope.hierarchy.coverage import cover
 from toposcope.integrations.documents import read_topology
-from toposcope.integrations.framework.levels import ExportError, TopologyLevels, UnreadableDocumentError
+from toposcope.integrations.framework.levels import (
+    ExportError,
+    TopologyLevels,
+    UnreadableDocumentError,
+)
 from toposcope.integrations.grove import topology as grove
 from toposcope.integrations.kai import topology as kai
 from toposcope.integrations.kueue import topology as kueue
@@ -29,9 +35,7 @@ from toposcope.integrations.slurm.hostlist import natural
 from toposcope.integrations.slurm.topology import Blocks, block_level, blocks, tree
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import Scope, select_scope
-from toposcope.topology.catalogue import BUILT_IN, Catalogue
-from toposcope.topology.hierarchy import cover
-from toposcope.topology.text import plural
+from toposcope.text import plural
 
 Writer = Callable[[TopologyLevels, argparse.Namespace], Any]
 
@@ -60,10 +64,14 @@ _LEVELS: Final[dict[str, _Form]] = {
     "kai": _Form({"plain": _plain(kai.write), "aliases": _plain(kai.write_aliases)}),
     "kueue": _Form({version: _kueue(version) for version in kueue.VERSIONS}, note=_NO_DOMAINS),
     "runai": _Form(
-        {"v2": lambda hierarchy, arguments: runai.write(hierarchy, arguments.cluster_id)}, json_text, _NO_DOMAINS
+        {"v2": lambda hierarchy, arguments: runai.write(hierarchy, arguments.cluster_id)},
+        json_text,
+        _NO_DOMAINS,
     ),
     "osmo": _Form({"pool": _plain(osmo.write)}, json_text),
-    "helm-grove": _Form({"alpha.9": _plain(grove.write_values), "alpha.4": _plain(grove.write_older_values)}),
+    "helm-grove": _Form(
+        {"alpha.9": _plain(grove.write_values), "alpha.4": _plain(grove.write_older_values)}
+    ),
 }
 _NODES: Final = {"slurm": ("topology.yaml", "tree", "block"), "nccl": ("xml",)}
 FORMATS: Final = (*_LEVELS, *_NODES)
@@ -73,10 +81,16 @@ _IN_BINDING: Final = (
     "go to KAI, in the queue of the label kai.scheduler/queue"
 )
 _NOTES: Final = {
-    ("grove", "clustertopology"): "Grove's operator overwrites this object from its Helm values: see helm-grove",
+    (
+        "grove",
+        "clustertopology",
+    ): "Grove's operator overwrites this object from its Helm values: see helm-grove",
     ("kai", "plain"): _NO_DOMAINS + " (--variant aliases writes them, for KAI v0.17 and later)",
     ("helm-grove", "alpha.9"): _IN_BINDING,
-    ("helm-grove", "alpha.4"): "alpha.4 to alpha.7 know no default scheduler: set schedulerName in each clique",
+    (
+        "helm-grove",
+        "alpha.4",
+    ): "alpha.4 to alpha.7 know no default scheduler: set schedulerName in each clique",
 }
 
 
@@ -84,32 +98,48 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope export`."""
     command.add_topology(parser)
     parser.add_argument("--format", required=True, choices=FORMATS, help="the format to write")
-    forms = "; ".join(f"{name}: {', '.join(variants)}" for name, variants in _all_variants().items())
+    forms = "; ".join(
+        f"{name}: {', '.join(variants)}" for name, variants in _all_variants().items()
+    )
     parser.add_argument(
-        "--variant", metavar="VARIANT", help=f"variant of the format; the first is the default. {forms}"
+        "--variant",
+        metavar="VARIANT",
+        help=f"variant of the format; the first is the default. {forms}",
     )
     about = (
         "print it as YAML or JSON, if the format is one of them, or only its name (wide: in full); or a file to write. "
         "Default: print it as the other system prefers"
     )
     parser.add_argument("-o", "--output", metavar="yaml|json|wide|name|FILE", help=about)
-    parser.add_argument("--name", help="name of the resource; default: the ClusterTopology's, else cluster")
     parser.add_argument(
-        "--without", action="append", default=[], metavar="LEVEL", help="leave a level out; can be repeated"
+        "--name", help="name of the resource; default: the ClusterTopology's, else cluster"
+    )
+    parser.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        metavar="LEVEL",
+        help="leave a level out; can be repeated",
     )
     about = "take the levels from a file in another of these formats, or a ClusterTopology"
     parser.add_argument("--convert", metavar="FILE", help=about)
     special = parser.add_argument_group("for single formats")
     special.add_argument("--cluster-id", metavar="ID", help="runai: the cluster's id in Run:ai")
     special.add_argument(
-        "--level", help="slurm: the level whose domains become blocks; default: the narrowest possible"
+        "--level",
+        help="slurm: the level whose domains become blocks; default: the narrowest possible",
     )
     about = "slurm: nodes in the smallest block"
     special.add_argument(
-        "--block-size", type=command.whole("a number of nodes; give 1 or more"), metavar="N", help=about
+        "--block-size",
+        type=command.whole("a number of nodes; give 1 or more"),
+        metavar="N",
+        help=about,
     )
     special.add_argument("--node", help="nccl: the node to write")
-    special.add_argument("--pcie-gen", type=int, choices=tuple(SPEEDS), help="nccl: PCIe generation of all x16 links")
+    special.add_argument(
+        "--pcie-gen", type=int, choices=tuple(SPEEDS), help="nccl: PCIe generation of all x16 links"
+    )
     command.add_source_arguments(parser, ())
 
 
@@ -126,7 +156,9 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     if arguments.format == "nccl" and not arguments.node:
         parser.error("--format nccl needs --node: the file describes one node")
     if arguments.convert and arguments.format in _NODES:
-        parser.error(f"--convert has levels only, and {arguments.format} needs nodes; give --from or a cluster")
+        parser.error(
+            f"--convert has levels only, and {arguments.format} needs nodes; give --from or a cluster"
+        )
     if arguments.output in ("json", "yaml") and arguments.format in _NODES:
         file = f"for a file of that name write -o ./{arguments.output}"
         parser.error(f"-o {arguments.output}: {arguments.format} has its own format; {file}")
@@ -160,16 +192,25 @@ class Exported:
 def _exported(arguments: argparse.Namespace) -> Exported:
     if arguments.format == "nccl":
         return nccl(
-            command.load_snapshot(arguments, pods=False, node=arguments.node), arguments.node, arguments.pcie_gen
+            command.load_snapshot(arguments, pods=False, node=arguments.node),
+            arguments.node,
+            arguments.pcie_gen,
         )
     if arguments.convert:
-        hierarchy, notes = _converted(arguments.convert, of_flags(arguments) or BUILT_IN), tuple[str, ...]()
+        hierarchy, notes = (
+            _converted(arguments.convert, of_flags(arguments) or BUILT_IN),
+            tuple[str, ...](),
+        )
     else:
         scope = select_scope(command.load_snapshot(arguments, pods=False), arguments.topology)
         if arguments.format == "slurm":
             dropped = {scope.level(name) for name in arguments.without}
-            scope = replace(scope, levels=tuple(x for i, x in enumerate(scope.levels) if i not in dropped))
-            return slurm(scope, arguments.variant, arguments.name, arguments.level, arguments.block_size)
+            scope = replace(
+                scope, levels=tuple(x for i, x in enumerate(scope.levels) if i not in dropped)
+            )
+            return slurm(
+                scope, arguments.variant, arguments.name, arguments.level, arguments.block_size
+            )
         hierarchy, notes = TopologyLevels(scope.name or "cluster", scope.levels), left_out(scope)
     hierarchy = _chosen(hierarchy, arguments)
     form = _LEVELS[arguments.format]
@@ -196,7 +237,9 @@ def _chosen(hierarchy: TopologyLevels, arguments: argparse.Namespace) -> Topolog
         if all(name not in (level.domain, level.key) for level in hierarchy.levels):
             path = " > ".join(level.domain for level in hierarchy.levels)
             raise errors.CommandError(f"--without {name}: no such level; the levels are: {path}")
-    kept = tuple(x for x in hierarchy.levels if not {x.domain, x.key}.intersection(arguments.without))
+    kept = tuple(
+        x for x in hierarchy.levels if not {x.domain, x.key}.intersection(arguments.without)
+    )
     return TopologyLevels(arguments.name or hierarchy.name, kept)
 
 
@@ -227,7 +270,9 @@ _ARCH = "kubernetes.io/arch"
 _NAMES = "nodes have their Kubernetes names: use the same ones in slurm.conf, or under Slinky its annotation"
 
 
-def slurm(scope: Scope, variant: str, name: str | None, level: str | None, size: int | None) -> Exported:
+def slurm(
+    scope: Scope, variant: str, name: str | None, level: str | None, size: int | None
+) -> Exported:
     """Slurm's file. Raises ExportError, and LevelNotFoundError for an unknown `level`."""
     table = scope.table()
     name = name or scope.name or "cluster"
@@ -242,7 +287,9 @@ def slurm(scope: Scope, variant: str, name: str | None, level: str | None, size:
         groups = blocks(scope.levels[: place + 1], table, size)
         sizes = ", ".join(map(str, groups.sizes))
         notes.append(f"blocks are {groups.level.domain} domains, planned in sizes of {sizes} nodes")
-        notes += _left_out(groups.left_out, "in no block: lacks a level or shares its domain with too few")
+        notes += _left_out(
+            groups.left_out, "in no block: lacks a level or shares its domain with too few"
+        )
     except ExportError as error:
         if variant == "block" or level is not None or size is not None:
             raise
@@ -252,7 +299,9 @@ def slurm(scope: Scope, variant: str, name: str | None, level: str | None, size:
     switches = tree(scope.levels, table)
     notes += _left_out(switches.left_out, "not in the tree: lacks a level")
     notes += _without_nodes(groups.too_small) if groups else []
-    return Exported(name, yaml_text(slurm_format.topology_yaml(name, switches, groups)), tuple(notes))
+    return Exported(
+        name, yaml_text(slurm_format.topology_yaml(name, switches, groups)), tuple(notes)
+    )
 
 
 def _conf(name: str, plugin: str, lines: Sequence[str]) -> str:
@@ -269,7 +318,9 @@ def _without_nodes(blocks: Sequence[str]) -> list[str]:
     if not blocks:
         return []
     count = "1 block is" if len(blocks) == 1 else f"{len(blocks)} blocks are"
-    return [f"{count} listed without nodes, for Slinky's annotations (too few nodes): {first_few(blocks)}"]
+    return [
+        f"{count} listed without nodes, for Slinky's annotations (too few nodes): {first_few(blocks)}"
+    ]
 
 
 def nccl(snapshot: Snapshot, name: str, pcie: int | None) -> Exported:
@@ -283,7 +334,9 @@ def nccl(snapshot: Snapshot, name: str, pcie: int | None) -> Exported:
             f"see the agent's pod on {name}"
         )
     try:
-        file = nccl_format.write(name, parse(node.matrix), node.label(INTERCONNECT), node.label(_ARCH), pcie)
+        file = nccl_format.write(
+            name, parse(node.matrix), node.label(INTERCONNECT), node.label(_ARCH), pcie
+        )
     except MatrixError as error:
         raise ExportError(f"node {name}: {error}") from error
     return Exported(name, file.text, tuple(f"not known: {fact}" for fact in file.unknown))

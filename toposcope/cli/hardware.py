@@ -46,7 +46,10 @@ def add_profile_argument(group: argparse._ActionsContainer) -> None:
         "`--profile list` names the simulated ones",
     )
     group.add_argument(
-        "--faults", type=Path, metavar="FILE", help="with --profile: faults to simulate; read again at each probe"
+        "--faults",
+        type=Path,
+        metavar="FILE",
+        help="with --profile: faults to simulate; read again at each probe",
     )
 
 
@@ -54,7 +57,8 @@ def add_profile_argument(group: argparse._ActionsContainer) -> None:
 def hardware(arguments: argparse.Namespace, node_name: str) -> Iterator[ProbeProcess]:
     """The process that probes the machine which the arguments name. Raises HardwareError.
 
-    A simulated machine takes its UUIDs and serial numbers from `node_name`. Enter this before the first thread starts.
+    A simulated machine takes its UUIDs and serial numbers from `node_name`. Enter this before the
+    first thread starts.
     """
     with source(arguments, node_name) as machine, machine.probe_process() as process:
         yield process
@@ -92,11 +96,14 @@ def _source(arguments: argparse.Namespace, node_name: str) -> Iterator[Source]:
         return
     try:
         if capture:
-            described = machine_from_capture(_read(capture), host=getattr(arguments, "capture_host", None))
+            described = machine_from_capture(
+                _read(capture), host=getattr(arguments, "capture_host", None)
+            )
         else:
             described = load_profile(arguments.profile)
         if arguments.faults and arguments.faults.exists():
-            load_faults(arguments.faults)  # whoever reads it later is a process that has nobody to tell
+            # whoever reads it later is a process that has nobody to tell
+            load_faults(arguments.faults)
     except (CaptureError, DocumentError) as error:
         raise HardwareError(str(error)) from error
     for note in described.notes:
@@ -124,7 +131,10 @@ def _simulated(machine: "Machine", faults: Path | None) -> Iterator[Source]:
 
 @contextlib.contextmanager
 def _recorded(file: str, recording: "Recording") -> Iterator[Source]:
-    """A recorded machine. Raises HardwareError for a recording that does not answer what a probe asks."""
+    """A recorded machine.
+
+    Raises HardwareError for a recording that does not answer what a probe asks.
+    """
     from toposcope.agent.probe import probe  # noqa: PLC0415 - only the worker loads what probes
     from toposcope.agent.sysfs import Sysfs  # noqa: PLC0415 - same
     from toposcope.simulator.recording import ReplayedNvml, write_recorded_sysfs  # noqa: PLC0415 - production agents never load the simulator
@@ -132,7 +142,8 @@ def _recorded(file: str, recording: "Recording") -> Iterator[Source]:
     with _temporary_sysfs() as root:
         try:
             write_recorded_sysfs(recording, root)
-            # A trial here: an error in the process that probes has no message, and replaying cannot hang.
+            # A trial here: an error in the process that probes has no message, and replaying cannot
+            # hang.
             nvml = Nvml(ReplayedNvml(recording))
             probe(nvml, Sysfs(root), nvml.start())
         except Exception as error:  # a file from anybody can hold any nonsense

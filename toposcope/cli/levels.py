@@ -34,7 +34,15 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         screen.show(level.domain for level in levels if level.in_topology)
     else:
         silent = [without_agent(scope)] if scope.without_agent else []
-        screen.show(_page(screen, levels, [*problems, *silent], crossings.notes, wide=arguments.output == "wide"))
+        screen.show(
+            _page(
+                screen,
+                levels,
+                [*problems, *silent],
+                crossings.notes,
+                wide=arguments.output == "wide",
+            )
+        )
     well = not (problems or any(level.problem for level in levels) or scope.without_agent)
     return errors.EXIT_OK if well else errors.EXIT_PROBLEMS
 
@@ -62,21 +70,40 @@ def _level(level: LevelView) -> dict[str, Any]:
         "missingNodes": list(level.missing_nodes),
         "usable": level.usable,
         "domains": level.domains,
-        "sizes": sizes and {"smallest": sizes.smallest, "median": sizes.median, "largest": sizes.largest},
-        "required": {"bySpec": level.by_spec, "workloads": level.workloads, "preferring": level.preferring},
+        "sizes": sizes
+        and {"smallest": sizes.smallest, "median": sizes.median, "largest": sizes.largest},
+        "required": {
+            "bySpec": level.by_spec,
+            "workloads": level.workloads,
+            "preferring": level.preferring,
+        },
         "problem": level.problem,
     }
 
 
 def _page(
-    screen: Screen, levels: Sequence[LevelView], problems: Sequence[str], notes: Sequence[str], *, wide: bool
+    screen: Screen,
+    levels: Sequence[LevelView],
+    problems: Sequence[str],
+    notes: Sequence[str],
+    *,
+    wide: bool,
 ) -> Iterator[str]:
     header = ["LEVEL", "KEY", "NODES", "DOMAINS", "MIN", "MEDIAN", "MAX", "REQUIRED BY"]
     rows = []
     for level in levels:
         sizes = level.sizes
-        row = [level.domain, level.key or "-", f"{level.nodes:,}/{level.nodes + level.missing:,}", f"{level.domains:,}"]
-        row += [f"{n:,}" for n in (sizes.smallest, sizes.median, sizes.largest)] if sizes else ["-"] * 3
+        row = [
+            level.domain,
+            level.key or "-",
+            f"{level.nodes:,}/{level.nodes + level.missing:,}",
+            f"{level.domains:,}",
+        ]
+        row += (
+            [f"{n:,}" for n in (sizes.smallest, sizes.median, sizes.largest)]
+            if sizes
+            else ["-"] * 3
+        )
         rows.append([*row, _required(level)])
     yield from columns(screen, header, rows, right=range(2, 7), spare=() if wide else (5, 4, 6))
     for level in levels:

@@ -36,7 +36,11 @@ def _run(arguments: Sequence[str] | None) -> int:
         from toposcope.cli.completion import complete  # noqa: PLC0415 - only for completion
 
         complete()
-    called = "kubectl toposcope" if arguments is None and sys.argv[0].rpartition("/")[2] == _PLUGIN else "toposcope"
+    called = (
+        "kubectl toposcope"
+        if arguments is None and sys.argv[0].rpartition("/")[2] == _PLUGIN
+        else "toposcope"
+    )
     if words and words[0] in COMMANDS:
         name = words[0]
         # Only the chosen command is imported: the agent must not pay for the demo's libraries.
@@ -56,7 +60,9 @@ def _run(arguments: Sequence[str] | None) -> int:
         usage=f"{called} COMMAND [FLAGS]   ({called} COMMAND --help for more)",
     )
     parser.add_argument("--version", action="version", version=f"toposcope {__version__}")
-    parser.add_argument("command", nargs="?", choices=COMMANDS, metavar="COMMAND", help="one of the commands below")
+    parser.add_argument(
+        "command", nargs="?", choices=COMMANDS, metavar="COMMAND", help="one of the commands below"
+    )
     parser.parse_args(words)
     parser.print_help()
     return 2

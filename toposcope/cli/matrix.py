@@ -6,14 +6,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from toposcope.api.matrix_annotation import LEGEND, MatrixError, NodeMatrix, parse
 from toposcope.cli import command, errors
 from toposcope.cli.output import show_document
 from toposcope.cli.terminal import Screen
+from toposcope.hardware.matrix import LinkMatrix, nv_links
+from toposcope.hardware.matrix_annotation import LEGEND, MatrixError, NodeMatrix, parse
+from toposcope.hardware.pci import PIX, PXB, SYS
 from toposcope.snapshot.filters import FAULTS, marks
 from toposcope.snapshot.model import NodeView, Snapshot
-from toposcope.topology.matrix import LinkMatrix, nv_links
-from toposcope.topology.pci import PIX, PXB, SYS
 
 _STYLES: Final = {PIX: "cyan", PXB: "cyan", SYS: "dim", "X": "dim"}
 
@@ -22,7 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope matrix`."""
     command.add_object(parser, "node", command.NODE, "a node by name", needed=True)
     parser.add_argument(
-        "--svg", type=Path, metavar="FILE", help="write it as a picture, for light and dark pages (-: print)"
+        "--svg",
+        type=Path,
+        metavar="FILE",
+        help="write it as a picture, for light and dark pages (-: print)",
     )
     command.add_source_arguments(parser)
 
@@ -56,7 +59,9 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
 
 def _unknown(snapshot: Snapshot, name: str) -> str:
     near = get_close_matches(name, snapshot.by_name, 1)
-    return f"there is no node {name!r} in {snapshot.source}" + (f"; did you mean {near[0]!r}?" if near else "")
+    return f"there is no node {name!r} in {snapshot.source}" + (
+        f"; did you mean {near[0]!r}?" if near else ""
+    )
 
 
 def _draw(screen: Screen, node: NodeView, matrix: NodeMatrix, file: Path) -> None:
@@ -81,7 +86,10 @@ def document(node: NodeView, matrix: NodeMatrix) -> dict[str, Any]:
     return {
         "node": node.name,
         "devices": [
-            {name: getattr(device, name) for name in ("label", "name", "pci", "numa", "cpus", "switch", "port")}
+            {
+                name: getattr(device, name)
+                for name in ("label", "name", "pci", "numa", "cpus", "switch", "port")
+            }
             for device in matrix.devices
         ],
         "matrix": [list(row) for row in matrix.links.cells] if matrix.links else None,
@@ -124,7 +132,9 @@ def node_matrix_lines(screen: Screen, matrix: NodeMatrix) -> Iterator[str]:
     yield from matrix_lines(screen, matrix.links, affinity)
 
 
-def matrix_lines(screen: Screen, links: LinkMatrix, beside: Sequence[tuple[str, ...]] = ()) -> Iterator[str]:
+def matrix_lines(
+    screen: Screen, links: LinkMatrix, beside: Sequence[tuple[str, ...]] = ()
+) -> Iterator[str]:
     """The matrix, with more columns `beside`: NVLink stands out, paths across sockets are dimmed.
 
     What is wider than the screen continues below, as `numpy` and `pandas` print it.
@@ -139,7 +149,9 @@ def matrix_lines(screen: Screen, links: LinkMatrix, beside: Sequence[tuple[str, 
             cells = []
             for place in (0, *places):
                 cell, known = row[place], place <= len(links.devices)
-                style = "green" if known and nv_links(cell) else _STYLES.get(cell, "") if known else ""
+                style = (
+                    "green" if known and nv_links(cell) else _STYLES.get(cell, "") if known else ""
+                )
                 cells.append(screen.paint(cell, style if number and place else "head"))
                 cells.append(" " * (widths[place] - len(cell) + 2))
             yield "".join(cells).rstrip()

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Final
 
-from toposcope.api.matrix_annotation import NodeMatrix
 from toposcope.cli.output import counted
-from toposcope.topology.matrix import SELF, LinkMatrix, nv_links
-from toposcope.topology.pci import NODE, PHB, PIX, PXB, SYS
+from toposcope.hardware.matrix import SELF, LinkMatrix, nv_links
+from toposcope.hardware.matrix_annotation import NodeMatrix
+from toposcope.hardware.pci import NODE, PHB, PIX, PXB, SYS
 
 _CELL: Final = 46
 _ROW: Final = 30
@@ -45,14 +45,24 @@ def matrix_svg(node: str, found: NodeMatrix, links: LinkMatrix, legend: Mapping[
     gpus = links.gpus
     used = {cell for row in links.cells for cell in row}
     shown = [
-        (cell, words) for cell, words in legend.items() if cell in used or (cell == "NV#" and any(map(nv_links, used)))
+        (cell, words)
+        for cell, words in legend.items()
+        if cell in used or (cell == "NV#" and any(map(nv_links, used)))
     ]
     facts = [_fact(number, found, gpus) for number in range(size)]
     right = _at(size, gpus, _CELL) + _LEFT + 12
     notes = [*found.reasons, *found.disputes]
-    lines = [*(f"{cell}  {words}" for cell, words in shown), *(f"! {note}" for note in notes), f"Links of {node}"]
+    lines = [
+        *(f"{cell}  {words}" for cell, words in shown),
+        *(f"! {note}" for note in notes),
+        f"Links of {node}",
+    ]
     width = (
-        max(right + round(max(map(len, facts)) * _LETTER), _LEFT + 40 + round(max(map(len, lines)) * _LETTER)) + _MARGIN
+        max(
+            right + round(max(map(len, facts)) * _LETTER),
+            _LEFT + 40 + round(max(map(len, lines)) * _LETTER),
+        )
+        + _MARGIN
     )
     bottom = _TOP + _at(size, gpus, _ROW) + 28
     height = bottom + 24 * len(shown) + 20 * len(notes) + _MARGIN

@@ -6,11 +6,11 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from toposcope.api import label_keys
-from toposcope.api.matrix_annotation import reasons
 from toposcope.cli import command, errors
 from toposcope.cli.output import IS_IT_RUNNING, show_document
 from toposcope.cli.planning import pair
 from toposcope.cli.terminal import Screen, columns
+from toposcope.hardware.matrix_annotation import reasons
 from toposcope.kube.gpu_shares import described
 from toposcope.kube.pod_resources import is_gpu, is_gpu_part
 from toposcope.snapshot import filters
@@ -29,19 +29,38 @@ _MORE: Final = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope nodes`."""
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="nodes, or a ClusterTopology; default: all nodes of the only one"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="nodes, or a ClusterTopology; default: all nodes of the only one",
     )
     which = parser.add_argument_group("which nodes")
-    which.add_argument("-l", "--selector", default="", metavar="SELECTOR", help="by labels, as in kubectl")
+    which.add_argument(
+        "-l", "--selector", default="", metavar="SELECTOR", help="by labels, as in kubectl"
+    )
     about = "those in a domain, such as rack=rack-7; repeated: in all of them"
     which.add_argument(
-        "--in", dest="domains", action="append", default=[], metavar="LEVEL=VALUE", type=pair, help=about
+        "--in",
+        dest="domains",
+        action="append",
+        default=[],
+        metavar="LEVEL=VALUE",
+        type=pair,
+        help=about,
     )
     about = f"those in a state; repeated: in any of them. One of {', '.join(filters.CONDITIONS)}"
     which.add_argument(
-        "--state", dest="states", action="append", default=[], choices=filters.CONDITIONS, metavar="STATE", help=about
+        "--state",
+        dest="states",
+        action="append",
+        default=[],
+        choices=filters.CONDITIONS,
+        metavar="STATE",
+        help=about,
     )
-    parser.add_argument("--no-pods", action="store_true", help="do not read pods: faster, but free GPUs are unknown")
+    parser.add_argument(
+        "--no-pods", action="store_true", help="do not read pods: faster, but free GPUs are unknown"
+    )
     command.add_source_arguments(parser)
     command.add_watch(parser)
 
@@ -55,10 +74,16 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     scope = select_scope(snapshot, topology)
     if not snapshot.nodes:
         raise command.no_nodes(snapshot, scope)
-    chosen = [snapshot.by_name[name] for name in names] if names else [*scope.nodes, *scope.without_agent]
+    chosen = (
+        [snapshot.by_name[name] for name in names]
+        if names
+        else [*scope.nodes, *scope.without_agent]
+    )
     nodes = filters.filter_nodes(scope, chosen, selector, arguments.domains, arguments.states)
     if arguments.output in ("json", "yaml"):
-        show_document(screen, arguments.output, {"nodes": [document(snapshot, scope, node) for node in nodes]})
+        show_document(
+            screen, arguments.output, {"nodes": [document(snapshot, scope, node) for node in nodes]}
+        )
     elif arguments.output == "name":
         screen.show(f"node/{node.name}" for node in nodes)
     elif not nodes:
@@ -67,14 +92,19 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     else:
         screen.show(_table(screen, snapshot, scope, nodes, wide=arguments.output == "wide"))
     unwell = any(
-        node.without_agent or filters.lacking(scope, node) or not filters.FAULTS.isdisjoint(filters.marks(node))
+        node.without_agent
+        or filters.lacking(scope, node)
+        or not filters.FAULTS.isdisjoint(filters.marks(node))
         for node in nodes
     )
     return errors.EXIT_PROBLEMS if unwell else errors.EXIT_OK
 
 
 def _named(snapshot: Snapshot, names: Sequence[str]) -> tuple[str | None, list[str]]:
-    """The ClusterTopology among the names, which comes first, and the nodes. Raises CommandError."""
+    """The ClusterTopology among the names, which comes first, and the nodes.
+
+    Raises CommandError.
+    """
     topologies = {topology.name for topology in snapshot.topologies}
     first = names[0] if names and names[0] in topologies else None
     nodes = [name.removeprefix("node/") for name in names[1 if first else 0 :]]
@@ -82,14 +112,18 @@ def _named(snapshot: Snapshot, names: Sequence[str]) -> tuple[str | None, list[s
         if name not in snapshot.by_name:
             near = get_close_matches(name, [*snapshot.by_name, *topologies], 1)
             mean = f" (did you mean {near[0]!r}?)" if near else ""
-            raise errors.CommandError(f"there is no node {name!r}{mean}; all nodes: toposcope nodes")
+            raise errors.CommandError(
+                f"there is no node {name!r}{mean}; all nodes: toposcope nodes"
+            )
     return first, list(dict.fromkeys(nodes))
 
 
 def document(snapshot: Snapshot, scope: Scope, node: NodeView) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print of one node; docs/cli.md describes it."""
     free = snapshot.free(node)
-    counted = {name: count for name, count in node.allocatable.items() if is_gpu(name) or is_gpu_part(name)}
+    counted = {
+        name: count for name, count in node.allocatable.items() if is_gpu(name) or is_gpu_part(name)
+    }
     return {
         "name": node.name,
         "ready": node.ready,
@@ -102,15 +136,22 @@ def document(snapshot: Snapshot, scope: Scope, node: NodeView) -> dict[str, Any]
             name: {"allocatable": count, "free": None if free is None else free[name]}
             for name, count in counted.items()
         },
-        "domains": {level.domain: filters.value_at(scope, node, level.key) for level in scope.levels},
+        "domains": {
+            level.domain: filters.value_at(scope, node, level.key) for level in scope.levels
+        },
         "hardware": {
             key.removeprefix(label_keys.PREFIX): value
             for key, value in node.labels.items()
             if key.startswith(label_keys.PREFIX)
         },
-        "taints": [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in node.taints],
+        "taints": [
+            {"key": taint.key, "value": taint.value, "effect": taint.effect}
+            for taint in node.taints
+        ],
         "reasons": list(reasons(node.matrix)),
-        "computeDomains": [domain.name for domain in snapshot.compute_domains if node.name in domain.cliques],
+        "computeDomains": [
+            domain.name for domain in snapshot.compute_domains if node.name in domain.cliques
+        ],
         "miscabled": filters.wrong_cables(scope, node),
     }
 
@@ -149,7 +190,12 @@ def _table(
         free = snapshot.free_gpus(node)
         missing = () if filters.awaited(scope, node) else filters.lacking(scope, node)
         state = [*filters.marks(node), *(f"no {level}" for level in missing)]
-        row = [node.name, str(node.gpus), "-" if free is None else str(free), ",".join(state) or "ok"]
+        row = [
+            node.name,
+            str(node.gpus),
+            "-" if free is None else str(free),
+            ",".join(state) or "ok",
+        ]
         row += [node.label(key) or "-" for _, key in hardware]
         row += [filters.value_at(scope, node, level.key) or "-" for level in levels]
         row += [",".join(map(str, node.taints)) or "-"] if wide else ()

@@ -10,7 +10,7 @@ from toposcope.api.label_keys import GPUS
 from toposcope.cli.errors import CommandError
 from toposcope.cli.terminal import Screen, Whole
 from toposcope.snapshot.scope import Scope
-from toposcope.topology.text import escaped, escaped_lines, plural
+from toposcope.text import escaped, escaped_lines, plural
 
 IS_IT_RUNNING: Final = "is the agent's DaemonSet running there?"
 FORMS: Final = ("yaml", "json", "wide", "name")
@@ -21,13 +21,16 @@ def yaml_text(document: Any, comments: Iterable[str] = ()) -> str:
     """A document as YAML, below comments."""
     import yaml  # noqa: PLC0415 - only this output needs it
 
-    # Through JSON: YAML's writer knows no enumeration or tuple, and both outputs have to say the same.
+    # Through JSON: YAML's writer knows no enumeration or tuple, and both outputs have to say the
+    # same.
     plain = msgspec.json.decode(msgspec.json.encode(document))
     base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     dumper: Any = type("Dumper", (base,), {})
     dumper.add_representer(str, _yaml_scalar)
     body: str = yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True, width=1 << 16)
-    return "".join(f"# {escaped(comment)}".rstrip() + "\n" for comment in comments) + escaped_lines(body)
+    return "".join(f"# {escaped(comment)}".rstrip() + "\n" for comment in comments) + escaped_lines(
+        body
+    )
 
 
 def _yaml_scalar(dumper: Any, text: str) -> Any:
@@ -38,7 +41,9 @@ def _yaml_scalar(dumper: Any, text: str) -> Any:
 
 def json_text(document: Any) -> str:
     """A document as JSON."""
-    return escaped_lines(msgspec.json.format(msgspec.json.encode(document), indent=2).decode()) + "\n"
+    return (
+        escaped_lines(msgspec.json.format(msgspec.json.encode(document), indent=2).decode()) + "\n"
+    )
 
 
 def show_document(screen: Screen, output: str, document: Any) -> None:
@@ -49,7 +54,8 @@ def show_document(screen: Screen, output: str, document: Any) -> None:
 def write_output(screen: Screen, text: str, file: str | None) -> None:
     """Write the text to a file, or print it (`-`, or no file). Raises CommandError."""
     if file in (None, "-"):
-        lines = text.removesuffix("\n").split("\n")  # str.splitlines also splits where Unicode ends lines
+        # str.splitlines also splits where Unicode ends lines
+        lines = text.removesuffix("\n").split("\n")
         screen.show(line if line.startswith("# ") else Whole(line) for line in lines)
         return
     try:

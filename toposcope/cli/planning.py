@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 from urllib.parse import quote
 
+from toposcope.api.levels import Level
 from toposcope.cli.command import api_client, load_snapshot, no_nodes, whole
 from toposcope.cli.errors import CommandError
 from toposcope.cli.output import counted, first_few
@@ -22,7 +23,6 @@ from toposcope.snapshot.filters import value_at
 from toposcope.snapshot.live import forbidden
 from toposcope.snapshot.model import Collector, NodeView, PodView
 from toposcope.snapshot.scope import select_scope
-from toposcope.topology.levels import Level
 
 number: Final = whole("a number; give 1 or more")
 """Reads a number of nodes or GPUs in a flag."""
@@ -48,7 +48,9 @@ class Plan(plan.Plan):
         node = self.snapshot.by_name.get(name)
         if node is None:
             close = get_close_matches(name, self.snapshot.by_name, 1)
-            raise CommandError(f"there is no node {name!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
+            raise CommandError(
+                f"there is no node {name!r}" + (f"; did you mean {close[0]!r}?" if close else "")
+            )
         return node
 
     def nodes(self, wanted: str) -> tuple[str, ...]:
@@ -60,14 +62,18 @@ class Plan(plan.Plan):
             return (self.node(wanted).name,)
         name, value = pair(wanted)
         level, last = self.level(name), self.scope.level(name) + 1
-        keys = [level.key for level in self.scope.levels[max(0, last - 1 - value.count("/")) : last]]
+        keys = [
+            level.key for level in self.scope.levels[max(0, last - 1 - value.count("/")) : last]
+        ]
         found = tuple(
             node.name
             for node in self.scope.nodes
             if "/".join(value_at(self.scope, node, key) or "" for key in keys) == value
         )
         if not found:
-            raise CommandError(f"no node is in {level.domain} {value!r}; toposcope tree shows the domains")
+            raise CommandError(
+                f"no node is in {level.domain} {value!r}; toposcope tree shows the domains"
+            )
         return found
 
     def only(self, name: str) -> tuple[Gang, ...]:
@@ -121,7 +127,9 @@ def read(
     if not scope.nodes:
         raise no_nodes(snapshot, scope)
     if snapshot.pods is None:
-        raise CommandError("what runs is not known, so nor is what is free: the pods could not be read")
+        raise CommandError(
+            "what runs is not known, so nor is what is free: the pods could not be read"
+        )
     if required is not None and not arguments.files:
         read_required(arguments, required)
     return Plan(snapshot, scope, required or RequiredLevels())
@@ -135,11 +143,15 @@ def read_required(arguments: argparse.Namespace, required: RequiredLevels) -> No
         complain(f"warning: {warning}")
 
 
-def read_budgets(arguments: argparse.Namespace, pods: Iterable[PodView], collected: Budgets) -> Budgets:
+def read_budgets(
+    arguments: argparse.Namespace, pods: Iterable[PodView], collected: Budgets
+) -> Budgets:
     """The PodDisruptionBudgets: `collected` from files, or of the cluster, with a warning where they cannot be read."""
     if arguments.files:
         if not collected.budgets:
-            complain("warning: there are no PodDisruptionBudgets in the files, so none is respected")
+            complain(
+                "warning: there are no PodDisruptionBudgets in the files, so none is respected"
+            )
         return collected
     from toposcope.kube.listing import everything  # noqa: PLC0415 - not for files
 
@@ -151,7 +163,9 @@ def read_budgets(arguments: argparse.Namespace, pods: Iterable[PodView], collect
                 path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
                 for pod in everything(client, path, metadata_only=True):
                     metadata = pod["metadata"]
-                    collected.labelled(f"{namespace}/{metadata['name']}", metadata.get("labels") or {})
+                    collected.labelled(
+                        f"{namespace}/{metadata['name']}", metadata.get("labels") or {}
+                    )
         except ApiError as error:
             if error.forbidden:
                 complain(f"warning: {forbidden(BUDGET.name, 'none is respected', error)}")
@@ -164,5 +178,7 @@ def named_gangs(gangs: tuple[Gang, ...], name: str) -> tuple[Gang, ...]:
     """Those of this name. Raises CommandError where there is none."""
     found = named(gangs, name)
     if not found:
-        raise CommandError(f"no gang with GPUs is called {name!r}; toposcope score -o name lists those that run")
+        raise CommandError(
+            f"no gang with GPUs is called {name!r}; toposcope score -o name lists those that run"
+        )
     return found

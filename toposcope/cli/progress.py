@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TextIO
 
 from toposcope.cli.terminal import shortened
-from toposcope.topology.text import escaped
+from toposcope.text import escaped
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -26,7 +26,11 @@ class Progress:
     """
 
     def __init__(
-        self, stream: TextIO, doing: str = "reading", clock: Callable[[], float] = time.monotonic, delay: float = _DELAY
+        self,
+        stream: TextIO,
+        doing: str = "reading",
+        clock: Callable[[], float] = time.monotonic,
+        delay: float = _DELAY,
     ) -> None:
         """`delay` is in seconds."""
         self._stream = stream
@@ -59,7 +63,9 @@ class Progress:
         if self._share:
             left = elapsed * (1 - self._share) / self._share
             text += (
-                f", {self._share:.0%}, " + (f"{left / 60:.0f} min" if left > _IN_MINUTES else f"{left:.0f} s") + " left"
+                f", {self._share:.0%}, "
+                + (f"{left / 60:.0f} min" if left > _IN_MINUTES else f"{left:.0f} s")
+                + " left"
             )
         return text
 
@@ -73,7 +79,11 @@ class Progress:
         try:
             # What is written to standard error meanwhile appears above the line.
             with Live(
-                console=console, get_renderable=self._line, auto_refresh=False, transient=True, redirect_stdout=False
+                console=console,
+                get_renderable=self._line,
+                auto_refresh=False,
+                transient=True,
+                redirect_stdout=False,
             ) as live:
                 while not self._ended.wait(_INTERVAL):
                     live.refresh()
@@ -91,7 +101,10 @@ class Progress:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._ended.set()
         if self._thread.ident:

@@ -24,8 +24,13 @@ from toposcope.kube.errors import ApiError
 from toposcope.kube.listing import everything
 from toposcope.kube.requests import NODES
 
-WRITERS: Final = "app.kubernetes.io/name=toposcope,app.kubernetes.io/component in (agent,controller,switches)"
-"""Selects the programs and pods that could write again, whatever an overlay calls them. The page's only reads."""
+WRITERS: Final = (
+    "app.kubernetes.io/name=toposcope,app.kubernetes.io/component in (agent,controller,switches)"
+)
+"""Selects the programs and pods that could write again, whatever an overlay calls them.
+
+The page's only reads.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,10 @@ class Plan:
 
 
 def find_all(client: ApiClient) -> Plan:
-    """Find everything. Raises KubeError, also where one kind must not be read: a partial plan would mislead."""
+    """Find everything.
+
+    Raises KubeError, also where one kind must not be read: a partial plan would mislead.
+    """
     programs = tuple(_programs(client))
     return Plan(
         programs=programs,
@@ -84,7 +92,12 @@ def _programs(client: ApiClient) -> Iterator[Thing]:
     for plural in ("daemonsets", "deployments"):
         for there in _writers(client, "/apis/apps/v1", plural):
             path = f"/apis/apps/v1/namespaces/{there['namespace']}/{plural}/{there['name']}"
-            yield Thing(f"{plural[:-1]}.apps/{there['name']}", path, there["uid"], namespace=there["namespace"])
+            yield Thing(
+                f"{plural[:-1]}.apps/{there['name']}",
+                path,
+                there["uid"],
+                namespace=there["namespace"],
+            )
 
 
 def _writers(client: ApiClient, root: str, plural: str) -> list[Any]:
@@ -92,7 +105,9 @@ def _writers(client: ApiClient, root: str, plural: str) -> list[Any]:
     home = pod_namespace() or HOME_NAMESPACE
     for where in ("", f"namespaces/{home}/"):
         try:
-            found = everything(client, f"{root}/{where}{plural}", selector=WRITERS, metadata_only=True)
+            found = everything(
+                client, f"{root}/{where}{plural}", selector=WRITERS, metadata_only=True
+            )
             return [there["metadata"] for there in found]
         except ApiError as error:
             if error.not_found:
@@ -139,11 +154,15 @@ def _topologies(client: ApiClient) -> Iterator[Thing]:
         metadata = there["metadata"]
         demands = (there.get("status") or {}).get("requiredBy") or ()
         requirers = ", ".join(
-            f"{demand['domain']} ({demand['workloads']})" for demand in demands if demand.get("workloads")
+            f"{demand['domain']} ({demand['workloads']})"
+            for demand in demands
+            if demand.get("workloads")
         )
         remark = f"workloads require levels of it: {requirers}" if requirers else ""
         name = metadata["name"]
-        yield Thing(f"{KIND.lower()}.{GROUP}/{name}", f"{PATH}/{name}", metadata["uid"], remark=remark)
+        yield Thing(
+            f"{KIND.lower()}.{GROUP}/{name}", f"{PATH}/{name}", metadata["uid"], remark=remark
+        )
 
 
 def _plans(client: ApiClient, programs: Iterable[Thing]) -> Iterator[Thing]:
@@ -152,7 +171,10 @@ def _plans(client: ApiClient, programs: Iterable[Thing]) -> Iterator[Thing]:
     for namespace in dict.fromkeys((home, *(program.namespace for program in programs))):
         path = f"/api/v1/namespaces/{namespace}/configmaps/{CONFIG_MAP}"
         there = find(client, path)
-        if there is not None and (there["metadata"].get("labels") or {}).get(MANAGED_BY) == TOPOSCOPE:
+        if (
+            there is not None
+            and (there["metadata"].get("labels") or {}).get(MANAGED_BY) == TOPOSCOPE
+        ):
             yield Thing(f"configmap/{CONFIG_MAP}", path, there["metadata"]["uid"])
 
 
@@ -173,7 +195,10 @@ class WaitTimeoutError(ToposcopeError):
 
 @dataclass(frozen=True)
 class Remover:
-    """Carries out one plan. `monotonic` and `sleep` are a clock's; `report` gets a line for each thing done."""
+    """Carries out one plan.
+
+    `monotonic` and `sleep` are a clock's; `report` gets a line for each thing done.
+    """
 
     client: ApiClient
     report: Callable[[str], None]
@@ -182,7 +207,10 @@ class Remover:
     sleep: Callable[[float], None]
 
     def carry_out(self, plan: Plan) -> None:
-        """Remove everything. Raises KubeError and WaitTimeoutError; what was removed before stays removed."""
+        """Remove everything.
+
+        Raises KubeError and WaitTimeoutError; what was removed before stays removed.
+        """
         self._delete(plan.programs, "stopped")
         self._wait(
             self._pods,
@@ -209,7 +237,10 @@ class Remover:
             }
             self._send(Request("DELETE", resource.path, {}, msgspec.json.encode(options)))
         for resource in things:
-            self._wait(functools.partial(self._left, resource), f"{resource.handle} is deleted but not gone; {{0}}")
+            self._wait(
+                functools.partial(self._left, resource),
+                f"{resource.handle} is deleted but not gone; {{0}}",
+            )
             self.report(f"{done} {resource.handle}")
 
     def _send(self, request: Request) -> None:
@@ -226,7 +257,11 @@ class Remover:
         if there is None or there["metadata"]["uid"] != thing.uid:
             return ""
         names = there["metadata"].get("finalizers") or ()
-        return f"its finalizers block it: {', '.join(names)}" if names else "see `kubectl get -o yaml` of it"
+        return (
+            f"its finalizers block it: {', '.join(names)}"
+            if names
+            else "see `kubectl get -o yaml` of it"
+        )
 
     def _pods(self) -> str:
         pods = _writers(self.client, "/api/v1", "pods")
@@ -237,5 +272,7 @@ class Remover:
         until = self.monotonic() + self.patience
         while why := left():
             if self.monotonic() >= until:
-                raise WaitTimeoutError(f"{words.format(why)}; then run it again (waited {self.patience:g} s)")
+                raise WaitTimeoutError(
+                    f"{words.format(why)}; then run it again (waited {self.patience:g} s)"
+                )
             self.sleep(_PAUSE)

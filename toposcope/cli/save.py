@@ -22,7 +22,9 @@ _KIB: Final = 1024
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope save`."""
     parser.add_argument("file", metavar="FILE", help="where to; an existing file is replaced")
-    parser.add_argument("--no-pods", action="store_true", help="leave pods out: free GPUs will be unknown")
+    parser.add_argument(
+        "--no-pods", action="store_true", help="leave pods out: free GPUs will be unknown"
+    )
     add_source_arguments(parser, ())
 
 
@@ -57,9 +59,15 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         raise CommandError(f"{path}: {error.strerror}") from error
     pods = "" if snapshot.pods is None else f", {counted(len(snapshot.pods), 'pod')}"
     topologies = counted(len(snapshot.topologies), "ClusterTopology", "ClusterTopologies")
-    screen.show([f"saved {counted(len(snapshot.nodes), 'node')}{pods} and {topologies} in {path} ({_size(size)})"])
+    screen.show(
+        [
+            f"saved {counted(len(snapshot.nodes), 'node')}{pods} and {topologies} in {path} ({_size(size)})"
+        ]
+    )
     return EXIT_OK
 
 
 def _size(count: int) -> str:
-    return f"{count / _KIB / _KIB:.1f} MiB" if count >= _KIB * _KIB else f"{max(1, count // _KIB)} KiB"
+    return (
+        f"{count / _KIB / _KIB:.1f} MiB" if count >= _KIB * _KIB else f"{max(1, count // _KIB)} KiB"
+    )

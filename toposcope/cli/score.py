@@ -14,8 +14,12 @@ from toposcope.planning.score import Score, Spread, scores
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope score`."""
-    parser.add_argument("workload", nargs="?", metavar="[NAMESPACE/]NAME", help="one gang; default: all that run")
-    parser.add_argument("--topology", metavar="NAME", help="a ClusterTopology; default: the only one")
+    parser.add_argument(
+        "workload", nargs="?", metavar="[NAMESPACE/]NAME", help="one gang; default: all that run"
+    )
+    parser.add_argument(
+        "--topology", metavar="NAME", help="a ClusterTopology; default: the only one"
+    )
     about = "show only gangs that score less, and exit with 1 if there are any; from 0 to 1"
     parser.add_argument("--below", type=_share, metavar="SCORE", help=about)
     add_source_arguments(parser)
@@ -27,7 +31,9 @@ def _share(text: str) -> float:
     except ValueError:
         share = -1.0
     if not 0 <= share <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a score; give a number from 0 to 1, such as 0.8")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a score; give a number from 0 to 1, such as 0.8"
+        )
     return share
 
 
@@ -38,7 +44,11 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     with working("scores"):
         gangs = plan.only(arguments.workload) if arguments.workload else plan.gangs
         made = scores(plan.capacity, gangs)
-    shown = made if arguments.below is None else [score for score in made if score.value < arguments.below]
+    shown = (
+        made
+        if arguments.below is None
+        else [score for score in made if score.value < arguments.below]
+    )
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, {"gangs": [document(score) for score in shown]})
     elif arguments.output == "name":
@@ -61,15 +71,26 @@ def document(score: Score) -> dict[str, Any]:
         "score": round(score.value, 3),
         "betterNow": score.better_now,
         "levels": [
-            {"domain": spread.level.domain, "spans": spread.spans, "fewestNow": spread.now, "fewest": spread.empty}
+            {
+                "domain": spread.level.domain,
+                "spans": spread.spans,
+                "fewestNow": spread.now,
+                "fewest": spread.empty,
+            }
             for spread in score.spreads
         ],
     }
 
 
-def _page(screen: Screen, plan: Plan, made: Sequence[Score], shown: Sequence[Score], *, wide: bool) -> Iterator[str]:
+def _page(
+    screen: Screen, plan: Plan, made: Sequence[Score], shown: Sequence[Score], *, wide: bool
+) -> Iterator[str]:
     if not shown:
-        yield f"no gang scores that low ({len(made):,} checked)" if made else "no gang of several GPU pods is running"
+        yield (
+            f"no gang scores that low ({len(made):,} checked)"
+            if made
+            else "no gang of several GPU pods is running"
+        )
     else:
         header = ["SCORE", "GANG", "KIND", "GPUS", "SPANS", "COULD NOW", "AT BEST"]
         rows = [
@@ -78,17 +99,33 @@ def _page(screen: Screen, plan: Plan, made: Sequence[Score], shown: Sequence[Sco
                 score.gang.handle,
                 score.gang.kind,
                 f"{score.gang.gpus:,}",
-                _counts((spread, spread.spans) for spread in score.spreads if wide or spread.empty < spread.worst)
+                _counts(
+                    (spread, spread.spans)
+                    for spread in score.spreads
+                    if wide or spread.empty < spread.worst
+                )
                 or "-",
-                _counts((spread, spread.now) for spread in score.spreads if score.better_now and _less(spread)) or "-",
-                _counts((spread, spread.empty) for spread in score.spreads if spread.empty < spread.spans) or "-",
+                _counts(
+                    (spread, spread.now)
+                    for spread in score.spreads
+                    if score.better_now and _less(spread)
+                )
+                or "-",
+                _counts(
+                    (spread, spread.empty)
+                    for spread in score.spreads
+                    if spread.empty < spread.spans
+                )
+                or "-",
             ]
             for score in shown
         ]
         yield from columns(screen, header, rows, right=(0, 3))
     unscored = sum(len(gang.placed) > 1 for gang in plan.gangs) - len(made)
     if unscored and len(made) != 1:
-        yield screen.paint(f"! {counted(unscored, 'gang')} not scored: a node of theirs lacks a level", "yellow")
+        yield screen.paint(
+            f"! {counted(unscored, 'gang')} not scored: a node of theirs lacks a level", "yellow"
+        )
     yield from (screen.paint(line, "yellow") for line in plan.uncounted())
 
 

@@ -12,16 +12,16 @@ from toposcope.cli.planning import Plan, number, read, working
 from toposcope.cli.terminal import Screen, columns
 from toposcope.planning.capacity import View
 from toposcope.planning.slots import Slots, gpus_per_pod, one_pod, sizes_of, slots, without_repeats
-from toposcope.topology.text import plural
+from toposcope.text import plural
 
-_LEGEND: Final = (
-    "ENDED: when Jobs and pods without an owner have ended. UNUSABLE: of the free GPUs, by no gang of that size."
-)
+_LEGEND: Final = "ENDED: when Jobs and pods without an owner have ended. UNUSABLE: of the free GPUs, by no gang of that size."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope slots`."""
-    parser.add_argument("topology", nargs="?", metavar="TOPOLOGY", help="a ClusterTopology; default: the only one")
+    parser.add_argument(
+        "topology", nargs="?", metavar="TOPOLOGY", help="a ClusterTopology; default: the only one"
+    )
     add_size_arguments(parser)
     add_source_arguments(parser, ("table", "wide", "json", "yaml"))
 
@@ -31,7 +31,10 @@ def add_size_arguments(parser: argparse.ArgumentParser) -> None:
     about = "sizes of gangs; default: a pod, its doublings, and the size of a domain of each level"
     parser.add_argument("--gpus", type=_numbers, metavar="N,N,...", help=about)
     parser.add_argument(
-        "--gpus-per-pod", type=number, metavar="N", help="default: as many as most nodes have, so pods fill nodes"
+        "--gpus-per-pod",
+        type=number,
+        metavar="N",
+        help="default: as many as most nodes have, so pods fill nodes",
     )
 
 
@@ -44,7 +47,9 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the table."""
     plan = read(arguments)
     if not plan.capacity.nodes:
-        raise CommandError(f"no node carries every level ({plan.scope.path}); toposcope levels says what is missing")
+        raise CommandError(
+            f"no node carries every level ({plan.scope.path}); toposcope levels says what is missing"
+        )
     with working("slots"):
         per_pod = arguments.gpus_per_pod or gpus_per_pod(plan.capacity)
         sizes = arguments.gpus or sizes_of(plan.capacity, per_pod)
@@ -76,7 +81,13 @@ def document(plan: Plan, per_pod: int, table: Sequence[Slots]) -> dict[str, Any]
 
 
 def _page(
-    screen: Screen, plan: Plan, sizes: Sequence[int], per_pod: int, table: Sequence[Slots], *, wide: bool
+    screen: Screen,
+    plan: Plan,
+    sizes: Sequence[int],
+    per_pod: int,
+    table: Sequence[Slots],
+    *,
+    wide: bool,
 ) -> Iterator[str]:
     capacity = plan.capacity
     yield f"Gangs that fit into one domain, of pods with {per_pod} {plural(per_pod, 'GPU')} each (--gpus-per-pod)"
@@ -89,7 +100,9 @@ def _page(
         before = row.gpus
     offering = sum(node.total.get(ALLOCATABLE_GPUS, 0) > 0 for node in capacity.nodes)
     if not any(capacity.slots(View.EMPTY, one_pod(1))):
-        yield screen.paint(f"! no slot can be counted: {_why_none(len(capacity.nodes), offering)}", "yellow")
+        yield screen.paint(
+            f"! no slot can be counted: {_why_none(len(capacity.nodes), offering)}", "yellow"
+        )
     if rows:
         yield from columns(screen, header, rows, right=(0, 2, 3, 4, 5))
         yield _LEGEND
@@ -100,7 +113,9 @@ def _page(
     if capacity.left_out:
         nodes = counted(len(capacity.left_out), "node")
         lack = plural(len(capacity.left_out), "lacks", "lack")
-        yield screen.paint(f"! left out: {nodes} that {lack} a level: {first_few(capacity.left_out)}", "yellow")
+        yield screen.paint(
+            f"! left out: {nodes} that {lack} a level: {first_few(capacity.left_out)}", "yellow"
+        )
     yield from (screen.paint(line, "yellow") for line in plan.uncounted())
 
 

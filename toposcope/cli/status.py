@@ -21,7 +21,7 @@ from toposcope.integrations.framework.document import Field
 from toposcope.kube.errors import ApiError
 from toposcope.snapshot.filters import marks
 from toposcope.snapshot.scope import Scope, select_scope
-from toposcope.topology.text import Command, shell
+from toposcope.text import Command, shell
 
 _WIDTH: Final = 80
 _MOST: Final = 5
@@ -86,7 +86,10 @@ def _controller(arguments: argparse.Namespace, now: datetime) -> _Controller:
         return _Controller("not known from files")
     try:
         with command.api_client(arguments) as client:
-            paths = (f"{_LEASES}/{namespace}/leases/{LEASE}" for namespace in controller_namespaces(client))
+            paths = (
+                f"{_LEASES}/{namespace}/leases/{LEASE}"
+                for namespace in controller_namespaces(client)
+            )
             lease = next(filter(None, (find(client, path) for path in paths)), None)
     except ApiError as error:
         if not error.forbidden:
@@ -137,7 +140,10 @@ def document(scope: Scope, controller: _Controller, found: Sequence[_Finding]) -
         "states": dict(Counter(mark.value for node in scope.nodes for mark in marks(node))),
         "levels": [level.domain for level in scope.levels],
         "published": list(_published(status)),
-        "findings": [{"about": finding.what, "message": finding.message, "next": finding.next} for finding in found],
+        "findings": [
+            {"about": finding.what, "message": finding.message, "next": finding.next}
+            for finding in found
+        ],
     }
 
 
@@ -152,7 +158,11 @@ def _page(
 ) -> Iterator[str]:
     whole = document(scope, controller, found)
     name = f"ClusterTopology {scope.name}" if scope.topology else "no ClusterTopology"
-    verdict = screen.paint("healthy", "green") if not found else screen.paint(counted(len(found), "problem"), "red")
+    verdict = (
+        screen.paint("healthy", "green")
+        if not found
+        else screen.paint(counted(len(found), "problem"), "red")
+    )
     yield f"{name}: {verdict}"
     states = ", ".join(f"{count:,} {mark}" for mark, count in whole["states"].items())
     published = (
@@ -161,7 +171,8 @@ def _page(
     )
     rows = {
         "controller": controller.words,
-        "nodes": f"{whole['nodes']:,} with {counted(whole['gpus'], 'GPU')}" + (f": {states}" if states else ""),
+        "nodes": f"{whole['nodes']:,} with {counted(whole['gpus'], 'GPU')}"
+        + (f": {states}" if states else ""),
         "levels": " > ".join(whole["levels"]) or "none",
         "published": ", ".join(published) or "nothing",
     }
@@ -177,5 +188,10 @@ def _page(
 def _wrapped(first: str, text: str, most: int | None) -> list[str]:
     indent = " " * len(first)
     return textwrap.wrap(
-        text, _WIDTH, initial_indent=first, subsequent_indent=indent, max_lines=most, placeholder=" ..."
+        text,
+        _WIDTH,
+        initial_indent=first,
+        subsequent_indent=indent,
+        max_lines=most,
+        placeholder=" ...",
     )

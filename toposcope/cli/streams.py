@@ -7,7 +7,7 @@ import stat
 import sys
 from typing import Final, TextIO
 
-from toposcope.topology.text import escaped_lines
+from toposcope.text import escaped_lines
 
 NO_READER: Final = 141
 """Exit code when the reader of the output is gone: that of a program killed by SIGPIPE."""

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from toposcope.api.cluster_topology import API_VERSION, GROUP, KIND
+from toposcope.api.cluster_topology import API_VERSION, GROUP, KIND, USUAL_COVERAGE
 from toposcope.cli.command import add_source_arguments, load_snapshot, on_screen, whole
 from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS
 from toposcope.cli.output import first_few, form_and_file, json_text, write_output, yaml_text
@@ -14,8 +14,7 @@ from toposcope.integrations.slurm.hostlist import natural
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import MAIN, TopologyNotFoundError, choose_topology
 from toposcope.snapshot.suggest import Suggestion, suggest
-from toposcope.topology.hierarchy import USUAL_COVERAGE
-from toposcope.topology.text import plural
+from toposcope.text import plural
 
 _NAMES: Final = 3
 _FEW: Final = 0.02
@@ -26,13 +25,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope suggest`."""
     kinds = ("topologies", "claim", "taints")
     about = "ClusterTopologies; a ResourceClaimTemplate (DRA) for linked GPUs; DeviceTaintRules for degraded ones"
-    parser.add_argument("what", nargs="?", choices=kinds, default=kinds[0], help=f"{about}; default: {kinds[0]}")
+    parser.add_argument(
+        "what", nargs="?", choices=kinds, default=kinds[0], help=f"{about}; default: {kinds[0]}"
+    )
     claim = parser.add_argument_group("claim")
     number = whole("a number of GPUs; give 1 to 16", most=16)
     claim.add_argument("--gpus", type=number, default=1, metavar="N", help="how many; default: 1")
-    claim.add_argument("--link", choices=tuple(LINKS), help="how the GPUs must be linked, on every node here")
     claim.add_argument(
-        "--nic", nargs="?", const="", metavar="CLASS", help="a NIC of this DeviceClass near each of them"
+        "--link", choices=tuple(LINKS), help="how the GPUs must be linked, on every node here"
+    )
+    claim.add_argument(
+        "--nic",
+        nargs="?",
+        const="",
+        metavar="CLASS",
+        help="a NIC of this DeviceClass near each of them",
     )
     parser.add_argument(
         "-o",
@@ -49,7 +56,9 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     if arguments.what != "topologies":
         from toposcope.cli import suggest_claim  # noqa: PLC0415 - only for devices
 
-        return (suggest_claim.run_claim if arguments.what == "claim" else suggest_claim.run_taints)(screen, arguments)
+        return (suggest_claim.run_claim if arguments.what == "claim" else suggest_claim.run_taints)(
+            screen, arguments
+        )
     snapshot = load_snapshot(arguments, pods=False)
     suggestions, reasons = suggest(snapshot.nodes, snapshot.catalogue, _coverage(snapshot))
     if suggestions:
@@ -76,10 +85,17 @@ def _text(found: Sequence[Suggestion], form: str) -> str:
     if form == "name":
         return "".join(f"{KIND.lower()}.{GROUP}/{suggestion.name}\n" for suggestion in found)
     if form == "json":
-        return json_text({"apiVersion": "v1", "kind": "List", "items": [_document(suggestion) for suggestion in found]})
+        return json_text(
+            {
+                "apiVersion": "v1",
+                "kind": "List",
+                "items": [_document(suggestion) for suggestion in found],
+            }
+        )
     total = sum(len(suggestion.nodes) for suggestion in found)
     return "---\n".join(
-        yaml_text(_document(suggestion), _why(suggestion, total, wide=form == "wide")) for suggestion in found
+        yaml_text(_document(suggestion), _why(suggestion, total, wide=form == "wide"))
+        for suggestion in found
     )
 
 

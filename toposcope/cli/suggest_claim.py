@@ -4,18 +4,18 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from toposcope.api.matrix_annotation import reasons
 from toposcope.cli.command import load_snapshot
 from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS, CommandError
 from toposcope.cli.output import first_few, form_and_file, json_text, write_output, yaml_text
 from toposcope.cli.terminal import Screen, complain
+from toposcope.hardware.matrix_annotation import reasons
 from toposcope.integrations.dra.allocation import Claims, Request
 from toposcope.integrations.dra.api import GROUP, TEMPLATE
 from toposcope.integrations.dra.audit import DRIVER
 from toposcope.integrations.dra.devices import NodeDevices
 from toposcope.integrations.dra.supply import Machine, Supply, machine, supply, taint_rules
 from toposcope.snapshot.model import Snapshot
-from toposcope.topology.text import plural
+from toposcope.text import plural
 
 
 def run_claim(screen: Screen, arguments: argparse.Namespace) -> int:
@@ -26,7 +26,9 @@ def run_claim(screen: Screen, arguments: argparse.Namespace) -> int:
     nic = _nic_class(machines, claims) if arguments.nic == "" else arguments.nic
     found = supply(machines, snapshot.inventory, claims, arguments.gpus, arguments.link or "", nic)
     if not found.nodes:
-        complain(f"toposcope suggest: {found.words}: no claim can get that on any of {len(machines)} nodes of {DRIVER}")
+        complain(
+            f"toposcope suggest: {found.words}: no claim can get that on any of {len(machines)} nodes of {DRIVER}"
+        )
         for sentence in _left_out(found):
             complain(f"toposcope suggest: {sentence}")
         return EXIT_PROBLEMS
@@ -37,7 +39,11 @@ def run_claim(screen: Screen, arguments: argparse.Namespace) -> int:
         "metadata": {"name": name},
         "spec": {"spec": found.spec},
     }
-    _write(screen, arguments, [(document, list(_why(found, len(machines), wide=arguments.output == "wide")))])
+    _write(
+        screen,
+        arguments,
+        [(document, list(_why(found, len(machines), wide=arguments.output == "wide")))],
+    )
     return EXIT_OK
 
 
@@ -61,13 +67,24 @@ def run_taints(screen: Screen, arguments: argparse.Namespace) -> int:
 
 def _machines(snapshot: Snapshot) -> list[Machine]:
     there = snapshot.inventory.nodes
-    all_of_them = (machine(node.name, there.get(node.name, NodeDevices()), node.matrix) for node in snapshot.nodes)
+    all_of_them = (
+        machine(node.name, there.get(node.name, NodeDevices()), node.matrix)
+        for node in snapshot.nodes
+    )
     return [machine for machine in all_of_them if machine.gpus]
 
 
 def _nic_class(machines: Sequence[Machine], claims: Claims) -> str:
-    """The only DeviceClass whose devices are no GPUs and have a place on the PCI bus. Raises CommandError."""
-    others = [device for machine in machines for device in machine.there.devices if device.driver != DRIVER]
+    """The only DeviceClass whose devices are no GPUs and have a place on the PCI bus.
+
+    Raises CommandError.
+    """
+    others = [
+        device
+        for machine in machines
+        for device in machine.there.devices
+        if device.driver != DRIVER
+    ]
     found = sorted(
         name
         for name, selectors in claims.classes.items()
@@ -94,12 +111,18 @@ def _left_out(found: Supply) -> Iterator[str]:
         yield f"Not for {product}: GPUs that it could get are not linked, or not known to be, on {node}."
 
 
-def _write(screen: Screen, arguments: argparse.Namespace, found: Sequence[tuple[dict[str, Any], list[str]]]) -> None:
+def _write(
+    screen: Screen, arguments: argparse.Namespace, found: Sequence[tuple[dict[str, Any], list[str]]]
+) -> None:
     form, file = form_and_file(arguments.output)
     if form == "name":
-        text = "".join(f"{taint['kind'].lower()}.{GROUP}/{taint['metadata']['name']}\n" for taint, _ in found)
+        text = "".join(
+            f"{taint['kind'].lower()}.{GROUP}/{taint['metadata']['name']}\n" for taint, _ in found
+        )
     elif form == "json":
-        text = json_text({"apiVersion": "v1", "kind": "List", "items": [taint for taint, _ in found]})
+        text = json_text(
+            {"apiVersion": "v1", "kind": "List", "items": [taint for taint, _ in found]}
+        )
     else:
         text = "---\n".join(yaml_text(taint, why) for taint, why in found)
     write_output(screen, text, file)

@@ -54,7 +54,9 @@ def page(screen: Screen, topology: Topology) -> Iterator[str]:
     """Each level's domains, broadest first, and the conditions that are not True."""
     found = document(topology)
     path = " > ".join(level["domain"] or "?" for level in found["levels"]) or "no levels"
-    yield screen.paint(f"ClusterTopology {topology.name}: {path} (by the controller's last count)", "bold")
+    yield screen.paint(
+        f"ClusterTopology {topology.name}: {path} (by the controller's last count)", "bold"
+    )
     whole = found["nodes"]
     yield f"{topology.name}: {counted(whole, 'node')}, {counted(found['gpus'], 'GPU')}"
     for depth, level in enumerate(found["levels"]):
@@ -66,4 +68,6 @@ def page(screen: Screen, topology: Topology) -> Iterator[str]:
         yield text + (f"  {screen.paint(lack, 'yellow')}" if lack else "")
     for c in found["conditions"]:
         if c["status"] != "True" and c["type"] != _READY and c["reason"] != NO_RAILS:
-            yield screen.paint(f"! {c['type']}={c['status']} ({c['reason']}): {c['message']}", "yellow")
+            yield screen.paint(
+                f"! {c['type']}={c['status']} ({c['reason']}): {c['message']}", "yellow"
+            )

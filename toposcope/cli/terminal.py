@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, TextIO
 
 from toposcope.cli.streams import say
-from toposcope.topology.text import escaped
+from toposcope.text import escaped
 
 _CODES: Final = {
     "bold": "1",
@@ -38,7 +38,8 @@ class Whole(str):
 class Screen:
     """One output: `width` and `height` in characters, None for a file or a pipe.
 
-    Not rich's console: it is imported only for progress, and printing 100,000 nodes with it would take four seconds.
+    Not rich's console: it is imported only for progress, and printing 100,000 nodes with it would
+    take four seconds.
     """
 
     stream: TextIO
@@ -53,7 +54,9 @@ class Screen:
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self.colour and style and text else text
 
     def show(self, lines: Iterable[str]) -> None:
-        """Print lines, through the pager when there are more than the screen is high. Raises BrokenPipeError.
+        """Print lines, through the pager when there are more than the screen is high.
+
+        Raises BrokenPipeError.
 
         Lines that are wider than the screen are folded between words.
         """
@@ -61,7 +64,11 @@ class Screen:
         for line in lines:
             for part in below(line) if "\n" in line else (line,):
                 safe = escaped(part, _STYLES if self.colour else "")
-                safe_lines += [safe] if self.width is None or isinstance(line, Whole) else fitted(safe, self.width)
+                safe_lines += (
+                    [safe]
+                    if self.width is None or isinstance(line, Whole)
+                    else fitted(safe, self.width)
+                )
         text = "".join(f"{line}\n" for line in safe_lines)
         if self.pager and self.height is not None and len(safe_lines) >= self.height:
             self._page(text)
@@ -80,7 +87,11 @@ class Screen:
 
 
 def screen(
-    stream: TextIO | None = None, environ: Mapping[str, str] = os.environ, *, paging: bool = True, wide: bool = False
+    stream: TextIO | None = None,
+    environ: Mapping[str, str] = os.environ,
+    *,
+    paging: bool = True,
+    wide: bool = False,
 ) -> Screen:
     """The screen of this process, by `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE`, `TERM`, `COLUMNS` and `PAGER`.
 
@@ -119,13 +130,20 @@ def fitted(line: str, width: int) -> Iterator[str]:
         return
     plain = _STYLE.sub("", line)
     starts = (gap.end() for gap in re.finditer(r"(?<=\S)  +", plain) if gap.end() <= width // 2)
-    hang = "#   " if plain.startswith("# ") else " " * max(starts, default=len(plain) - len(plain.lstrip()) + 2)
+    hang = (
+        "#   "
+        if plain.startswith("# ")
+        else " " * max(starts, default=len(plain) - len(plain.lstrip()) + 2)
+    )
     here, length = "", 0
     for word in re.split(r"(?<=\S)(?= )", line):
         size = len(_STYLE.sub("", word))
         if length and length + size > width:
             yield here
-            here, length = hang + word.lstrip(" "), len(hang) + len(_STYLE.sub("", word).lstrip(" "))
+            here, length = (
+                hang + word.lstrip(" "),
+                len(hang) + len(_STYLE.sub("", word).lstrip(" ")),
+            )
         else:
             here, length = here + word, length + size
     yield here
@@ -167,8 +185,8 @@ def columns(
 ) -> Iterable[str]:
     """Aligned columns, those in `right` to the right.
 
-    A narrow screen goes without the `spare` ones, first to last as far as need be; then the widest of the others are
-    cut, but not the first, which has the names.
+    A narrow screen goes without the `spare` ones, first to last as far as need be; then the widest
+    of the others are cut, but not the first, which has the names.
     """
     numeric = frozenset(right)
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]

@@ -1,4 +1,7 @@
-"""Show the hierarchy with counts: nodes, GPUs, free GPUs, problems. Domains of the same shape share a line."""
+"""Show the hierarchy with counts: nodes, GPUs, free GPUs, problems.
+
+Domains of the same shape share a line.
+"""
 
 import argparse
 import sys
@@ -7,17 +10,32 @@ from itertools import islice
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.api.matrix_annotation import reasons
+from toposcope.api.levels import Level
 from toposcope.cli import command, errors, summary
 from toposcope.cli.output import counted, first_few, show_document, without_agent
 from toposcope.cli.terminal import Screen, complain, screen, shortened
+from toposcope.hardware.matrix_annotation import reasons
 from toposcope.snapshot.filters import FAULTS
 from toposcope.snapshot.live import ForbiddenError
 from toposcope.snapshot.model import Snapshot
-from toposcope.snapshot.scope import Origin, Scope, TopologyNotFoundError, choose_topology, select_scope
-from toposcope.snapshot.tree import HOST, Domain, Line, SharedGpus, left_out, outline, shared_gpus, tree
-from toposcope.topology.levels import Level
-from toposcope.topology.text import plural
+from toposcope.snapshot.scope import (
+    Origin,
+    Scope,
+    TopologyNotFoundError,
+    choose_topology,
+    select_scope,
+)
+from toposcope.snapshot.tree import (
+    HOST,
+    Domain,
+    Line,
+    SharedGpus,
+    left_out,
+    outline,
+    shared_gpus,
+    tree,
+)
+from toposcope.text import plural
 
 _FEW: Final = 3
 _HEADER: Final = ("NODES", "GPUS", "FREE")
@@ -35,12 +53,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     command.add_topology(parser)
     deep = parser.add_mutually_exclusive_group()
     deep.add_argument("--depth", type=int, metavar="N", help="show N levels; default: all")
-    deep.add_argument("--level", metavar="NAME", help="show the levels down to this one, such as rack")
     deep.add_argument(
-        "--summary", action="store_true", help="show the controller's last count: one request, however many nodes"
+        "--level", metavar="NAME", help="show the levels down to this one, such as rack"
+    )
+    deep.add_argument(
+        "--summary",
+        action="store_true",
+        help="show the controller's last count: one request, however many nodes",
     )
     parser.add_argument("--all", action="store_true", help="give each domain its own line")
-    parser.add_argument("--no-pods", action="store_true", help="do not read pods: faster, but free GPUs are unknown")
+    parser.add_argument(
+        "--no-pods", action="store_true", help="do not read pods: faster, but free GPUs are unknown"
+    )
     command.add_source_arguments(parser)
     command.add_watch(parser)
 
@@ -95,16 +119,23 @@ def _depth(root: Domain, scope: Scope) -> int | None:
     """How many levels to show so that nobody has to scroll far; None: all of them."""
     for depth in range(len(scope.levels), 0, -1):
         top = outline(root, scope.levels, depth)
-        if sum(1 for _ in islice(_rows(top, "", "", of_many=False, root=""), _MOST_LINES + 1)) <= _MOST_LINES:
+        if (
+            sum(1 for _ in islice(_rows(top, "", "", of_many=False, root=""), _MOST_LINES + 1))
+            <= _MOST_LINES
+        ):
             return depth if depth < len(scope.levels) else None
     return 1
 
 
 def _summary(screen: Screen, arguments: argparse.Namespace) -> int:
     """What the status of the ClusterTopology says, without reading nodes."""
-    topology = choose_topology(command.load_topologies_only(arguments).topologies, arguments.topology)
+    topology = choose_topology(
+        command.load_topologies_only(arguments).topologies, arguments.topology
+    )
     if topology is None or not summary.has_counts(topology):
-        raise errors.CommandError("no controller has written its counts yet; run it without --summary")
+        raise errors.CommandError(
+            "no controller has written its counts yet; run it without --summary"
+        )
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, summary.document(topology))
     elif arguments.output == "name":
@@ -115,9 +146,16 @@ def _summary(screen: Screen, arguments: argparse.Namespace) -> int:
 
 
 def _without_nodes(screen: Screen, arguments: argparse.Namespace, error: ForbiddenError) -> int:
-    """Where nodes cannot be listed, show people the controller's last count. Raises ForbiddenError for programs."""
+    """Where nodes cannot be listed, show people the controller's last count.
+
+    Raises ForbiddenError for programs.
+    """
     topology = choose_topology(error.topologies, arguments.topology)
-    if topology is None or not summary.has_counts(topology) or arguments.output not in ("table", "wide"):
+    if (
+        topology is None
+        or not summary.has_counts(topology)
+        or arguments.output not in ("table", "wide")
+    ):
         raise error
     screen.show(summary.page(screen, topology))
     complain(f"toposcope tree: {error}; this is the controller's last count, as with --summary")
@@ -137,7 +175,9 @@ def _preview(topologies: Sequence[Topology], arguments: argparse.Namespace) -> N
         waiting.show(summary.page(waiting, topology))
 
 
-def document(scope: Scope, root: Domain, depth: int | None = None, shared: Sequence[SharedGpus] = ()) -> dict[str, Any]:
+def document(
+    scope: Scope, root: Domain, depth: int | None = None, shared: Sequence[SharedGpus] = ()
+) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
     nodes, gpus = left_out(root)
     silent = scope.without_agent
@@ -147,7 +187,14 @@ def document(scope: Scope, root: Domain, depth: int | None = None, shared: Seque
         "levels": [{"domain": level.domain, "key": level.key} for level in scope.levels],
         **({"leftOut": {"nodes": nodes, "gpus": gpus}} if nodes else {}),
         **(
-            {"withoutAgent": {"nodes": [n.name for n in silent], "gpus": sum(n.gpus for n in silent)}} if silent else {}
+            {
+                "withoutAgent": {
+                    "nodes": [n.name for n in silent],
+                    "gpus": sum(n.gpus for n in silent),
+                }
+            }
+            if silent
+            else {}
         ),
         **({"shares": [_shared(one) for one in shared]} if shared else {}),
         **_domain(scope, root, len(scope.levels) if depth is None else depth),
@@ -158,7 +205,12 @@ def _shared(shared: SharedGpus) -> dict[str, Any]:
     entry: dict[str, Any] = {"resource": shared.resource, "unit": shared.unit.value}
     if shared.profile:
         entry["profile"] = shared.profile
-    return entry | {"nodes": [*shared.nodes], "gpus": shared.gpus, "total": shared.total, "free": shared.free}
+    return entry | {
+        "nodes": [*shared.nodes],
+        "gpus": shared.gpus,
+        "total": shared.total,
+        "free": shared.free,
+    }
 
 
 def _shared_lines(snapshot: Snapshot, scope: Scope) -> Iterator[str]:
@@ -180,7 +232,11 @@ def _domain(scope: Scope, domain: Domain, depth: int) -> dict[str, Any]:
         entry["marks"] = {mark.value: domain.marks[mark] for mark in sorted(domain.marks)}
     if domain.left_out:
         level = scope.levels[domain.depth].domain
-        entry["lacking"] = {"level": level, "nodes": sorted(domain.left_out), "gpus": domain.left_gpus}
+        entry["lacking"] = {
+            "level": level,
+            "nodes": sorted(domain.left_out),
+            "gpus": domain.left_gpus,
+        }
     if domain.depth < depth and domain.children:
         entry["domains"] = [_domain(scope, child, depth) for child in domain.children.values()]
     return entry
@@ -209,21 +265,32 @@ def tree_lines(screen: Screen, snapshot: Snapshot) -> Iterator[str]:
     """The whole tree of a snapshot's topology, as `toposcope tree` prints it."""
     scope = select_scope(snapshot)
     root = tree(snapshot, scope)
-    yield from _page(screen, scope, root, outline(root, scope.levels), _reasons(snapshot), wide=False)
+    yield from _page(
+        screen, scope, root, outline(root, scope.levels), _reasons(snapshot), wide=False
+    )
     yield from (screen.paint(line, "dim") for line in _shared_lines(snapshot, scope))
 
 
 def _page(
-    screen: Screen, scope: Scope, root: Domain, top: Line, why: Callable[[str], tuple[str, ...]], *, wide: bool
+    screen: Screen,
+    scope: Scope,
+    root: Domain,
+    top: Line,
+    why: Callable[[str], tuple[str, ...]],
+    *,
+    wide: bool,
 ) -> Iterator[str]:
     title = (
-        f"ClusterTopology {scope.name}" if scope.topology else "no ClusterTopology; levels inferred from node labels"
+        f"ClusterTopology {scope.name}"
+        if scope.topology
+        else "no ClusterTopology; levels inferred from node labels"
     )
     kept = ", levels from its spec" if scope.origin is Origin.SPEC else ""
     yield screen.paint(f"{title}{kept}: {scope.path}", "dim")
     rows = list(_rows(top, "", "", of_many=False, root=scope.name or "all nodes"))
     numbers = [
-        [f"{line.nodes:,}", f"{line.gpus:,}", "-" if line.free is None else f"{line.free:,}"] for _, line, _ in rows
+        [f"{line.nodes:,}", f"{line.gpus:,}", "-" if line.free is None else f"{line.free:,}"]
+        for _, line, _ in rows
     ]
     widths = [max(len(head), *(len(row[i]) for row in numbers)) for i, head in enumerate(_HEADER)]
     beside = sum(widths) + 2 * len(widths)
@@ -231,7 +298,9 @@ def _page(
     if screen.width is not None and not wide:
         longest = max(_NARROWEST, min(longest, screen.width - beside - 1))
     yield screen.paint(
-        " " * longest + "".join(f"  {head:>{width}}" for head, width in zip(_HEADER, widths, strict=True)), "head"
+        " " * longest
+        + "".join(f"  {head:>{width}}" for head, width in zip(_HEADER, widths, strict=True)),
+        "head",
     )
     for (text, line, of_many), row in zip(rows, numbers, strict=True):
         # One line stands for many: what is free differs between them.
@@ -246,10 +315,10 @@ def _page(
             yield shown + (f"  {screen.paint(remark, style)}" if remark else "")
     nodes, gpus = left_out(root)
     if nodes:
-        text = (
-            f"of these, {counted(nodes, 'node')} with {counted(gpus, 'GPU')} {plural(nodes, 'lacks', 'lack')} a level"
+        text = f"of these, {counted(nodes, 'node')} with {counted(gpus, 'GPU')} {plural(nodes, 'lacks', 'lack')} a level"
+        yield screen.paint(
+            f"! {text}: KAI and Kueue leave {plural(nodes, 'it', 'them')} out", "yellow"
         )
-        yield screen.paint(f"! {text}: KAI and Kueue leave {plural(nodes, 'it', 'them')} out", "yellow")
     if scope.without_agent:
         yield screen.paint(f"! {without_agent(scope)}", "yellow")
 
@@ -264,15 +333,28 @@ def _fitted(text: str, width: int) -> str:
 
 def _remarks(line: Line, why: Callable[[str], tuple[str, ...]]) -> tuple[str, str]:
     """What to know about the domains of a line, and in which style."""
-    parts = [f"{count} {mark}" if line.nodes > 1 else mark.value for mark, count in line.marks.items() if count]
+    parts = [
+        f"{count} {mark}" if line.nodes > 1 else mark.value
+        for mark, count in line.marks.items()
+        if count
+    ]
     broken = any(line.marks.get(mark) for mark in FAULTS)
     text = ", ".join(parts)
-    if text and line.level.endswith(HOST) and line.nodes == 1 and (complaints := why(line.names[0])):
-        text += f": {complaints[0]}" + (f" (and {len(complaints) - 1} more)" if len(complaints) > 1 else "")
+    if (
+        text
+        and line.level.endswith(HOST)
+        and line.nodes == 1
+        and (complaints := why(line.names[0]))
+    ):
+        text += f": {complaints[0]}" + (
+            f" (and {len(complaints) - 1} more)" if len(complaints) > 1 else ""
+        )
     return f"! {text}" if text else "", "alarm" if broken else "yellow"
 
 
-def _rows(line: Line, indent: str, branch: str, *, of_many: bool, root: str) -> Iterator[tuple[str, Line, bool]]:
+def _rows(
+    line: Line, indent: str, branch: str, *, of_many: bool, root: str
+) -> Iterator[tuple[str, Line, bool]]:
     """Each line's text, the line, and whether it stands for the same place in many domains."""
     yield indent + branch + (_text(line, named=not of_many) if line.level else root), line, of_many
     inner = indent + {"": "", "├─ ": "│  ", "└─ ": "   "}[branch]
@@ -282,7 +364,9 @@ def _rows(line: Line, indent: str, branch: str, *, of_many: bool, root: str) -> 
         last = number == len(below) and not line.left_out
         yield from _rows(child, inner, "└─ " if last else "├─ ", of_many=of_many, root="")
     if line.left_out and line.lacking:
-        lost = Line("", line.left_out, len(line.left_out), line.left_gpus, line.left_free, {}, alike=True)
+        lost = Line(
+            "", line.left_out, len(line.left_out), line.left_gpus, line.left_free, {}, alike=True
+        )
         yield inner + "└─ ! " + _lost(line.left_out, line.lacking), lost, of_many
 
 

@@ -15,7 +15,7 @@ from toposcope.kube.errors import KubeError
 from toposcope.telemetry.logs import FORMATS, set_up
 
 if TYPE_CHECKING:
-    from toposcope.topology.catalogue import Catalogue
+    from toposcope.hierarchy.catalogue import Catalogue
     from toposcope.ui.facts import Facts
 
 PORT: Final = 8470
@@ -28,21 +28,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope ui`."""
     serving = parser.add_argument_group("where to serve")
     serving.add_argument(
-        "--listen", default="127.0.0.1", metavar="ADDRESS", help="an address of this machine; default: 127.0.0.1"
+        "--listen",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="an address of this machine; default: 127.0.0.1",
     )
-    serving.add_argument("--port", type=_PORT, default=PORT, help=f"0 takes a free one; default: {PORT}")
+    serving.add_argument(
+        "--port", type=_PORT, default=PORT, help=f"0 takes a free one; default: {PORT}"
+    )
     about = "another host name that browsers may use for the page; can be repeated"
     serving.add_argument("--allow-host", action="append", default=[], metavar="NAME", help=about)
     about = "serve metrics of scores and slots there; default: not at all"
     serving.add_argument("--metrics-port", type=_PORT, metavar="PORT", help=about)
     about = "name the N worst gangs in metrics; default: 0"
     serving.add_argument(
-        "--metrics-worst", type=command.whole("a number from 0 to 100", 0, 100), default=0, metavar="N", help=about
+        "--metrics-worst",
+        type=command.whole("a number from 0 to 100", 0, 100),
+        default=0,
+        metavar="N",
+        help=about,
     )
     serving.add_argument("--open", action="store_true", help="open the page in a browser")
     serving.add_argument("--log-format", choices=FORMATS, default="text", help="default: text")
     parser.add_argument(
-        "--export", type=Path, metavar="FILE", help="write the page into one file instead of serving it"
+        "--export",
+        type=Path,
+        metavar="FILE",
+        help="write the page into one file instead of serving it",
     )
     command.add_source_arguments(parser, ())
 
@@ -52,7 +64,9 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C, or write the one file."""
     command.reject_cluster_flags(arguments)
     if arguments.files and "-" in arguments.files:
-        raise errors.CommandError("--from -: standard input cannot be read again when it changes; give a file")
+        raise errors.CommandError(
+            "--from -: standard input cannot be read again when it changes; give a file"
+        )
     if arguments.export:
         return _export(screen, arguments)
     return _serve(screen, arguments)
@@ -70,7 +84,11 @@ def _export(screen: Screen, arguments: argparse.Namespace) -> int:
         raise errors.CommandError(str(error)) from error
     except OSError as error:
         raise errors.CommandError(f"--export {arguments.export}: {error.strerror}") from error
-    screen.show([f"{arguments.export}: {len(snapshot.nodes)} nodes, {len(text) / 1e6:.1f} MB; open it in a browser"])
+    screen.show(
+        [
+            f"{arguments.export}: {len(snapshot.nodes)} nodes, {len(text) / 1e6:.1f} MB; open it in a browser"
+        ]
+    )
     return errors.EXIT_OK
 
 
@@ -85,7 +103,9 @@ def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
     )
     program.facts.catalogue = _catalogue(arguments)
     if not (arguments.config or arguments.files):
-        threading.Thread(target=_follow, args=(arguments, program.facts), name="configuration", daemon=True).start()
+        threading.Thread(
+            target=_follow, args=(arguments, program.facts), name="configuration", daemon=True
+        ).start()
     gc.enable()  # paused only for commands that load a snapshot once
     try:
         listener = listening(arguments.listen, arguments.port)
@@ -97,7 +117,9 @@ def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
         try:
             program.serve_metrics(arguments.metrics_port, arguments.metrics_worst)
         except OSError as error:
-            raise errors.CommandError(f"cannot listen on port {arguments.metrics_port}: {error.strerror}") from error
+            raise errors.CommandError(
+                f"cannot listen on port {arguments.metrics_port}: {error.strerror}"
+            ) from error
     with listener:
         address = address_of(listener)
         if program.bundle.page() is None:
@@ -109,7 +131,8 @@ def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
             if arguments.open:
                 webbrowser.open(address)
 
-        with contextlib.suppress(KeyboardInterrupt):  # the way to stop it; uvicorn may or may not pass it on
+        # the way to stop it; uvicorn may or may not pass it on
+        with contextlib.suppress(KeyboardInterrupt):
             program.serve(listener, arguments.allow_host, started)
     return errors.EXIT_OK
 
@@ -126,7 +149,7 @@ def _follow(arguments: argparse.Namespace, facts: "Facts") -> None:
 def _catalogue(arguments: argparse.Namespace) -> "Catalogue":
     """Which label carries which level: by the flags, else by the configuration in the cluster."""
     from toposcope.cli.catalogue import of_cluster, of_flags  # noqa: PLC0415 - an export does this by itself
-    from toposcope.topology.catalogue import BUILT_IN  # noqa: PLC0415 - same
+    from toposcope.hierarchy.catalogue import BUILT_IN  # noqa: PLC0415 - same
 
     if arguments.config:
         return of_flags(arguments) or BUILT_IN

@@ -1,7 +1,8 @@
 """Remove what Toposcope wrote to a cluster, in the right order, and nothing else.
 
-It first stops the programs, because they would write again, then deletes the resources published for schedulers, the
-ClusterTopologies, and last the labels and annotations on Nodes. Without --yes it changes nothing.
+It first stops the programs, because they would write again, then deletes the resources published
+for schedulers, the ClusterTopologies, and last the labels and annotations on Nodes. Without --yes
+it changes nothing.
 """
 
 import argparse
@@ -22,8 +23,12 @@ _LAST_STEP = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope uninstall`."""
-    parser.epilog = "exit codes: 0 removed (or shown); 1 something is in use, or came back; 2 no answer"
-    parser.add_argument("--yes", action="store_true", help="do it; default: only show what would be removed")
+    parser.epilog = (
+        "exit codes: 0 removed (or shown); 1 something is in use, or came back; 2 no answer"
+    )
+    parser.add_argument(
+        "--yes", action="store_true", help="do it; default: only show what would be removed"
+    )
     about = "how long to wait for each object to be gone; default: 120"
     parser.add_argument("--timeout", type=float, default=120.0, metavar="SECONDS", help=about)
     add_cluster_arguments(parser)
@@ -43,20 +48,30 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
             plan = find_all(client)
             screen.show([f"cluster {client.server}", *plan_lines(plan)])
             if plan.held:
-                return _failed("something is in use: see above, then run this again. Nothing was changed")
+                return _failed(
+                    "something is in use: see above, then run this again. Nothing was changed"
+                )
             if plan.empty:
                 return EXIT_OK
             if not arguments.yes:
                 screen.show(["nothing was changed; to remove it, add --yes"])
                 return EXIT_OK
-            remover = Remover(client, lambda line: screen.show([line]), arguments.timeout, time.monotonic, time.sleep)
+            remover = Remover(
+                client,
+                lambda line: screen.show([line]),
+                arguments.timeout,
+                time.monotonic,
+                time.sleep,
+            )
             remover.carry_out(plan)
             again = find_all(client)
     except WaitTimeoutError as error:
         return _failed(str(error))
     if not again.empty:
         screen.show(["it came back:", *plan_lines(again)])
-        return _failed("something wrote it again: an agent outside the DaemonSet, or a tool such as Argo CD or Flux?")
+        return _failed(
+            "something wrote it again: an agent outside the DaemonSet, or a tool such as Argo CD or Flux?"
+        )
     screen.show([_LAST_STEP])
     return EXIT_OK
 
@@ -69,7 +84,10 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     for verb, things in (("stop", plan.programs), ("delete", deleted)):
         for resource in things:
             yield f"{verb:<8}{resource.handle}"
-            for remark in (*(f"in use by {holder}" for holder in resource.holders), resource.remark):
+            for remark in (
+                *(f"in use by {holder}" for holder in resource.holders),
+                resource.remark,
+            ):
                 if remark:
                     yield f"        ! {remark}"
     if plan.nodes:

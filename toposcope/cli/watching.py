@@ -1,7 +1,7 @@
 """`--watch`: print again whenever something changes, until Ctrl-C.
 
-Nodes, pods and ClusterTopologies are followed by the reflectors that also feed the page; what else a command reads is
-read again when these change, and every `_LOOK_AGAIN` seconds.
+Nodes, pods and ClusterTopologies are followed by the reflectors that also feed the page; what else
+a command reads is read again when these change, and every `_LOOK_AGAIN` seconds.
 """
 
 import argparse
@@ -37,7 +37,10 @@ _CLEAR: Final = "\x1b[H\x1b[2J"
 
 
 def watch(command: str, arguments: argparse.Namespace, work: Callable[[Screen], int]) -> NoReturn:
-    """Do the work again and again, until KeyboardInterrupt. Raises what the first time raises; later this is said."""
+    """Do the work again and again, until KeyboardInterrupt.
+
+    Raises what the first time raises; later this is said.
+    """
     if arguments.files:
         raise CommandError("--watch follows a cluster, --from reads files; give one or the other")
     wake = threading.Event()
@@ -78,13 +81,18 @@ def watch(command: str, arguments: argparse.Namespace, work: Callable[[Screen], 
 
 
 def _snapshot(facts: Facts, client: ApiClient, *, published: bool) -> Snapshot:
-    """What the reflectors have, as `load_live` reads it; `published` is read now. Raises KubeError."""
+    """What the reflectors have, as `load_live` reads it; `published` is read now.
+
+    Raises KubeError.
+    """
     now = replace(facts.snapshot(), taken_at=datetime.now(UTC))
     if not published:
         return now
     read = load_published(client, client.server)
     read = replace(read, warnings=(*now.warnings, *read.warnings), taken_at=now.taken_at)
-    return replace(read, nodes=now.nodes, pods=now.pods, topologies=now.topologies, catalogue=now.catalogue)
+    return replace(
+        read, nodes=now.nodes, pods=now.pods, topologies=now.topologies, catalogue=now.catalogue
+    )
 
 
 class _Page:
@@ -94,7 +102,9 @@ class _Page:
         self._between = "" if output == "json" else "--- # {}\n"
         self.text = self._said = self._lost = ""
 
-    def show(self, screen: Screen, text: str, said: str, stale: tuple[float, list[str]] | None) -> None:
+    def show(
+        self, screen: Screen, text: str, said: str, stale: tuple[float, list[str]] | None
+    ) -> None:
         """Print what differs: a terminal shows the whole afresh, a pipe gets it below a line with the time."""
         now = datetime.now().astimezone()
         if stale:
@@ -106,10 +116,16 @@ class _Page:
             return
         if screen.height is not None and os.environ.get("TERM") != "dumb":
             lines, room = text.splitlines(), screen.height - 3 - said.count("\n")
-            more = [f"... and {len(lines) - room} more lines: without --watch"] if len(lines) > room else []
+            more = (
+                [f"... and {len(lines) - room} more lines: without --watch"]
+                if len(lines) > room
+                else []
+            )
             screen.stream.write(_CLEAR + "".join(f"{line}\n" for line in lines[:room] + more))
         elif text != self.text:
-            screen.stream.write((self._between.format(f"{now:%Y-%m-%d %H:%M:%S}") if self.text else "") + text)
+            screen.stream.write(
+                (self._between.format(f"{now:%Y-%m-%d %H:%M:%S}") if self.text else "") + text
+            )
         screen.stream.flush()
         if said:
             complain(said.rstrip())

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from toposcope.topology.catalogue import BUILT_IN
+from toposcope.hierarchy.catalogue import BUILT_IN
 
 if TYPE_CHECKING:
-    from toposcope.api.controller_config import Config
+    from toposcope.hierarchy.controller_config import Config
 
 log = logging.getLogger(__name__)
 
@@ -52,9 +52,9 @@ class ConfigFile:
     def look(self) -> bool:
         """Load the file if it changed; whether the catalogue changed.
 
-        To be called about once a minute. A new file, or one replaced by a symlink, is read at once. One that was
-        changed in place or removed must look the same twice in a row: in between it may be half written. An unusable
-        file changes nothing.
+        To be called about once a minute. A new file, or one replaced by a symlink, is read at once.
+        One that was changed in place or removed must look the same twice in a row: in between it
+        may be half written. An unusable file changes nothing.
         """
         try:
             version = self._stat()
@@ -101,10 +101,12 @@ class ConfigFile:
 
     def _read(self) -> "Config":
         """Raises ValueError and OSError."""
-        from toposcope.api.controller_config import UnreadableError, read_config  # noqa: PLC0415 - only a file is worth YAML's memory
+        from toposcope.hierarchy.controller_config import UnreadableError, read_config  # noqa: PLC0415 - only a file is worth YAML's memory
 
         if self._version.size > _LARGEST:
-            raise UnreadableError(f"{self._path}: has {self._version.size} bytes; a ConfigMap holds {_LARGEST}")
+            raise UnreadableError(
+                f"{self._path}: has {self._version.size} bytes; a ConfigMap holds {_LARGEST}"
+            )
         return read_config(Path(self._version.target).read_bytes(), str(self._path))
 
     def _refuse(self, problem: str) -> bool:

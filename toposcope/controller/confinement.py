@@ -21,7 +21,7 @@ from toposcope.kube.discovery import discover
 from toposcope.kube.errors import KubeError
 from toposcope.kube.requests import create, event
 from toposcope.kube.runtime import Event
-from toposcope.topology.text import compact
+from toposcope.text import compact
 
 log = logging.getLogger("controller")
 
@@ -50,23 +50,39 @@ RIGHTS: Final = frozenset(
 
 
 def foreign_writes(client: ApiClient, pod: str) -> dict[str, Request]:
-    """Writes that the admission policies must refuse: what each would do, and its request. Raises KubeError.
+    """Writes that the admission policies must refuse: what each would do, and its request.
 
-    Of what schedulers read, one for each kind that is served. It has the fields of all: what breaks a schema is refused
-    before policies are asked, and fields that a schema lacks are ignored.
+    Raises KubeError.
+
+    Of what schedulers read, one for each kind that is served. It has the fields of all: what breaks
+    a schema is refused before policies are asked, and fields that a schema lacks are ignored.
     """
     metadata = {"name": NOBODY}
-    topology = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": metadata}
-    levels, members = [{"domain": "host", "key": HOSTNAME, "nodeLabel": HOSTNAME}], [member("Node", NOBODY)]
+    topology = {
+        "apiVersion": "gpu.topology/v1alpha1",
+        "kind": "ClusterTopology",
+        "metadata": metadata,
+    }
+    levels, members = (
+        [{"domain": "host", "key": HOSTNAME, "nodeLabel": HOSTNAME}],
+        [member("Node", NOBODY)],
+    )
     spec = {"levels": levels, "tier": 1, "members": members}
     writes = {"a ClusterTopology that belongs to no segment": create(PATH, topology, MANAGER)}
     served = discover(client, PUBLISHED)
     for kind in PUBLISHED:
         if version := served.version(kind):
             target = kind.target(NOBODY, version)
-            body = {"apiVersion": target.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
+            body = {
+                "apiVersion": target.api_version,
+                "kind": kind.kind,
+                "metadata": metadata,
+                "spec": spec,
+            }
             query = {"fieldManager": MANAGER, "fieldValidation": "Ignore"}
-            writes[f"a topology among {kind.name}"] = Request("POST", target.collection, query, compact(body).encode())
+            writes[f"a topology among {kind.name}"] = Request(
+                "POST", target.collection, query, compact(body).encode()
+            )
     node = {"apiVersion": "v1", "kind": "Node", "name": NOBODY}
     report = event(node, "Normal", "Unconfined", "", "another", pod, datetime.now(UTC))
     return {**writes, "an Event in another's name": report}
@@ -84,7 +100,9 @@ class ConfinementCheck:
         self._stop = stop
         rng = random.Random()  # noqa: S311 - jitter, not a secret
         rights = AccountRights(RIGHTS, client.namespace)
-        self._confinement = Confinement(client, lambda: foreign_writes(client, pod), time.monotonic, rng, rights)
+        self._confinement = Confinement(
+            client, lambda: foreign_writes(client, pod), time.monotonic, rng, rights
+        )
         self._active = active
 
     def ready(self) -> str:
@@ -103,10 +121,19 @@ class ConfinementCheck:
     def _run(self) -> None:
         while not self._stop.is_set():
             if news := self._confinement.check():
-                log.log(logging.WARNING if news[0] == "Warning" else logging.INFO, "%s: %s", *news[1:])
-                regarding = {"apiVersion": "v1", "kind": "Pod", "namespace": self._client.namespace, "name": self._pod}
+                log.log(
+                    logging.WARNING if news[0] == "Warning" else logging.INFO, "%s: %s", *news[1:]
+                )
+                regarding = {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "namespace": self._client.namespace,
+                    "name": self._pod,
+                }
                 try:
-                    self._client.call(event(regarding, *news, "controller", self._pod, datetime.now(UTC)))
+                    self._client.call(
+                        event(regarding, *news, "controller", self._pod, datetime.now(UTC))
+                    )
                 except KubeError as error:
                     log.warning("cannot record an Event: %s", error)
             self._stop.wait(self._confinement.seconds_until_due())

@@ -1,15 +1,17 @@
 """Leader election among the controllers of a cluster, by a Lease.
 
-Why there are never two writers: a leader counts its time from the moment it *sent* a renewal that succeeded, and may
-write for `Timing.renew`; everybody else counts from the moment they *received* the last change, and leaves the Lease
-alone for `Timing.lease`, which is longer. Each by a clock of its own that never jumps and that goes on while the
-process or the machine is stopped; the times in the Lease are for people. Every change counts, labels too.
+Why there are never two writers: a leader counts its time from the moment it *sent* a renewal that
+succeeded, and may write for `Timing.renew`; everybody else counts from the moment they *received*
+the last change, and leaves the Lease alone for `Timing.lease`, which is longer. Each by a clock of
+its own that never jumps and that goes on while the process or the machine is stopped; the times in
+the Lease are for people. Every change counts, labels too.
 
-A missing Lease may have been deleted under a leader. A contender that creates a new one therefore holds it for
-`Timing.lease` before it writes anything: by then the leader of the old one has given up.
+A missing Lease may have been deleted under a leader. A contender that creates a new one therefore
+holds it for `Timing.lease` before it writes anything: by then the leader of the old one has given
+up.
 
-No Lease can call back a request that is on its way. `lease - renew` is how long one may take; the clients of
-a leader time out before that.
+No Lease can call back a request that is on its way. `lease - renew` is how long one may take; the
+clients of a leader time out before that.
 """
 
 import logging
@@ -33,7 +35,10 @@ SPREAD: Final = 1.2
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds, with the defaults of the Kubernetes control plane. Raises ValueError where they do not fit together."""
+    """Seconds, with the defaults of the Kubernetes control plane.
+
+    Raises ValueError where they do not fit together.
+    """
 
     lease: int = 15
     """How long a Lease that does not change is left alone."""
@@ -46,15 +51,21 @@ class Timing:
         if self.retry <= 0:
             raise ValueError(f"retry {self.retry:g}: must be more than 0 seconds")
         if self.renew <= 2 * self.retry:
-            raise ValueError(f"renew {self.renew:g}: must be more than twice retry ({self.retry:g}), for a second try")
+            raise ValueError(
+                f"renew {self.renew:g}: must be more than twice retry ({self.retry:g}), for a second try"
+            )
         if self.lease <= self.renew:
-            raise ValueError(f"lease {self.lease}: must be longer than renew ({self.renew:g}), or two lead at a time")
+            raise ValueError(
+                f"lease {self.lease}: must be longer than renew ({self.renew:g}), or two lead at a time"
+            )
 
     @classmethod
     def lasting(cls, seconds: int) -> "Timing":
         """The usual proportions, for a Lease of so many seconds."""
         usual = cls()
-        return cls(seconds, seconds * usual.renew / usual.lease, seconds * usual.retry / usual.lease)
+        return cls(
+            seconds, seconds * usual.renew / usual.lease, seconds * usual.retry / usual.lease
+        )
 
     @property
     def request(self) -> float:
@@ -63,9 +74,12 @@ class Timing:
 
 
 class Election:
-    """The state machine of one contender. No I/O and no clock: `now` is in seconds of the contender's own clock.
+    """The state machine of one contender.
 
-    `looked`, if it `must_look`; then `claim` and `claimed`, if it `wants` the Lease; `doubt` after whatever failed.
+    No I/O and no clock: `now` is in seconds of the contender's own clock.
+
+    `looked`, if it `must_look`; then `claim` and `claimed`, if it `wants` the Lease; `doubt` after
+    whatever failed.
     """
 
     def __init__(self, identity: str, timing: Timing, absent: Lease) -> None:
@@ -101,15 +115,21 @@ class Election:
         """Take in the Lease as it was read; `now` is when the answer had come."""
         before, self._lease = self._lease, lease
         self._certain = True
-        if lease != before:  # not the version alone: after a restore of etcd another content may have it
+        # not the version alone: after a restore of etcd another content may have it
+        if lease != before:
             self._unchanged_since = now
         if self.holder not in ("", self._identity):
             self._until = -inf
         elif self.holder and _uid(lease) != _uid(before):
             self._from = now + self._timing.lease  # we made it, though the answer was lost
-        elif self.holder and before is not None and before.holder != self._identity and not self._claiming:
-            # It was somebody else's and is ours again without our doing: the cluster was set back to an older state,
-            # and whoever held it last has not heard of that yet.
+        elif (
+            self.holder
+            and before is not None
+            and before.holder != self._identity
+            and not self._claiming
+        ):
+            # It was somebody else's and is ours again without our doing: the cluster was set back
+            # to an older state, and whoever held it last has not heard of that yet.
             self._from = now + self._timing.lease
         self._claiming = False
 
@@ -117,7 +137,12 @@ class Election:
         """Whether to write the Lease at `now`: to renew it, or to take it because nobody can be leader."""
         if self._over:
             return False
-        if self._lease is None or self._lease.released or self.holder == self._identity or self.may_write(now):
+        if (
+            self._lease is None
+            or self._lease.released
+            or self.holder == self._identity
+            or self.may_write(now)
+        ):
             return True
         # The holder's word counts too: it may have been started with a longer one.
         return now - self._unchanged_since > max(self._timing.lease, self._lease.seconds)
@@ -146,7 +171,11 @@ class Election:
         self._over = True
         self._until = -inf
         lease, self._lease = self._lease, None
-        return lease.given_back(wall) if lease and lease.holder == self._identity and now > self._from else None
+        return (
+            lease.given_back(wall)
+            if lease and lease.holder == self._identity and now > self._from
+            else None
+        )
 
 
 def _uid(lease: Lease | None) -> Any:
@@ -210,7 +239,11 @@ class LeaderElector:
     def healthy(self) -> str:
         """What is wrong if only a restart helps: the election thread is stuck."""
         silent = self._clock() - self._turned
-        return f"the election has been stuck for {silent:.0f} s" if silent > 4 * self._timing.lease else ""
+        return (
+            f"the election has been stuck for {silent:.0f} s"
+            if silent > 4 * self._timing.lease
+            else ""
+        )
 
     def tick(self) -> float:
         """Do what is due now; seconds until the next tick. Never raises KubeError."""
@@ -223,10 +256,13 @@ class LeaderElector:
             self._election.doubt()
             if isinstance(error, ApiError):
                 asked = min(error.retry_after or 0.0, self._timing.request)
-            if not (isinstance(error, ApiError) and error.conflict):  # then somebody else was faster
+            # then somebody else was faster
+            if not (isinstance(error, ApiError) and error.conflict):
                 self._tell(str(error))
         self._announce()
-        return max(asked, self._timing.retry * (1 if self._term else self._rng.uniform(1, 1 + SPREAD)))
+        return max(
+            asked, self._timing.retry * (1 if self._term else self._rng.uniform(1, 1 + SPREAD))
+        )
 
     def _turn(self) -> None:
         election = self._election
@@ -249,7 +285,12 @@ class LeaderElector:
         try:
             write(self._client, lease)
         except KubeError as error:
-            log.info("cannot release the Lease %s/%s, it will expire: %s", self._namespace, self._name, error)
+            log.info(
+                "cannot release the Lease %s/%s, it will expire: %s",
+                self._namespace,
+                self._name,
+                error,
+            )
 
     def _announce(self, severity: int = logging.WARNING) -> None:
         term = self._election.term if self.may_write() else 0
@@ -262,12 +303,22 @@ class LeaderElector:
             self._changed(True)
         if self._holder != self._election.holder:
             self._holder = self._election.holder
-            log.info("the Lease %s/%s is held by %s", self._namespace, self._name, self._holder or "nobody")
+            log.info(
+                "the Lease %s/%s is held by %s",
+                self._namespace,
+                self._name,
+                self._holder or "nobody",
+            )
 
     def _tell(self, trouble: str) -> None:
         """Log a problem once, and once that it is over."""
         if trouble and trouble != self._trouble:
-            log.warning("the Lease %s/%s cannot be read or written: %s", self._namespace, self._name, trouble)
+            log.warning(
+                "the Lease %s/%s cannot be read or written: %s",
+                self._namespace,
+                self._name,
+                trouble,
+            )
         elif self._trouble and not trouble:
             log.info("the Lease %s/%s can be read and written again", self._namespace, self._name)
         self._trouble = trouble

@@ -25,8 +25,8 @@ from toposcope.controller.assess.availability import reported_missed
 from toposcope.controller.assess.rails import MISCABLED, MOST_FINDINGS, Rails
 from toposcope.controller.assess.rebuilds import Rebuild
 from toposcope.controller.requirements import Resolved, WorkloadsByLevel
+from toposcope.hardware.rails import reported
 from toposcope.integrations.framework.level_requests import WorkloadRef
-from toposcope.topology.rails import reported
 
 FABRIC_REBUILT: Final = "FabricRebuilt"
 BURST: Final = 200.0
@@ -64,7 +64,9 @@ class LevelEvent:
     note: str
 
 
-def level_events(topology: Topology, status: Mapping[str, Any], demand: Resolved) -> list[LevelEvent]:
+def level_events(
+    topology: Topology, status: Mapping[str, Any], demand: Resolved
+) -> list[LevelEvent]:
     """The Events due between the topology's last status and `status`: the topology's own first."""
     before, after = previous(topology.status, LEVELS_AVAILABLE), previous(status, LEVELS_AVAILABLE)
     if after is None:
@@ -81,7 +83,13 @@ def level_events(topology: Topology, status: Mapping[str, Any], demand: Resolved
 
 def condition_events(topology: Topology, status: Mapping[str, Any]) -> list[LevelEvent]:
     """The Events due for the other conditions about nodes that turned; those about writes and about others are left."""
-    kinds = (LEVELS_COVERED, AGENTS_REPORTING, HIERARCHY_CONSISTENT, FABRIC_HEALTHY, RAILS_CONSISTENT)
+    kinds = (
+        LEVELS_COVERED,
+        AGENTS_REPORTING,
+        HIERARCHY_CONSISTENT,
+        FABRIC_HEALTHY,
+        RAILS_CONSISTENT,
+    )
     return [due for kind in kinds for due in _turned(topology, status, kind)]
 
 
@@ -90,7 +98,10 @@ def rail_events(topology: Topology, found: Rails) -> list[LevelEvent]:
     before = {rail.key for rail in reported(topology.status)}
     return [
         LevelEvent(
-            {"apiVersion": "v1", "kind": "Node", "name": rail.node, "uid": rail.uid}, True, MISCABLED, rail.sentence
+            {"apiVersion": "v1", "kind": "Node", "name": rail.node, "uid": rail.uid},
+            True,
+            MISCABLED,
+            rail.sentence,
         )
         for rail in found.miscabled[:MOST_FINDINGS]
         if rail.key not in before
@@ -99,7 +110,9 @@ def rail_events(topology: Topology, found: Rails) -> list[LevelEvent]:
 
 def rebuild_events(topology: Topology, fresh: Iterable[Rebuild]) -> list[LevelEvent]:
     """An Event on the ClusterTopology for each fabric that was rebuilt, and has not been reported yet."""
-    return [LevelEvent(_itself(topology), False, FABRIC_REBUILT, rebuild.sentence) for rebuild in fresh]
+    return [
+        LevelEvent(_itself(topology), False, FABRIC_REBUILT, rebuild.sentence) for rebuild in fresh
+    ]
 
 
 def _itself(topology: Topology) -> dict[str, str]:
@@ -110,23 +123,38 @@ def _turned(topology: Topology, status: Mapping[str, Any], kind: str) -> list[Le
     """The Event about a condition that turned False, or True from False: to be always well, or Unknown, is no news."""
     before, after = previous(topology.status, kind), previous(status, kind)
     was, now = ((condition or {}).get("status") for condition in (before, after))
-    if after is None or not ((now == "False" and was != "False") or (now == "True" and was == "False")):
+    if after is None or not (
+        (now == "False" and was != "False") or (now == "True" and was == "False")
+    ):
         return []
     return [LevelEvent(_itself(topology), now == "False", after["reason"], after["message"])]
 
 
-def _on_workloads(askers: WorkloadsByLevel, gone: frozenset[str], back: frozenset[str]) -> list[LevelEvent]:
+def _on_workloads(
+    askers: WorkloadsByLevel, gone: frozenset[str], back: frozenset[str]
+) -> list[LevelEvent]:
     """One Event for each workload that asks for a level that went or came back."""
     events = []
     for domain in sorted(gone):
         note = unavailable_message(domain)
-        events += [LevelEvent(_reference(w), True, "TopologyLevelsUnavailable", note) for w in askers.get(domain, ())]
+        events += [
+            LevelEvent(_reference(w), True, "TopologyLevelsUnavailable", note)
+            for w in askers.get(domain, ())
+        ]
     for domain in sorted(back):
         note = f"Topology level '{domain}' is available again in the cluster topology"
-        events += [LevelEvent(_reference(w), False, "TopologyLevelsAvailable", note) for w in askers.get(domain, ())]
+        events += [
+            LevelEvent(_reference(w), False, "TopologyLevelsAvailable", note)
+            for w in askers.get(domain, ())
+        ]
     return events
 
 
 def _reference(workload: WorkloadRef) -> dict[str, str]:
-    reference = {"apiVersion": workload.api_version, "kind": workload.kind, "name": workload.name, "uid": workload.uid}
+    reference = {
+        "apiVersion": workload.api_version,
+        "kind": workload.kind,
+        "name": workload.name,
+        "uid": workload.uid,
+    }
     return reference | ({"namespace": workload.namespace} if workload.namespace else {})

@@ -1,7 +1,8 @@
 """Only the leader writes, and only in the term of leadership in which the write was decided.
 
-A pass over all topologies takes a while: leadership may be lost in the middle of it, and even regained. What was
-decided before may be wrong by then, so each request is checked right before it is sent.
+A pass over all topologies takes a while: leadership may be lost in the middle of it, and even
+regained. What was decided before may be wrong by then, so each request is checked right before it
+is sent.
 """
 
 from collections.abc import Callable
@@ -75,4 +76,6 @@ class FencedClient(ApiClient):
     def _about_to_send(self, request: Request) -> None:
         """Raise NotLeaderError for a write while this process does not lead."""
         if request.method != "GET" and not self._may_write():
-            raise NotLeaderError(f"this process does not lead, so it does not send {request.method} {request.path}")
+            raise NotLeaderError(
+                f"this process does not lead, so it does not send {request.method} {request.path}"
+            )

@@ -9,16 +9,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from toposcope.topology.node import NodeFacts, Traits
-from toposcope.topology.platforms import REMOVED_BY_WRITER
-from toposcope.topology.table import Table
+from toposcope.hierarchy.node import NodeFacts, Traits
+from toposcope.hierarchy.platforms import REMOVED_BY_WRITER
+from toposcope.hierarchy.table import Table
 
 _SharedTraits: TypeAlias = dict[tuple[int, tuple[tuple[str, str], ...]], Traits]
 """Traits with more labels, by the identity of those without them, and the labels."""
 
 
 class HeldLabels:
-    """Remembers the values of such labels by node. One for all topologies; losing it only ends a hold early."""
+    """Remembers the values of such labels by node.
+
+    One for all topologies; losing it only ends a hold early.
+    """
 
     def __init__(self, keys: Iterable[str] = REMOVED_BY_WRITER) -> None:
         self._memories = [_Memory(key) for key in keys]

@@ -19,11 +19,13 @@ Decode: TypeAlias = Callable[[Raw], tuple[str, str, T]]
 class Cache(Generic[T]):
     """A collection by name, behind one lock. `changed` is called after every relevant change.
 
-    A node's heartbeat changes the object but not what is kept of it, which is not relevant; `same` says which other
-    differences are not.
+    A node's heartbeat changes the object but not what is kept of it, which is not relevant; `same`
+    says which other differences are not.
     """
 
-    def __init__(self, changed: Callable[[], None], same: Callable[[T, T], bool] = operator.eq) -> None:
+    def __init__(
+        self, changed: Callable[[], None], same: Callable[[T, T], bool] = operator.eq
+    ) -> None:
         self._changed = changed
         self._same = same
         self._lock = threading.Lock()
@@ -96,15 +98,25 @@ class InformerFactory(NamedTuple):
     runtime: Runtime = REAL
 
     def reflector(
-        self, path: str, decode: Decode[T], handler: Handler[T], stop: Stop | None = None, accept: str = JSON
+        self,
+        path: str,
+        decode: Decode[T],
+        handler: Handler[T],
+        stop: Stop | None = None,
+        accept: str = JSON,
     ) -> Reflector[T]:
         """A reflector of the collection at `path`; `stop` ends it alone."""
         rng = self.runtime.rng()
-        return Reflector(self.client, path, decode, handler, stop or self.stop, rng, self.observer, accept)
+        return Reflector(
+            self.client, path, decode, handler, stop or self.stop, rng, self.observer, accept
+        )
 
 
 class Informer(Generic[Kept]):
-    """Keeps `cache` equal to the collection at `path`, from `start` to `end`. `name` is its thread's."""
+    """Keeps `cache` equal to the collection at `path`, from `start` to `end`.
+
+    `name` is its thread's.
+    """
 
     def __init__(
         self,

@@ -23,14 +23,14 @@ from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.requirements import Requirements
 from toposcope.controller.resource_discovery import ResourceDiscovery
 from toposcope.controller.status_schema import StatusSchema
+from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
+from toposcope.hierarchy.node import NodeFacts
+from toposcope.hierarchy.table import Table
 from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import KubeError
 from toposcope.kube.reflector import Backoff, Raw, Reflector
 from toposcope.kube.requests import NODES
 from toposcope.kube.runtime import REAL, Event, Runtime
-from toposcope.topology.catalogue import BUILT_IN, Catalogue
-from toposcope.topology.node import NodeFacts
-from toposcope.topology.table import Table
 
 log = logging.getLogger("controller")
 
@@ -43,8 +43,9 @@ _CATCH_UP_SECONDS: Final = 0.5
 _STUCK_SECONDS: Final = 3 * RESYNC_SECONDS + 60.0
 
 _YOUNG_OBJECTS: Final = 20_000
-"""Allocations between two collections of the youngest generation. Python's default of 700 is a small part of one pass
-over the nodes, whose lists would be traversed again and again: a fifth of its time.
+"""Allocations between two collections of the youngest generation. Python's default of 700 is a
+small part of one pass over the nodes, whose lists would be traversed again and again: a fifth of
+its time.
 """
 _OLDER_GENERATIONS: Final = 10
 
@@ -59,8 +60,8 @@ def collect_rarely() -> None:
 class Trigger:
     """Wakes the reconcile loop, and remembers when there was first something to do.
 
-    Informers `set` it from their threads; the loop waits for it and clears it. The time of the first change stays until
-    the work on it is `done`, through failures.
+    Informers `set` it from their threads; the loop waits for it and clears it. The time of the
+    first change stays until the work on it is `done`, through failures.
     """
 
     def __init__(self, runtime: Runtime = REAL) -> None:
@@ -100,7 +101,10 @@ class Trigger:
 
 
 def decode_topology(raw: Raw) -> tuple[str, str, Topology]:
-    """Name, resourceVersion and topology. Raises msgspec.ValidationError for what the CRD would have refused."""
+    """Name, resourceVersion and topology.
+
+    Raises msgspec.ValidationError for what the CRD would have refused.
+    """
     document = msgspec.json.decode(raw, type=dict)
     try:
         topology = cluster_topology.read(document)
@@ -116,9 +120,10 @@ def _same_spec(one: Topology, other: Topology) -> bool:
 class Controller:
     """CachedReader collections and the loop that reconciles them.
 
-    Each term of leadership gets a `Reconciler` of its own, dropped when the term ends: since when levels are gone, how
-    long something has been wanted and what was written last hold for one uninterrupted term only. The caches stay, so
-    that a new leader knows the cluster. The loop enters `fence` before each pass; every write must pass it.
+    Each term of leadership gets a `Reconciler` of its own, dropped when the term ends: since when
+    levels are gone, how long something has been wanted and what was written last hold for one
+    uninterrupted term only. The caches stay, so that a new leader knows the cluster. The loop
+    enters `fence` before each pass; every write must pass it.
     """
 
     def __init__(
@@ -146,7 +151,8 @@ class Controller:
         self._trigger = Trigger(runtime)
         self._urgent = published.urgent if published else runtime.event()
         self._last_pass = self._runtime.monotonic()
-        # The echo of our own status write must not trigger a pass; a status that others write waits for the resync.
+        # The echo of our own status write must not trigger a pass; a status that others write waits
+        # for the resync.
         self.topologies: Cache[Topology] = Cache(self._trigger.set, _same_spec)
         self.nodes: Cache[NodeFacts] = Cache(self._trigger.set)
         self._table = Table(())
@@ -154,11 +160,15 @@ class Controller:
         self._gc_frozen = False
         self._decoder = NodeDecoder(_TRACKED)
         informers = InformerFactory(client, stop, metrics.watches, runtime)
-        self._topology_reflector = informers.reflector(cluster_topology.PATH, decode_topology, self.topologies)
+        self._topology_reflector = informers.reflector(
+            cluster_topology.PATH, decode_topology, self.topologies
+        )
         self._node_reflector = informers.reflector(NODES, self._decoder, self.nodes)
         self.workloads = Requirements(informers, self._trigger.set)
         self._config = ConfigFile(Path(options.config)) if options.config else None
-        self._discovery = ResourceDiscovery(informers, self.workloads, published, self._trigger.set, runtime.monotonic)
+        self._discovery = ResourceDiscovery(
+            informers, self.workloads, published, self._trigger.set, runtime.monotonic
+        )
         self._config_read_at = -math.inf
         self._schema = StatusSchema(client, runtime.monotonic)
 
@@ -228,7 +238,10 @@ class Controller:
         return min(look, wait)
 
     def _reconcile(self, reconciler: Reconciler, nodes: Table | None) -> float:
-        """Reconcile, or say why not; seconds until the next pass if nothing changes. Raises KubeError."""
+        """Reconcile, or say why not; seconds until the next pass if nothing changes.
+
+        Raises KubeError.
+        """
         began = self._runtime.monotonic()
         if not self._sees_last_writes():
             return _CATCH_UP_SECONDS
@@ -246,7 +259,8 @@ class Controller:
         if waited is not None:
             self._metrics.reaction_seconds.observe(waited)
         if not self._gc_frozen:
-            # What lives as long as the nodes would otherwise make the collector's pauses grow with the cluster.
+            # What lives as long as the nodes would otherwise make the collector's pauses grow with
+            # the cluster.
             self._gc_frozen = True
             self._runtime.freeze()
         deadline = reconciler.next_deadline(self.topologies.items())
@@ -265,21 +279,34 @@ class Controller:
         return self._reconciler
 
     def _sees_last_writes(self) -> bool:
-        """Whether the watch, which may lag, shows the previous leader's last writes. Raises KubeError."""
+        """Whether the watch, which may lag, shows the previous leader's last writes.
+
+        Raises KubeError.
+        """
         if not self._caught_up:
             now: Cache[Topology] = Cache(lambda: None)
             try:
                 Reflector(
-                    self._client, cluster_topology.PATH, decode_topology, now, self._stop, self._runtime.rng()
+                    self._client,
+                    cluster_topology.PATH,
+                    decode_topology,
+                    now,
+                    self._stop,
+                    self._runtime.rng(),
                 ).sync()
             except KubeError as error:
                 log.warning("cannot list ClusterTopologies: %s", error)
                 raise
-            seen, there = ({topology.uid: topology for topology in cache.items()} for cache in (self.topologies, now))
+            seen, there = (
+                {topology.uid: topology for topology in cache.items()}
+                for cache in (self.topologies, now)
+            )
             self._caught_up = seen == there
         return self._caught_up
 
-    def _pass(self, reconciler: Reconciler, nodes: Table, changed: Callable[[], bool] | None) -> bool:
+    def _pass(
+        self, reconciler: Reconciler, nodes: Table, changed: Callable[[], bool] | None
+    ) -> bool:
         """As `Reconciler.reconcile`."""
         reconciler.catalogue = self._catalogue
         reconciler.schema = self._schema
@@ -319,13 +346,19 @@ class Controller:
     def healthy(self) -> str:
         """What is wrong if only a restart helps: the loop is stuck."""
         silent = self._runtime.monotonic() - self._last_pass
-        return f"the reconcile loop has been stuck for {silent:.0f} s" if silent > _STUCK_SECONDS else ""
+        return (
+            f"the reconcile loop has been stuck for {silent:.0f} s"
+            if silent > _STUCK_SECONDS
+            else ""
+        )
 
     def ready(self) -> str:
         """What is missing until the controller has seen the whole cluster and can say what it saw."""
         for name, cache in (("ClusterTopologies", self.topologies), ("nodes", self.nodes)):
             if not cache.synced:
-                return f"{name} have not been listed yet" + (f": {cache.error}" if cache.error else "")
+                return f"{name} have not been listed yet" + (
+                    f": {cache.error}" if cache.error else ""
+                )
         if self._schema.problem:
             return self._schema.problem
         for name, why in [*self._reconciler.refused.items()] if self._reconciler else ():

@@ -21,14 +21,14 @@ from toposcope.api.conditions import Condition
 from toposcope.controller.assess.assessment import Assessment
 from toposcope.controller.assess.health import Health
 from toposcope.controller.assess.rails import Rails
+from toposcope.hardware.topology import State
+from toposcope.hierarchy.coverage import Coverage, LevelSize
 from toposcope.integrations.framework.published import Published
 from toposcope.kube.client import Request
 from toposcope.kube.reflector import RELIST_REASONS
 from toposcope.kube.requests import resource_of, verb_of
 from toposcope.telemetry.families import Samples
 from toposcope.telemetry.prometheus import counter, gauge
-from toposcope.topology.hardware import State
-from toposcope.topology.hierarchy import Coverage, LevelSize
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,16 @@ _LEVEL: Final = ("topology", "domain")
 _PER_TOPOLOGY: Final[tuple[tuple[str, str, Callable[[Report], int]], ...]] = (
     ("topology_nodes", "Selected nodes.", lambda report: report.nodes),
     ("topology_gpus", "GPUs on the selected nodes.", lambda report: report.gpus),
-    ("topology_left_out_nodes", "Selected nodes that lack a level.", lambda report: report.left_out[0]),
-    ("topology_left_out_gpus", "GPUs on the selected nodes that lack a level.", lambda report: report.left_out[1]),
+    (
+        "topology_left_out_nodes",
+        "Selected nodes that lack a level.",
+        lambda report: report.left_out[0],
+    ),
+    (
+        "topology_left_out_gpus",
+        "GPUs on the selected nodes that lack a level.",
+        lambda report: report.left_out[1],
+    ),
     (
         "topology_split_domains",
         "Chassis in several NVLink fabrics, and fabrics in several cliques.",
@@ -106,7 +114,11 @@ _PER_TOPOLOGY: Final[tuple[tuple[str, str, Callable[[Report], int]], ...]] = (
         "NVLink domains with fewer GPUs than most of their siblings have.",
         lambda report: len(report.health.fabric.small),
     ),
-    ("topology_rail_nodes", "Ready nodes that know the switch of a rail.", lambda report: report.rails.nodes),
+    (
+        "topology_rail_nodes",
+        "Ready nodes that know the switch of a rail.",
+        lambda report: report.rails.nodes,
+    ),
     (
         "topology_miscabled_rails",
         "Rails that end in another switch than those of their peers.",
@@ -120,7 +132,11 @@ _PER_COVERAGE: Final = (
 )
 _PER_SIZE: Final = (
     ("level_gpus", "GPUs on nodes with the level.", attrgetter("gpus")),
-    ("level_largest_domain_gpus", "GPUs in the largest domain of the level.", attrgetter("largest")),
+    (
+        "level_largest_domain_gpus",
+        "GPUs in the largest domain of the level.",
+        attrgetter("largest"),
+    ),
 )
 
 
@@ -165,7 +181,12 @@ class TopologyMetrics(Collector):
             "condition",
             "1 for the status of each condition: True, False, Unknown.",
             ("topology", "type", "status"),
-            (((n, c.type, s), c.status == s) for n, r in reports for c in r.conditions for s in _STATUSES),
+            (
+                ((n, c.type, s), c.status == s)
+                for n, r in reports
+                for c in r.conditions
+                for s in _STATUSES
+            ),
         )
 
 
@@ -179,11 +200,21 @@ def _demand(reports: Iterable[tuple[str, Report]]) -> Iterator[Metric]:
         for domain in sorted({*usable, *report.required}):
             required.append(((name, domain), domain in report.required))
             workloads.append(((name, domain), report.required.get(domain, 0)))
-            available.append(((name, domain), usable.get(domain, False) and domain not in report.unavailable))
-    yield _gauge("level_required", "1 if the spec or a workload asks for the level, else 0.", _LEVEL, required)
+            available.append(
+                ((name, domain), usable.get(domain, False) and domain not in report.unavailable)
+            )
+    yield _gauge(
+        "level_required",
+        "1 if the spec or a workload asks for the level, else 0.",
+        _LEVEL,
+        required,
+    )
     yield _gauge("level_workloads", "Workloads that ask for the level.", _LEVEL, workloads)
     yield _gauge(
-        "level_available", "1 if the level is in effect and on a node that takes pods, else 0.", _LEVEL, available
+        "level_available",
+        "1 if the level is in effect and on a node that takes pods, else 0.",
+        _LEVEL,
+        available,
     )
 
 
@@ -201,9 +232,7 @@ def _degraded(reports: Iterable[tuple[str, Report]]) -> Iterator[Metric]:
                 rest = level.nodes - sum(worst.degraded for worst in level.worst)
                 nodes += [((name, domain, OTHER), rest)] if rest else []
     yield _gauge("degraded_domains", "Domains of the level with degraded nodes.", _LEVEL, domains)
-    text = (
-        f"Degraded nodes of the worst domains of each level; {OTHER}: those of all others and of domains of one node."
-    )
+    text = f"Degraded nodes of the worst domains of each level; {OTHER}: those of all others and of domains of one node."
     yield _gauge("degraded_nodes", text, ("topology", "domain", "value"), nodes)
 
 
@@ -222,10 +251,14 @@ def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> M
 class RequestMetrics:
     """Counts requests by verb, resource and result; an `ApiClient`'s `observe`."""
 
-    def __init__(self, registry: CollectorRegistry, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, registry: CollectorRegistry, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._monotonic = monotonic
         text = "Requests to the API server by HTTP status of the answer; code none: there was no answer."
-        requests = Counter("toposcope_api_requests", text, ["verb", "resource", "code"], registry=registry)
+        requests = Counter(
+            "toposcope_api_requests", text, ["verb", "resource", "code"], registry=registry
+        )
         seconds = Histogram(
             "toposcope_api_request_duration_seconds",
             "How long requests to the API server took, except watches.",
@@ -233,7 +266,10 @@ class RequestMetrics:
             buckets=(0.005, 0.025, 0.1, 0.5, 2, 10),
             registry=registry,
         )
-        self._requests, self._seconds = functools.cache(requests.labels), functools.cache(seconds.labels)
+        self._requests, self._seconds = (
+            functools.cache(requests.labels),
+            functools.cache(seconds.labels),
+        )
 
     def __call__(self, request: Request) -> Callable[[int], None]:
         """As in `Observe`."""
@@ -249,9 +285,12 @@ class RequestMetrics:
 
 
 class WatchMetrics(Collector):
-    """An `Observer` of every watched collection. It counts in plain numbers: it is called for each event of each node.
+    """An `Observer` of every watched collection.
 
-    `now` is Unix time. Each collection has one thread that counts, so nothing is lost without a lock.
+    It counts in plain numbers: it is called for each event of each node.
+
+    `now` is Unix time. Each collection has one thread that counts, so nothing is lost without a
+    lock.
     """
 
     def __init__(self, registry: CollectorRegistry, now: Callable[[], float] = time.time) -> None:
@@ -282,14 +321,23 @@ class WatchMetrics(Collector):
         """The metrics; a collection that is no longer watched keeps its counts and loses its timestamp."""
         text = f"Whole reads of a followed collection, by reason: {', '.join(RELIST_REASONS)}."
         yield counter(
-            "toposcope_lists", text, ("resource", "reason"), _by_name(self._lists, lambda at: (_name(at[0]), at[1]))
+            "toposcope_lists",
+            text,
+            ("resource", "reason"),
+            _by_name(self._lists, lambda at: (_name(at[0]), at[1])),
         )
         text = "Events and bookmarks received for a watched collection."
         yield counter(
-            "toposcope_watch_events", text, ("resource",), _by_name(self._events, lambda path: (_name(path),))
+            "toposcope_watch_events",
+            text,
+            ("resource",),
+            _by_name(self._events, lambda path: (_name(path),)),
         )
         # While one version replaces another both are watched for a moment.
-        latest = {_name(path): moment for path, moment in sorted(dict(self._heard).items(), key=itemgetter(1))}
+        latest = {
+            _name(path): moment
+            for path, moment in sorted(dict(self._heard).items(), key=itemgetter(1))
+        }
         text = "When the API server last sent an event or a bookmark for a followed collection."
         moments = (((name,), moment) for name, moment in sorted(latest.items()))
         yield gauge("toposcope_watch_last_heard_timestamp_seconds", text, ("resource",), moments)
@@ -298,7 +346,9 @@ class WatchMetrics(Collector):
 Key = TypeVar("Key", str, tuple[str, str])
 
 
-def _by_name(counts: Mapping[Key, int], labels: Callable[[Key], tuple[str, ...]]) -> list[tuple[tuple[str, ...], int]]:
+def _by_name(
+    counts: Mapping[Key, int], labels: Callable[[Key], tuple[str, ...]]
+) -> list[tuple[tuple[str, ...], int]]:
     """The counts by name: a kind that was watched in one version and then in another has two paths and one name."""
     sums: Tally[tuple[str, ...]] = Tally()
     for key, count in dict(counts).items():
@@ -314,16 +364,26 @@ class ControllerMetrics:
     """Metrics of the controller's work and of every ClusterTopology; no series is about a single node."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.nodes = Gauge("toposcope_nodes", "Nodes that the controller follows.", registry=registry)
+        self.nodes = Gauge(
+            "toposcope_nodes", "Nodes that the controller follows.", registry=registry
+        )
         text = "When all ClusterTopologies were last brought up to date, in Unix time; 0 until they were."
-        self.last_sync = Gauge("toposcope_last_successful_reconcile_timestamp_seconds", text, registry=registry)
+        self.last_sync = Gauge(
+            "toposcope_last_successful_reconcile_timestamp_seconds", text, registry=registry
+        )
         text = "How long it took to assess, publish and write."
         self.reconcile_seconds = Histogram(
-            "toposcope_reconcile_duration_seconds", text, buckets=(0.005, 0.02, 0.1, 0.5, 2, 10), registry=registry
+            "toposcope_reconcile_duration_seconds",
+            text,
+            buckets=(0.005, 0.02, 0.1, 0.5, 2, 10),
+            registry=registry,
         )
         text = "From the first change until it was handled, debounce and failed passes included."
         self.reaction_seconds = Histogram(
-            "toposcope_reaction_duration_seconds", text, buckets=(0.02, 0.1, 0.5, 1, 2, 5, 15, 60), registry=registry
+            "toposcope_reaction_duration_seconds",
+            text,
+            buckets=(0.02, 0.1, 0.5, 1, 2, 5, 15, 60),
+            registry=registry,
         )
         text = "Passes over all ClusterTopologies by outcome: ok, failed, abandoned, interrupted."
         self.reconciles = Counter("toposcope_reconciles", text, ["outcome"], registry=registry)
@@ -336,7 +396,9 @@ class ControllerMetrics:
         self.watches = WatchMetrics(registry)
         self._topologies = TopologyMetrics()
         registry.register(self._topologies)
-        Info("toposcope_build", "Version of this controller.", registry=registry).info({"version": __version__})
+        Info("toposcope_build", "Version of this controller.", registry=registry).info(
+            {"version": __version__}
+        )
         # A series that begins at 1 shows no increase: rate() would miss the first failure.
         for outcome in ("ok", "failed", "abandoned", "interrupted"):
             self.reconciles.labels(outcome)
@@ -359,10 +421,14 @@ class LeaderMetrics:
         may_write: Callable[[], bool],
         confined: Callable[[], bool | None] = lambda: None,
     ) -> None:
-        leader = Gauge("toposcope_leader", "1 while this process may write, else 0.", registry=registry)
+        leader = Gauge(
+            "toposcope_leader", "1 while this process may write, else 0.", registry=registry
+        )
         leader.set_function(may_write)
         self.transitions = Counter(
-            "toposcope_leader_transitions", "How often this process started or stopped leading.", registry=registry
+            "toposcope_leader_transitions",
+            "How often this process started or stopped leading.",
+            registry=registry,
         )
 
         def value() -> float:

@@ -15,13 +15,22 @@ from toposcope.api.label_keys import (
     SLINKY_KEPT,
     STATE,
 )
+from toposcope.hardware.rails import Switch, parse_rails
+from toposcope.hierarchy.node import (
+    OWN_NAME,
+    Hardware,
+    NodeFacts,
+    Traits,
+    host_of,
+    shared_value,
+    spans_nodes,
+)
 from toposcope.kube.gpu_shares import gpus_of
-from toposcope.topology.node import OWN_NAME, Hardware, NodeFacts, Traits, host_of, shared_value, spans_nodes
-from toposcope.topology.rails import Switch, parse_rails
 
 _GENERATION: Final = 1 << 15
-"""Nodes decoded per generation. Many times the number of racks in a cluster, so that a list in any order is fully
-shared; and no more than hours of heartbeats, so that values that come and go do not pile up."""
+"""Nodes decoded per generation. Many times the number of racks in a cluster, so that a list in
+any order is fully shared; and no more than hours of heartbeats, so that values that come and go
+do not pile up."""
 
 
 class _Annotations(msgspec.Struct, frozen=True, gc=False):
@@ -105,7 +114,10 @@ class NodeDecoder:
         self._left = _GENERATION
 
     def __call__(self, raw: bytes | memoryview | msgspec.Raw) -> tuple[str, str, NodeFacts]:
-        """Name, resourceVersion and facts of one Node. Raises msgspec.ValidationError for anything but a Node."""
+        """Name, resourceVersion and facts of one Node.
+
+        Raises msgspec.ValidationError for anything but a Node.
+        """
         node = NODE_JSON.decode(raw)
         labels = node.metadata.labels or {}
         annotations = node.metadata.annotations
@@ -116,20 +128,31 @@ class NodeDecoder:
         offered = _count(node.status.allocatable.gpus if node.status.allocatable else None)
         host = host_of(name, labels.get(HOSTNAME))
         self._left -= 1
-        switches, ports = self._cabling(annotations.rails) if annotations and annotations.rails else ((), ())
+        switches, ports = (
+            self._cabling(annotations.rails) if annotations and annotations.rails else ((), ())
+        )
         traits = Traits(
             keys,
             tuple([shared_value(labels[key], name, host) for key in keys])
             if host
             else tuple([OWN_NAME if (value := labels[key]) == name else value for key in keys]),
-            "True" in [condition.status for condition in node.status.conditions or () if condition.type == "Ready"],
+            "True"
+            in [
+                condition.status
+                for condition in node.status.conditions or ()
+                if condition.type == "Ready"
+            ],
             not node.spec.unschedulable,
             offered,
             _hardware(labels, offered),
             switches,
         )
         shared = self._traits.now.get(traits) or self._share(traits)
-        return name, node.metadata.resource_version, NodeFacts(name, node.metadata.uid, shared, host, ports)
+        return (
+            name,
+            node.metadata.resource_version,
+            NodeFacts(name, node.metadata.uid, shared, host, ports),
+        )
 
     def _share(self, traits: Traits) -> Traits:
         """Store traits that are new in this generation, built from shared parts."""
@@ -144,20 +167,33 @@ class NodeDecoder:
             )
         )
 
-    def _cabling(self, annotation: str) -> tuple[tuple[Switch | None, ...], tuple[tuple[str, str] | None, ...]]:
+    def _cabling(
+        self, annotation: str
+    ) -> tuple[tuple[Switch | None, ...], tuple[tuple[str, str] | None, ...]]:
         """Switches of the rails, and NICs with their ports; nothing of an annotation that no agent writes."""
         try:
             rails = parse_rails(annotation)
         except ValueError:
             return (), ()
         self._age()
-        switches = self._switches.share(tuple([rail and Switch(rail.switch, rail.id) for rail in rails]))
-        return switches, self._ports.share(tuple([rail and (rail.nic, rail.port) for rail in rails]))
+        switches = self._switches.share(
+            tuple([rail and Switch(rail.switch, rail.id) for rail in rails])
+        )
+        return switches, self._ports.share(
+            tuple([rail and (rail.nic, rail.port) for rail in rails])
+        )
 
     def _age(self) -> None:
         if self._left < 0:
             self._left = _GENERATION
-            for pool in (self._strings, self._hardware, self._keys, self._traits, self._switches, self._ports):
+            for pool in (
+                self._strings,
+                self._hardware,
+                self._keys,
+                self._traits,
+                self._switches,
+                self._ports,
+            ):
                 pool.age()
 
     def track(self, keys: Iterable[str]) -> bool:
@@ -177,5 +213,7 @@ def _hardware(labels: dict[str, str], offered: int) -> Hardware:
 
 def _count(quantity: str | None) -> int:
     """A device count; extended resources are whole numbers of 64 bits, anything else counts as 0."""
-    whole = quantity and len(quantity) <= _INT64_DIGITS and quantity.isascii() and quantity.isdigit()
+    whole = (
+        quantity and len(quantity) <= _INT64_DIGITS and quantity.isascii() and quantity.isdigit()
+    )
     return int(quantity) if quantity and whole else 0

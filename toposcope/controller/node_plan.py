@@ -14,6 +14,8 @@ from toposcope.api.conditions import SLINKY_ANNOTATED, UNIQUE_VALUES_WRITTEN, Co
 from toposcope.api.label_keys import SLINKY, SLINKY_KEPT, own_input, unique_key
 from toposcope.controller.assess.assessment import Assessment
 from toposcope.controller.publishers.dry_run import DRY_RUN
+from toposcope.hierarchy.node import OWN_VALUES, NodeFacts
+from toposcope.hierarchy.table import Table
 from toposcope.integrations.framework.published import MANAGER
 from toposcope.integrations.node_plan import (
     CONFIG_MAP,
@@ -31,9 +33,7 @@ from toposcope.kube import listing
 from toposcope.kube.client import ApiClient, Caller, find
 from toposcope.kube.errors import ApiError
 from toposcope.kube.requests import apply
-from toposcope.topology.node import OWN_VALUES, NodeFacts
-from toposcope.topology.table import Table
-from toposcope.topology.text import plural
+from toposcope.text import plural
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,10 @@ def plan_of(
     *,
     complete: bool,
 ) -> NodePlan:
-    """The plan of all topologies (the oldest first), given what each asks for by name. Dry runs are not in it."""
+    """The plan of all topologies (the oldest first), given what each asks for by name.
+
+    Dry runs are not in it.
+    """
     entries = []
     for topology in topologies:
         entry = asked.get(topology.name)
@@ -103,7 +106,10 @@ ALL_WRITTEN: Final = Unwritten()
 def unwritten_values(
     topology: Topology, entry: PlannedTopology, nodes: Table, topologies: Sequence[Topology]
 ) -> Unwritten:
-    """Selected nodes whose labels of unique values differ from the plan. `topologies`: all, the oldest first."""
+    """Selected nodes whose labels of unique values differ from the plan.
+
+    `topologies`: all, the oldest first.
+    """
     older = _older(topology, topologies)
     found = ALL_WRITTEN
     for node, wanted in _each(entry, nodes):
@@ -123,7 +129,10 @@ def unwritten_values(
 def unwritten_annotations(
     topology: Topology, entry: PlannedTopology, nodes: Table, topologies: Sequence[Topology]
 ) -> Unwritten:
-    """Selected nodes whose Slinky annotation differs from the plan. `topologies` as in `unwritten_values`."""
+    """Selected nodes whose Slinky annotation differs from the plan.
+
+    `topologies` as in `unwritten_values`.
+    """
     older = [other for other in _older(topology, topologies) if other.slinky]
     found = ALL_WRITTEN
     if entry.slurm is None:
@@ -132,7 +141,11 @@ def unwritten_annotations(
         present = node.label(SLINKY_KEPT)
         if present == wanted.annotation or any(other.selects(node) for other in older):
             continue
-        first = found if found.nodes else Unwritten(0, node.name, wanted.annotation or "", present or "")
+        first = (
+            found
+            if found.nodes
+            else Unwritten(0, node.name, wanted.annotation or "", present or "")
+        )
         found = replace(first, nodes=found.nodes + 1)
     return found
 
@@ -160,9 +173,14 @@ def _each(entry: PlannedTopology, nodes: Table) -> Iterator[tuple[NodeFacts, Pla
 
 
 class NodePlanWriter:
-    """Keeps the ConfigMap equal to the plan. `client` is fenced to the leader's term, as for every other write."""
+    """Keeps the ConfigMap equal to the plan.
 
-    def __init__(self, client: ApiClient, writer: Caller, namespace: str, monotonic: Callable[[], float]) -> None:
+    `client` is fenced to the leader's term, as for every other write.
+    """
+
+    def __init__(
+        self, client: ApiClient, writer: Caller, namespace: str, monotonic: Callable[[], float]
+    ) -> None:
         """`client` reads, `writer` writes."""
         self._client = client
         self._writer = writer
@@ -178,7 +196,9 @@ class NodePlanWriter:
         self._refused: ApiError | None = None
 
     def write(self, plan: NodePlan, topologies: Sequence[Topology]) -> None:
-        """Write the plan if it differs from what is there. `topologies` are all there are. Raises KubeError.
+        """Write the plan if it differs from what is there.
+
+        `topologies` are all there are. Raises KubeError.
 
         What the API server refuses is kept for `refusal`.
         """
@@ -186,7 +206,9 @@ class NodePlanWriter:
             self._look()
             whole = self._with_deleted(plan, topologies)
             fits = fitting(whole)
-            self._no_room = frozenset(entry.name for entry in whole.topologies[len(fits.topologies) :])
+            self._no_room = frozenset(
+                entry.name for entry in whole.topologies[len(fits.topologies) :]
+            )
             self._put(fits)
             self._refused = None
         except ApiError as error:
@@ -199,7 +221,11 @@ class NodePlanWriter:
     def refusal(self, name: str) -> str:
         """Why agents cannot know what the topology of this name asks for; empty if they can."""
         if self._refused:
-            fix = "; apply the manifests of this version (controller-rbac.yaml)" if self._refused.forbidden else ""
+            fix = (
+                "; apply the manifests of this version (controller-rbac.yaml)"
+                if self._refused.forbidden
+                else ""
+            )
             return f"ConfigMap {self._namespace}/{CONFIG_MAP} is not written: {self._refused.message}{fix}"
         if name in self._no_room:
             return (
@@ -226,8 +252,17 @@ class NodePlanWriter:
         text = encode(plan)
         if text == self._there or (self._there is None and not plan.topologies):
             return
-        metadata = {"name": CONFIG_MAP, "namespace": self._namespace, "labels": {MANAGED_BY: TOPOSCOPE}}
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {FIELD: text}}
+        metadata = {
+            "name": CONFIG_MAP,
+            "namespace": self._namespace,
+            "labels": {MANAGED_BY: TOPOSCOPE},
+        }
+        body = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": metadata,
+            "data": {FIELD: text},
+        }
         self._writer.call(apply(self._path, body, MANAGER, force=True))
         self._there = text
         count = len(plan.topologies)
@@ -235,11 +270,16 @@ class NodePlanWriter:
         log.info("the agents' plan is written: %s for keys on nodes", who)
 
     def _with_deleted(self, plan: NodePlan, topologies: Sequence[Topology]) -> NodePlan:
-        """The plan with the entries of topologies that were deleted a moment ago. Raises KubeError."""
+        """The plan with the entries of topologies that were deleted a moment ago.
+
+        Raises KubeError.
+        """
         there = {topology.name for topology in topologies}
         before = [entry for entry in _entries(self._there) if entry.name not in there]
         now = self._monotonic()
-        self._gone = {entry.name: self._gone.get(entry.name, now + REMOVAL_DELAY_SECONDS) for entry in before}
+        self._gone = {
+            entry.name: self._gone.get(entry.name, now + REMOVAL_DELAY_SECONDS) for entry in before
+        }
         over = [name for name, when in self._gone.items() if when <= now]
         if over and self._are_all(topologies):
             before = [entry for entry in before if entry.name not in over]
@@ -247,7 +287,9 @@ class NodePlanWriter:
 
     def _are_all(self, topologies: Sequence[Topology]) -> bool:
         """Whether a list shows no other topologies: a watch may lag. Raises KubeError."""
-        listed = [item["metadata"] for item in listing.everything(self._client, PATH, metadata_only=True)]
+        listed = [
+            item["metadata"] for item in listing.everything(self._client, PATH, metadata_only=True)
+        ]
         known = {(topology.uid, topology.generation) for topology in topologies}
         return known == {(metadata["uid"], metadata.get("generation", 0)) for metadata in listed}
 
@@ -285,7 +327,12 @@ def values_condition(
     if unwritten.nodes:
         text = f"{keys} not up to date yet on {unwritten.example}; agents write it with the component unique-values"
         return Condition(UNIQUE_VALUES_WRITTEN, "Unknown", "Writing", text)
-    return Condition(UNIQUE_VALUES_WRITTEN, "True", "InSync", f"Every selected node with these levels carries {keys}")
+    return Condition(
+        UNIQUE_VALUES_WRITTEN,
+        "True",
+        "InSync",
+        f"Every selected node with these levels carries {keys}",
+    )
 
 
 def slinky_condition(
@@ -298,7 +345,9 @@ def slinky_condition(
         text = "There is no level to name domains by yet; annotations stay as they are"
         return Condition(SLINKY_ANNOTATED, "Unknown", "NoLevels", text)
     if topology.mode("slinky") == DRY_RUN:
-        first = f", first {unwritten.first}: {unwritten.wanted or 'none'}" if unwritten.nodes else ""
+        first = (
+            f", first {unwritten.first}: {unwritten.wanted or 'none'}" if unwritten.nodes else ""
+        )
         count = f"{unwritten.nodes} {plural(unwritten.nodes, 'node')}"
         text = f"Dry run, nothing is written: {SLINKY} of {count}{first}"
         return Condition(SLINKY_ANNOTATED, "True", DRY_RUN, text)
@@ -310,4 +359,9 @@ def slinky_condition(
             "another owner's"
         )
         return Condition(SLINKY_ANNOTATED, "Unknown", "Writing", text)
-    return Condition(SLINKY_ANNOTATED, "True", "InSync", f"Every selected node with these levels carries {SLINKY}")
+    return Condition(
+        SLINKY_ANNOTATED,
+        "True",
+        "InSync",
+        f"Every selected node with these levels carries {SLINKY}",
+    )

@@ -34,7 +34,9 @@ class Options:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the controller's flags."""
     parser.add_argument(
-        "--kubeconfig", metavar="FILE", help="default: the pod's service account, $KUBECONFIG, ~/.kube/config"
+        "--kubeconfig",
+        metavar="FILE",
+        help="default: the pod's service account, $KUBECONFIG, ~/.kube/config",
     )
     parser.add_argument(
         "--config",
@@ -44,11 +46,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     about = "reconcile once, then exit: 0 when everything was written; a required level on no node counts as gone"
     parser.add_argument("--once", action="store_true", help=about)
-    about = "write nothing at all: log what would change, each difference once (with --once: print it)"
+    about = (
+        "write nothing at all: log what would change, each difference once (with --once: print it)"
+    )
     parser.add_argument("--dry-run", action="store_true", help=about)
     about = "how long to gather changes before acting on them; default: 1"
     parser.add_argument("--debounce", type=float, default=1.0, metavar="SECONDS", help=about)
-    parser.add_argument("--metrics-port", type=int, metavar="PORT", help="serve /metrics, /healthz and /readyz there")
+    parser.add_argument(
+        "--metrics-port",
+        type=int,
+        metavar="PORT",
+        help="serve /metrics, /healthz and /readyz there",
+    )
     parser.add_argument(
         "--leader-elect",
         action="store_true",
@@ -61,7 +70,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "how long after a leader's last renewal another controller takes over; use more for an API server "
         f"that is slow or often unavailable; default: {Timing().lease}"
     )
-    parser.add_argument("--lease-duration", type=int, default=Timing().lease, metavar="SECONDS", help=about)
+    parser.add_argument(
+        "--lease-duration", type=int, default=Timing().lease, metavar="SECONDS", help=about
+    )
     parser.add_argument("--log-format", choices=FORMATS, default="text", help="default: text")
 
 
@@ -72,7 +83,11 @@ def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> O
     if arguments.debounce < 0:
         parser.error(f"--debounce {arguments.debounce:g}: must not be negative")
     if arguments.leader_elect and arguments.once:
-        parser.error("--leader-elect: a single pass does not wait for its turn; leave out --leader-elect or --once")
+        parser.error(
+            "--leader-elect: a single pass does not wait for its turn; leave out --leader-elect or --once"
+        )
     if arguments.lease_duration < SHORTEST_LEASE:
-        parser.error(f"--lease-duration {arguments.lease_duration}: must be at least {SHORTEST_LEASE} seconds")
+        parser.error(
+            f"--lease-duration {arguments.lease_duration}: must be at least {SHORTEST_LEASE} seconds"
+        )
     return Options(*(getattr(arguments, field.name) for field in fields(Options)))

@@ -10,8 +10,14 @@ from operator import attrgetter
 from typing import Any, Final, Protocol
 
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH, Topology
-from toposcope.api.conditions import LEVELS_AVAILABLE, Condition, previous, stamped, unavailable_levels
-from toposcope.api.effective_levels import Absences
+from toposcope.api.conditions import (
+    LEVELS_AVAILABLE,
+    Condition,
+    previous,
+    stamped,
+    unavailable_levels,
+)
+from toposcope.api.levels import Level
 from toposcope.controller.agent_pods import AgentPods
 from toposcope.controller.assess.assessment import Assessment, assess
 from toposcope.controller.assess.availability import unsynced
@@ -58,6 +64,11 @@ from toposcope.controller.status import (
     status_of,
 )
 from toposcope.controller.status_schema import StatusSchema
+from toposcope.hierarchy.catalogue import BUILT_IN
+from toposcope.hierarchy.coverage import LevelSize, level_sizes
+from toposcope.hierarchy.effective_levels import Absences
+from toposcope.hierarchy.node import NodeFacts
+from toposcope.hierarchy.table import Table, table_of
 from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
 from toposcope.integrations.framework.published import MANAGER, Published
 from toposcope.integrations.node_plan import NodePlan, PlannedTopology
@@ -65,11 +76,6 @@ from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import ApiError, KubeError
 from toposcope.kube.requests import apply, event
 from toposcope.kube.runtime import REAL, Runtime
-from toposcope.topology.catalogue import BUILT_IN
-from toposcope.topology.hierarchy import LevelSize, level_sizes
-from toposcope.topology.levels import Level
-from toposcope.topology.node import NodeFacts
-from toposcope.topology.table import Table, table_of
 
 log = logging.getLogger(__name__)
 
@@ -136,10 +142,11 @@ class _Draft:
 class Reconciler:
     """Brings the API server up to date with the nodes. `monotonic` and `now` are its clocks.
 
-    The status it wrote last is remembered until the watch shows it, so that one change is written once. The publishers
-    read through `cached_reader`, if there is one. `dry_run` finds out what they would do, for topologies whose spec
-    asks for that. `hyper_nodes` are those of Volcano's publisher; `node_plan` keeps the agents' plan. With `show` every
-    pass is a dry run: nothing is written, and `show` gets each difference once. `single_look` as in `Absences`.
+    The status it wrote last is remembered until the watch shows it, so that one change is written
+    once. The publishers read through `cached_reader`, if there is one. `dry_run` finds out what
+    they would do, for topologies whose spec asks for that. `hyper_nodes` are those of Volcano's
+    publisher; `node_plan` keeps the agents' plan. With `show` every pass is a dry run: nothing is
+    written, and `show` gets each difference once. `single_look` as in `Absences`.
     """
 
     def __init__(
@@ -183,7 +190,9 @@ class Reconciler:
         self._condition_rate_limit = EventRateLimit()
         """Apart: one node without labels is news for each of many topologies, and must not silence a lost level."""
         self._segment_topologies = SegmentTopologies(
-            DryRunClient(client, show) if show else WriteBackoff(client, monotonic, now, runtime.rng())
+            DryRunClient(client, show)
+            if show
+            else WriteBackoff(client, monotonic, now, runtime.rng())
         )
         self._node_plan = node_plan
         self._pending: dict[str, list[Mapping[str, Any]]] = {}
@@ -213,15 +222,21 @@ class Reconciler:
         workloads: Workloads,
         changed: Callable[[], bool] | None = None,
     ) -> bool:
-        """Reconcile all topologies, then raise the first KubeError; NotLeaderError at once. Fills `reports`.
+        """Reconcile all topologies, then raise the first KubeError; NotLeaderError at once.
 
-        Where a required level went or came back comes first. With `changed`, False: the pass was long, and left some of
-        the others to the next one, which begins with them, because something has changed or a grace period is over.
+        Fills `reports`.
+
+        Where a required level went or came back comes first. With `changed`, False: the pass was
+        long, and left some of the others to the next one, which begins with them, because something
+        has changed or a grace period is over.
         """
         self._forget_deleted(topologies)
         self._due.clear()
         self.schema.look()
-        everything = [self._latest(topology) for topology in sorted(topologies, key=attrgetter("created", "name"))]
+        everything = [
+            self._latest(topology)
+            for topology in sorted(topologies, key=attrgetter("created", "name"))
+        ]
         latest = everything[:MOST_TOPOLOGIES]
         levels = {topology.name: topology.last_levels for topology in latest}
         table = table_of(nodes, self.catalogue.placeholders)
@@ -231,12 +246,18 @@ class Reconciler:
         demands = resolve(levels, workloads.level_requests(), self.catalogue, tiers)
         requests = workloads.bound_requests()
         bound = None if requests is None else resolve(levels, requests, self.catalogue)
-        self._bound = None if bound is None else {name: asked.required for name, asked in bound.items()}
+        self._bound = (
+            None if bound is None else {name: asked.required for name, asked in bound.items()}
+        )
         shared = overlaps(latest, table)
         self.reports = {name: report for name, report in self.reports.items() if name in demands}
         self.refused = {name: why for name, why in self.refused.items() if name in demands}
         # What Grove's workloads are bound to is no more deleted than its levels are removed.
-        idle = () if self._bound is None else [topology for topology in latest if not self._bound.get(topology.name)]
+        idle = (
+            ()
+            if self._bound is None
+            else [topology for topology in latest if not self._bound.get(topology.name)]
+        )
         by_value = workloads.by_value()
         began = self._monotonic()
         turn = {name: i for i, name in enumerate(self._left)}
@@ -244,7 +265,9 @@ class Reconciler:
         asked: dict[str, PlannedTopology] = {}
         self._failed = None
         for topology in sorted(latest, key=lambda one: turn.get(one.name, len(turn))):
-            draft = self._draft(topology, table, demands[topology.name], by_value, latest, listed=workloads.synced)
+            draft = self._draft(
+                topology, table, demands[topology.name], by_value, latest, listed=workloads.synced
+            )
             if draft.planned:
                 asked[topology.name] = draft.planned
             work = partial(self._finish, draft, everything, shared[topology.name], idle)
@@ -255,17 +278,28 @@ class Reconciler:
             if len(latest) > 1:
                 draft.let_nodes_go()
         if self._node_plan:
-            plan = plan_of(latest, asked, table.placeholders, complete=len(latest) == len(everything))
+            plan = plan_of(
+                latest, asked, table.placeholders, complete=len(latest) == len(everything)
+            )
             self._try("(node plan)", partial(self._write_plan, self._node_plan, plan, everything))
-        works |= {topology.name: partial(self._leave_out, topology) for topology in everything[MOST_TOPOLOGIES:]}
+        works |= {
+            topology.name: partial(self._leave_out, topology)
+            for topology in everything[MOST_TOPOLOGIES:]
+        }
         self.left_out = len(everything) - len(latest)
         now = self._monotonic()
-        wait = self._absences.next_deadline({topology.uid: topology.grace for topology in latest}, now)
+        wait = self._absences.next_deadline(
+            {topology.uid: topology.grace for topology in latest}, now
+        )
         over = math.inf if wait is None else now + wait
         self._finish_all(works, changed if len(latest) > 1 else None, began, over)
         self._left = [*works]
         if self._cached_reader:
-            waits = (resource.reason == "Waiting" for report in self.reports.values() for resource in report.published)
+            waits = (
+                resource.reason == "Waiting"
+                for report in self.reports.values()
+                for resource in report.published
+            )
             self._cached_reader.blocked = any(waits)
         if self._failed:
             raise self._failed
@@ -280,7 +314,11 @@ class Reconciler:
             self._absences.forget(gone)
 
     def _finish_all(
-        self, works: dict[str, Callable[[], None]], changed: Callable[[], bool] | None, began: float, over: float
+        self,
+        works: dict[str, Callable[[], None]],
+        changed: Callable[[], bool] | None,
+        began: float,
+        over: float,
     ) -> None:
         """Do the work on each topology, and stop in a long pass where something changed or a grace period is over."""
         for name in [*works]:
@@ -290,7 +328,10 @@ class Reconciler:
             self._try(name, works.pop(name))
 
     def _try(self, name: str, work: Callable[[], None]) -> None:
-        """Do the work on one topology; what fails is reported at the end of the pass. Raises NotLeaderError."""
+        """Do the work on one topology; what fails is reported at the end of the pass.
+
+        Raises NotLeaderError.
+        """
         try:
             work()
         except NotLeaderError:
@@ -300,10 +341,15 @@ class Reconciler:
             self._failed = self._failed or error
 
     def wait_for_nodes(self, topologies: Sequence[Topology], why: KubeError) -> None:
-        """Report on topologies without a status why nodes cannot be listed; others keep theirs. Raises KubeError."""
+        """Report on topologies without a status why nodes cannot be listed; others keep theirs.
+
+        Raises KubeError.
+        """
         for topology in map(self._latest, topologies):
             if previous(topology.status, LEVELS_AVAILABLE) is None:
-                conditions = stamped([unsynced(str(why))], topology.status, topology.generation, self._now())
+                conditions = stamped(
+                    [unsynced(str(why))], topology.status, topology.generation, self._now()
+                )
                 status = {"observedGeneration": topology.generation, "conditions": conditions}
                 if refusal := self._write(topology, {**topology.status, **status}):
                     raise refusal
@@ -311,7 +357,9 @@ class Reconciler:
     def next_deadline(self, topologies: Sequence[Topology]) -> float | None:
         """Seconds until a level has been gone for its grace period or a publisher wants another pass; None: neither."""
         now = self._monotonic()
-        wait = self._absences.next_deadline({topology.uid: topology.grace for topology in topologies}, now)
+        wait = self._absences.next_deadline(
+            {topology.uid: topology.grace for topology in topologies}, now
+        )
         held = self._held_labels.next_deadline((topology.grace for topology in topologies), now)
         waits = [max(due - now, 0.0) for due in self._due]
         waits += [seconds for seconds in (wait, held) if seconds is not None]
@@ -322,7 +370,8 @@ class Reconciler:
         pending = self._pending.setdefault(topology.uid, [])
         if topology.status not in pending:  # somebody else wrote it, or this is the first pass
             pending[:] = [topology.status]
-        pending[: pending.index(topology.status) + 1] = [topology.status]  # ours goes: one copy is enough
+        # ours goes: one copy is enough
+        pending[: pending.index(topology.status) + 1] = [topology.status]
         return replace(topology, status=pending[-1])
 
     def _draft(
@@ -357,41 +406,65 @@ class Reconciler:
         draft = _Draft(topology, demanded, demand, assessment)
         draft.planned = planned(topology, assessment)
         if draft.planned and topology.unique:
-            draft.values = unwritten_values(topology, draft.planned, assessment.selected, topologies)
+            draft.values = unwritten_values(
+                topology, draft.planned, assessment.selected, topologies
+            )
         if draft.planned and topology.slinky:
-            draft.annotations = unwritten_annotations(topology, draft.planned, assessment.selected, topologies)
+            draft.annotations = unwritten_annotations(
+                topology, draft.planned, assessment.selected, topologies
+            )
         return draft
 
     def _finish(
-        self, draft: "_Draft", topologies: Sequence[Topology], shared: Overlaps, idle: Sequence[Topology]
+        self,
+        draft: "_Draft",
+        topologies: Sequence[Topology],
+        shared: Overlaps,
+        idle: Sequence[Topology],
     ) -> None:
         """Publish, write the status, record Events. Raises KubeError."""
         topology, demand, assessment = draft.topology, draft.demand, draft.assessment
         now = self._monotonic()
-        children = self._segment_topologies.sync(topology, assessment.segments, topologies, self._absences, now, idle)
+        children = self._segment_topologies.sync(
+            topology, assessment.segments, topologies, self._absences, now, idle
+        )
         if self._backoff:
             schemas = self._cached_reader.schemas if self._cached_reader else 0
             self._backoff.subject = (topology.uid, topology.generation, schemas)
         publish = partial(self._publish, topology, assessment)
-        published, wanted = self._cached_reader.decide(publish) if self._cached_reader else publish()
+        published, wanted = (
+            self._cached_reader.decide(publish) if self._cached_reader else publish()
+        )
         self._log_published(topology, published)
         now = self._monotonic()
-        self._due += [now + resource.again_in for resource in published if resource.again_in is not None]
+        self._due += [
+            now + resource.again_in for resource in published if resource.again_in is not None
+        ]
         on_nodes = self._about_nodes(draft)
         conditions = conditions_of(
-            topology, assessment, published, anything_served=wanted, shared=shared, children=children, on_nodes=on_nodes
+            topology,
+            assessment,
+            published,
+            anything_served=wanted,
+            shared=shared,
+            children=children,
+            on_nodes=on_nodes,
         )
         if self.schema.missing:
             conditions = (*conditions[:-1], old_schema_summary(self.schema.problem))
         told = self._told.setdefault(topology.uid, set())
         fresh = fresh_rebuilds(topology, assessment, told)
-        status = status_of(topology, assessment, published, self._now(), conditions, demand, children, told=told)
+        status = status_of(
+            topology, assessment, published, self._now(), conditions, demand, children, told=told
+        )
         status = self.schema.declared_part(status)
         self._log_hints(topology, assessment)
         refusal = None
         if status != topology.status:
             refusal = self._write(topology, status)
-            self._record_events(topology, level_events(topology, status, draft.demanded), self._event_rate_limit)
+            self._record_events(
+                topology, level_events(topology, status, draft.demanded), self._event_rate_limit
+            )
             turned = condition_events(topology, status) + rail_events(topology, assessment.rails)
             self._record_events(topology, turned, self._condition_rate_limit)
         self._record_events(topology, rebuild_events(topology, fresh), self._condition_rate_limit)
@@ -403,7 +476,9 @@ class Reconciler:
         else:
             self.refused.pop(topology.name, None)
         workloads = {**dict.fromkeys(topology.required, 0), **demand.required}
-        self.reports[topology.name] = report(assessment, conditions, published, workloads, draft.sizes)
+        self.reports[topology.name] = report(
+            assessment, conditions, published, workloads, draft.sizes
+        )
         if refusal:
             raise refusal
 
@@ -414,7 +489,9 @@ class Reconciler:
         annotations = slinky_condition(draft.topology, draft.planned, draft.annotations, refusal)
         return [condition for condition in (values, annotations) if condition]
 
-    def _write_plan(self, writer: NodePlanWriter, plan: NodePlan, topologies: Sequence[Topology]) -> None:
+    def _write_plan(
+        self, writer: NodePlanWriter, plan: NodePlan, topologies: Sequence[Topology]
+    ) -> None:
         """Write the agents' plan. Raises KubeError."""
         writer.write(plan, topologies)
         if writer.due is not None:
@@ -441,7 +518,11 @@ class Reconciler:
         mode = topology.mode(publisher.name)
         dry_run = self._dry_run if self._show or mode == DRY_RUN else None
         if mode == "Never":
-            left = dry_run.retract(publisher.name, topology) if dry_run else publisher.retract(topology)
+            left = (
+                dry_run.retract(publisher.name, topology)
+                if dry_run
+                else publisher.retract(topology)
+            )
             return [left] if left else []
         if not levels or (mode == DRY_RUN and dry_run is None):
             return _from_status(publisher.name, publisher.group, topology)
@@ -461,9 +542,15 @@ class Reconciler:
                 if resource.reason == DRY_RUN:
                     (self._show or log.info)(text)
                 else:
-                    level = logging.INFO if resource.reason in _USUAL and not resource.retry_at else logging.WARNING
+                    level = (
+                        logging.INFO
+                        if resource.reason in _USUAL and not resource.retry_at
+                        else logging.WARNING
+                    )
                     words = resource.text if resource.reason else "is in sync"
-                    log.log(level, "ClusterTopology %s: %s: %s", topology.name, resource.handle, words)
+                    log.log(
+                        level, "ClusterTopology %s: %s: %s", topology.name, resource.handle, words
+                    )
 
     def _write(self, topology: Topology, status: dict[str, Any]) -> ApiError | None:
         """Write the status, or where the API server refuses it only its conditions; why it was refused.
@@ -471,7 +558,13 @@ class Reconciler:
         Raises KubeError where nothing was written, but not if the topology is gone.
         """
         if self._show:
-            self._show(unified({"status": topology.status}, {"status": status}, f"{KIND.lower()}/{topology.name}"))
+            self._show(
+                unified(
+                    {"status": topology.status},
+                    {"status": status},
+                    f"{KIND.lower()}/{topology.name}",
+                )
+            )
             self._pending[topology.uid].append(status)
             return None
         try:
@@ -500,7 +593,9 @@ class Reconciler:
             return
         self._pending[topology.uid].append(status)
 
-    def _record_events(self, topology: Topology, due: Sequence[LevelEvent], limit: EventRateLimit) -> None:
+    def _record_events(
+        self, topology: Topology, due: Sequence[LevelEvent], limit: EventRateLimit
+    ) -> None:
         """Record as many Events as the rate limit allows; the condition covers the rest."""
         allowed = [change for change in due if limit.allow(self._monotonic())]
         for change in allowed:
@@ -518,13 +613,17 @@ class Reconciler:
                 log.warning("ClusterTopology %s: %s", topology.name, hint.message)
 
     def _record(self, topology: Topology, due: LevelEvent) -> None:
-        about = f"{due.regarding['kind']} {due.regarding.get('namespace', '')}/{due.regarding['name']}"
+        about = (
+            f"{due.regarding['kind']} {due.regarding.get('namespace', '')}/{due.regarding['name']}"
+        )
         level = logging.WARNING if due.warning else logging.INFO
         log.log(level, "ClusterTopology %s: %s: %s", topology.name, about, due.note)
         if self._show:
             return
         kind = "Warning" if due.warning else "Normal"
-        request = event(dict(due.regarding), kind, due.reason, due.note, REPORTER, self._instance, self._now())
+        request = event(
+            dict(due.regarding), kind, due.reason, due.note, REPORTER, self._instance, self._now()
+        )
         try:
             self._client.call(request)
         except NotLeaderError:

@@ -11,7 +11,9 @@ from dataclasses import astuple, dataclass, field
 from types import MappingProxyType
 from typing import Final
 
+from toposcope.api.levels import Level
 from toposcope.controller.informer import Cache, Informer, InformerFactory, is_not_found
+from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
 from toposcope.integrations.framework.level_requests import (
     LevelRequest,
     ObjectRequests,
@@ -26,8 +28,6 @@ from toposcope.integrations.watched import BOUND, WATCHED
 from toposcope.kube.discovery import Served, discover, is_gone
 from toposcope.kube.errors import KubeError
 from toposcope.kube.reflector import Raw, key
-from toposcope.topology.catalogue import BUILT_IN, Catalogue
-from toposcope.topology.levels import Level
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,10 @@ WorkloadsByLevel = Mapping[str, tuple[WorkloadRef, ...]]
 
 
 class Requirements:
-    """The level requests of all workloads. One thread calls `refresh`, `sync` and `close`; others call `changed`."""
+    """The level requests of all workloads.
+
+    One thread calls `refresh`, `sync` and `close`; others call `changed`.
+    """
 
     def __init__(self, informers: InformerFactory, changed: Callable[[], None]) -> None:
         self._factory = informers
@@ -64,7 +67,10 @@ class Requirements:
         self._discovery_failed = True
 
     def sync(self) -> None:
-        """Discover what is served and list it once, without a watch: for a single pass. Raises KubeError."""
+        """Discover what is served and list it once, without a watch: for a single pass.
+
+        Raises KubeError.
+        """
         self._discover()
         for informer in self._informers.values():
             informer.sync()
@@ -95,18 +101,25 @@ class Requirements:
         if behind or not self._discovered or self._discovery_failed:
             return None
         served = POD_CLIQUE_SETS in self._informers  # without Grove nothing is bound
-        return roll_up(read for informer in informers for read in informer.objects()) if served else {}
+        return (
+            roll_up(read for informer in informers for read in informer.objects()) if served else {}
+        )
 
     def by_value(self) -> dict[str, str]:
         """Who goes by a label's value alone, by its key: the first one with pod affinity or kube-scheduler's gangs."""
         who: dict[str, str] = {}
-        for workload, requests in sorted(self.level_requests().items(), key=lambda one: astuple(one[0]), reverse=True):
+        for workload, requests in sorted(
+            self.level_requests().items(), key=lambda one: astuple(one[0]), reverse=True
+        ):
             named = f"{workload.kind} {workload.namespace}/{workload.name}"
             who |= {request.level: named for request in requests if request.any_label}
         return who
 
     def _discover(self, answer: Served | None = None) -> list["_KindInformer"]:
-        """Match the informers to what is served; returns new ones, still to be started. Raises KubeError."""
+        """Match the informers to what is served; returns new ones, still to be started.
+
+        Raises KubeError.
+        """
         before = self._informers
         answer = answer or discover(self._client, WATCHED)
         served = {kind: version for kind in WATCHED if (version := answer.version(kind))}
@@ -137,7 +150,10 @@ class Requirements:
 
 
 class _KindInformer(Informer[ObjectRequests]):
-    """One kind in one version. `before` was read in another version, and is used until this one has been listed."""
+    """One kind in one version.
+
+    `before` was read in another version, and is used until this one has been listed.
+    """
 
     def __init__(
         self,
@@ -244,7 +260,9 @@ def resolve(
         for name in [MAIN] if MAIN in candidates else candidates:
             lacking = _lacking(request, domains[name], catalogue)
             if lacking is not None:
-                (missing if request.required else preferred)[name].setdefault(lacking, {}).update(workloads)
+                (missing if request.required else preferred)[name].setdefault(lacking, {}).update(
+                    workloads
+                )
     return {
         name: Resolved(
             _tuples(required[name]),
@@ -264,7 +282,9 @@ def _only_preferring(preferred: _Collected, required: _Collected) -> _Collected:
     return {level: workloads for level, workloads in left.items() if workloads}
 
 
-def _by_request(requests: Mapping[WorkloadRef, Sequence[LevelRequest]]) -> dict[LevelRequest, dict[WorkloadRef, None]]:
+def _by_request(
+    requests: Mapping[WorkloadRef, Sequence[LevelRequest]],
+) -> dict[LevelRequest, dict[WorkloadRef, None]]:
     """Thousands of workloads ask for the same few levels."""
     workloads: dict[LevelRequest, dict[WorkloadRef, None]] = {}
     for workload, asked in requests.items():
@@ -276,9 +296,10 @@ def _by_request(requests: Mapping[WorkloadRef, Sequence[LevelRequest]]) -> dict[
 def _lacking(request: LevelRequest, domains: Mapping[str, str], catalogue: Catalogue) -> str | None:
     """The name of a level that a topology lacks; None: it may not lack it.
 
-    A label of the catalogue stands for its domain, so that a level keeps its name when it has left the inferred levels.
-    Where the topology has the domain by another label it is the label that is missing; pod affinity may well find it on
-    the nodes, as it may any label that is not in the catalogue.
+    A label of the catalogue stands for its domain, so that a level keeps its name when it has left
+    the inferred levels. Where the topology has the domain by another label it is the label that is
+    missing; pod affinity may well find it on the nodes, as it may any label that is not in the
+    catalogue.
     """
     domain = catalogue.domain_of.get(request.level)
     if domain is not None and domain not in domains:

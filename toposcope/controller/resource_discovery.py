@@ -78,12 +78,17 @@ class ResourceDiscovery:
             self._published.close()
 
     def look(self) -> float:
-        """Ask discovery if due. Seconds until the next time, infinite if a resync is soon enough. Raises nothing."""
+        """Ask discovery if due.
+
+        Seconds until the next time, infinite if a resync is soon enough. Raises nothing.
+        """
         now = self._monotonic()
         if self._crd_changed.is_set():
             self._crd_changed.clear()
             self._due = [now + wait for wait in (*_AFTER_CRD_CHANGE, _RESYNC_SECONDS)]
-        gone = self._workloads.outdated or (self._published is not None and self._published.outdated)
+        gone = self._workloads.outdated or (
+            self._published is not None and self._published.outdated
+        )
         if gone or now >= self._due[0]:
             self._due = [due for due in self._due if due > now] or [now + _RESYNC_SECONDS]
             self._ask()

@@ -23,7 +23,11 @@ from toposcope.controller.options import LEASE, Options
 from toposcope.controller.publishers.cached_reader import CachedReader
 from toposcope.controller.publishers.dry_run import DryRun, DryRunClient, ReadOnlyClient
 from toposcope.controller.publishers.grove import GrovePublisher
-from toposcope.controller.publishers.immutable_topology import DELAY_SECONDS, KaiPublisher, KueuePublisher
+from toposcope.controller.publishers.immutable_topology import (
+    DELAY_SECONDS,
+    KaiPublisher,
+    KueuePublisher,
+)
 from toposcope.controller.publishers.objects import Clock, Publisher
 from toposcope.controller.publishers.volcano import HyperNodePlans, VolcanoPublisher
 from toposcope.controller.publishers.write_backoff import WriteBackoff
@@ -36,7 +40,7 @@ from toposcope.kube.runtime import REAL, Runtime
 from toposcope.telemetry.logs import set_up
 from toposcope.telemetry.prometheus import new_registry, page
 from toposcope.telemetry.server import TelemetryServer
-from toposcope.topology.text import escaped_lines
+from toposcope.text import escaped_lines
 
 log = logging.getLogger("controller")
 
@@ -81,7 +85,9 @@ class Program(NamedTuple):
         self.controller.run()
 
 
-def assemble(options: Options, cluster: Cluster, stack: contextlib.ExitStack, runtime: Runtime = REAL) -> Program:
+def assemble(
+    options: Options, cluster: Cluster, stack: contextlib.ExitStack, runtime: Runtime = REAL
+) -> Program:
     """Put the parts together; `stack` ends them, the last one first."""
     registry, controller_registry = new_registry(), new_registry()
 
@@ -100,7 +106,9 @@ def assemble(options: Options, cluster: Cluster, stack: contextlib.ExitStack, ru
     reader = writer = reading(cluster, _USER_AGENT, observe=observe, runtime=runtime)
     stack.callback(reader.close)
     if elector:
-        writer = FencedClient(cluster, _USER_AGENT, _timing(options).request, fence.is_open, observe, runtime)
+        writer = FencedClient(
+            cluster, _USER_AGENT, _timing(options).request, fence.is_open, observe, runtime
+        )
         stack.callback(writer.close)
     stop = runtime.event()
     # Credentials other than a pod's are a person's, whom no policy confines.
@@ -116,7 +124,8 @@ def assemble(options: Options, cluster: Cluster, stack: contextlib.ExitStack, ru
 
 def _live(options: Options, cluster: Cluster, stack: contextlib.ExitStack) -> int:
     if not options.once:
-        # Before any thread starts, because threads inherit the mask: only the waiting thread gets these signals.
+        # Before any thread starts, because threads inherit the mask: only the waiting thread gets
+        # these signals.
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     program = assemble(options, cluster, stack)
     if options.metrics_port is not None:
@@ -154,7 +163,9 @@ def _reconcilers(
 
     def make() -> Reconciler:
         plans = HyperNodePlans(at_once=options.once)
-        make_with = functools.partial(make_publishers, monotonic=runtime.monotonic, hyper_nodes=plans)
+        make_with = functools.partial(
+            make_publishers, monotonic=runtime.monotonic, hyper_nodes=plans
+        )
         backoff = WriteBackoff(published, runtime.monotonic, runtime.now, runtime.rng())
         plan_writer = DryRunClient(client, show) if show else client
         node_plan = NodePlanWriter(client, plan_writer, home_namespace(options), runtime.monotonic)
@@ -178,7 +189,10 @@ def _reconcilers(
 
 
 def make_publishers(
-    client: Caller, delay: float = 0.0, monotonic: Clock = REAL.monotonic, hyper_nodes: HyperNodePlans | None = None
+    client: Caller,
+    delay: float = 0.0,
+    monotonic: Clock = REAL.monotonic,
+    hyper_nodes: HyperNodePlans | None = None,
 ) -> Sequence[Publisher]:
     """All publishers, in the order in which they are called."""
     return (
@@ -223,7 +237,9 @@ def _elector(
     ending = runtime.event()
     namespace = home_namespace(options)
     identity = runtime.identity()
-    elector = LeaderElector(client, namespace, LEASE, identity, ending, changed, _timing(options), runtime)
+    elector = LeaderElector(
+        client, namespace, LEASE, identity, ending, changed, _timing(options), runtime
+    )
     stack.callback(elector.release)
     stack.callback(ending.set)
     return elector

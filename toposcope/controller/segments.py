@@ -1,12 +1,14 @@
 """The segments of a topology over time, and the ClusterTopology that each of them gets.
 
-A segment becomes established when its nodes have carried its levels for the grace period; a node that joined a minute
-before its labels does not make one. It keeps its name and its place in the status, which is the only memory, as long as
-it has nodes. It is dropped when its nodes have carried other levels for the grace period. If its nodes are gone
-altogether (scaled to zero), that says nothing about it.
+A segment becomes established when its nodes have carried its levels for the grace period; a node
+that joined a minute before its labels does not make one. It keeps its name and its place in the
+status, which is the only memory, as long as it has nodes. It is dropped when its nodes have carried
+other levels for the grace period. If its nodes are gone altogether (scaled to zero), that says
+nothing about it.
 
-The ClusterTopology of a segment, its child, is an ordinary one with a node selector: its levels are inferred from its
-own nodes, and status, publishing and requirements work as for any other. An ownerReference ties it to its parent.
+The ClusterTopology of a segment, its child, is an ordinary one with a node selector: its levels are
+inferred from its own nodes, and status, publishing and requirements work as for any other. An
+ownerReference ties it to its parent.
 """
 
 import hashlib
@@ -21,23 +23,26 @@ import msgspec
 
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH, Topology
 from toposcope.api.conditions import SEGMENTS_PUBLISHED, Condition
-from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import GPUS
+from toposcope.api.levels import Level
+from toposcope.hierarchy.catalogue import Catalogue
+from toposcope.hierarchy.coverage import MOST_NAMES, some_names
+from toposcope.hierarchy.effective_levels import Absences
+from toposcope.hierarchy.segments import Path, Segment, Segmentation, divide, whole
+from toposcope.hierarchy.table import Table
 from toposcope.integrations.framework.published import MANAGER, Target, owned_metadata
 from toposcope.kube.client import Caller, Request
 from toposcope.kube.errors import ApiError
 from toposcope.kube.requests import create
-from toposcope.topology.catalogue import Catalogue
-from toposcope.topology.hierarchy import MOST_NAMES, some_names
-from toposcope.topology.levels import Level
-from toposcope.topology.segments import Path, Segment, Segmentation, divide, whole
-from toposcope.topology.table import Table
-from toposcope.topology.text import listing
+from toposcope.text import listing
 
 log = logging.getLogger(__name__)
 
 MOST: Final = 8
-"""Segments in a status, which must stay below 16 KiB; smaller ones are summed up. The CRD has room for 16."""
+"""Segments in a status, which must stay below 16 KiB; smaller ones are summed up.
+
+The CRD has room for 16.
+"""
 _MOST_BYTES: Final = 8 << 10
 """What the levels of all of them may take of the status: eight segments of a dozen levels with usual keys."""
 _LEVEL_BYTES: Final = 26
@@ -104,7 +109,12 @@ def reported_segments(topology: Topology) -> Segments | None:
 
 
 def observe(
-    topology: Topology, nodes: Table, levels: Sequence[Level], absences: Absences, now: float, catalogue: Catalogue
+    topology: Topology,
+    nodes: Table,
+    levels: Sequence[Level],
+    absences: Absences,
+    now: float,
+    catalogue: Catalogue,
 ) -> Segments | None:
     """The segments of at least one node at the effective `levels`; None if all carry the same."""
     before = _from_status(topology)
@@ -118,7 +128,11 @@ def observe(
         return None
     known = {segment.levels: segment for segment in before}
     # Nodes that are all alike make no segment, but an established one continues.
-    present = [segment for segment in division.segments if len(division.segments) > 1 or segment.levels in known]
+    present = [
+        segment
+        for segment in division.segments
+        if len(division.segments) > 1 or segment.levels in known
+    ]
     new = [segment for segment in present if segment.levels not in known]
     absences.keep_only(topology.uid, _NEW, [_hash(segment.levels) for segment in new])
     settling = tuple(
@@ -135,7 +149,8 @@ def observe(
     absences.keep_only(topology.uid, _LOST, [segment.name for segment in kept])
     # Known ones come first: more nodes elsewhere must not take their place.
     settled = sorted(
-        (segment for segment in present if segment not in settling), key=lambda segment: segment.levels not in known
+        (segment for segment in present if segment not in settling),
+        key=lambda segment: segment.levels not in known,
     )
     room = _room(kept, settled)
     listed, others = settled[:room], settled[room:]
@@ -146,13 +161,20 @@ def observe(
     everything = [
         *kept,
         *(
-            ListedSegment(names[s.levels], s.levels, s.nodes, s.gpus, s.examples, _selector(topology, s))
+            ListedSegment(
+                names[s.levels], s.levels, s.nodes, s.gpus, s.examples, _selector(topology, s)
+            )
             for s in listed
         ),
     ]
     largest_first = tuple(sorted(everything, key=lambda segment: (-segment.nodes, segment.name)))
     return Segments(
-        largest_first, tuple(segment.name for segment in dropped), tuple(others), settling, unassigned, unassigned_names
+        largest_first,
+        tuple(segment.name for segment in dropped),
+        tuple(others),
+        settling,
+        unassigned,
+        unassigned_names,
     )
 
 
@@ -211,31 +233,43 @@ def _names(
     New segments that want the same name all get a hash, whatever their sizes, so that names do not change with counts.
     But a single node, which may carry any label, does not change the name that several nodes have without it.
     """
-    names = {segment.levels: known[segment.levels].name for segment in listed if segment.levels in known}
+    names = {
+        segment.levels: known[segment.levels].name for segment in listed if segment.levels in known
+    }
     new = [
-        (segment, segment.own[-1].domain if segment.own else _BASE) for segment in listed if segment.levels not in names
+        (segment, segment.own[-1].domain if segment.own else _BASE)
+        for segment in listed
+        if segment.levels not in names
     ]
     taken = {*names.values(), *(segment.name for segment in kept)}
     all_wanting = Counter(name for _, name in new)
     several_nodes_wanting = Counter(name for segment, name in new if segment.nodes > 1)
     for segment, name in new:
         rivals = (several_nodes_wanting if segment.nodes > 1 else all_wanting)[name] - 1
-        names[segment.levels] = f"{name}-{_hash(segment.levels)}" if rivals or name in taken else name
+        names[segment.levels] = (
+            f"{name}-{_hash(segment.levels)}" if rivals or name in taken else name
+        )
     return names
 
 
 def _hash(path: Path) -> str:
-    return hashlib.sha256("\n".join(level.key for level in path).encode()).hexdigest()[:_HASH_DIGITS]
+    return hashlib.sha256("\n".join(level.key for level in path).encode()).hexdigest()[
+        :_HASH_DIGITS
+    ]
 
 
 def _selector(topology: Topology, segment: Segment) -> dict[str, Any]:
     """The topology's node selector, narrowed down to the segment."""
-    whole_selector = topology.spec.get("nodeSelector") or {"matchExpressions": [{"key": GPUS, "operator": "Exists"}]}
+    whole_selector = topology.spec.get("nodeSelector") or {
+        "matchExpressions": [{"key": GPUS, "operator": "Exists"}]
+    }
     expressions = list(whole_selector.get("matchExpressions") or ())
     for key in segment.has:
         expressions.append({"key": key, "operator": "Exists"})
         if key in segment.unlike:
-            expressions.append({"key": key, "operator": "NotIn", "values": list(segment.unlike[key])})
+            expressions.append(
+                {"key": key, "operator": "NotIn", "values": list(segment.unlike[key])}
+            )
     expressions += [{"key": key, "operator": "DoesNotExist"} for key in segment.lacks]
     labels = whole_selector.get("matchLabels")
     return ({"matchLabels": dict(labels)} if labels else {}) | {"matchExpressions": expressions}
@@ -244,11 +278,18 @@ def _selector(topology: Topology, segment: Segment) -> dict[str, Any]:
 def _unassigned(division: Segmentation, listed: Sequence[Segment]) -> tuple[int, tuple[str, ...]]:
     """How many nodes no listed segment selects, and some of their names."""
     count = len(division.doubtful) + sum(
-        nodes for carried, nodes in division.carried.items() if not any(s.takes(carried) for s in listed)
+        nodes
+        for carried, nodes in division.carried.items()
+        if not any(s.takes(carried) for s in listed)
     )
     names = (
         *division.doubtful,
-        *(name for segment in division.segments if segment not in listed for name in segment.examples),
+        *(
+            name
+            for segment in division.segments
+            if segment not in listed
+            for name in segment.examples
+        ),
     )
     return count, tuple(sorted(set(names))[:MOST_NAMES])
 
@@ -266,11 +307,19 @@ def segments_condition(
         text = "; ".join(f"{child.name}: {child.message}" for child in bad)
         return Condition(SEGMENTS_PUBLISHED, "False", bad[0].reason, text + about)
     if listed:
-        names = ", ".join(child_name(topology.name, segment.name) for segment in listed if segment.nodes)
-        text = f"Each segment has a ClusterTopology: {names}" if names else "No segment has nodes at the moment"
+        names = ", ".join(
+            child_name(topology.name, segment.name) for segment in listed if segment.nodes
+        )
+        text = (
+            f"Each segment has a ClusterTopology: {names}"
+            if names
+            else "No segment has nodes at the moment"
+        )
         return Condition(SEGMENTS_PUBLISHED, "True", "InSync", text + about)
     if settling:
-        return Condition(SEGMENTS_PUBLISHED, "Unknown", "Settling", "No segment is established yet" + about)
+        return Condition(
+            SEGMENTS_PUBLISHED, "Unknown", "Settling", "No segment is established yet" + about
+        )
     return Condition(SEGMENTS_PUBLISHED, "True", "OneSegment", "All nodes carry the same levels")
 
 
@@ -279,7 +328,9 @@ def _suggestion(listed: Sequence[ListedSegment], settling: Sequence[Segment]) ->
     if not listed and not settling:
         return None
     if listed:
-        described = [_description(segment.name, segment.nodes, segment.levels) for segment in listed]
+        described = [
+            _description(segment.name, segment.nodes, segment.levels) for segment in listed
+        ]
         text = (
             "The nodes fall into segments that carry different levels: "
             f"{listing(described, _MOST_DESCRIBED)}. One ClusterTopology "
@@ -301,7 +352,9 @@ def _about_nodes(topology: Topology, segments: Segments) -> str:
         text += f"; {len(segments.others)} more segments are left out: {len(segments.listed)} is the limit"
     if segments.unassigned:
         nodes = "1 node is" if segments.unassigned == 1 else f"{segments.unassigned} nodes are"
-        text += f"; {nodes} in no segment: {some_names(segments.unassigned_names, segments.unassigned)}"
+        text += (
+            f"; {nodes} in no segment: {some_names(segments.unassigned_names, segments.unassigned)}"
+        )
     return text
 
 
@@ -315,7 +368,9 @@ def _description(name: str, nodes: int, levels: Sequence[Level]) -> str:
     return f"{name} ({nodes} {'node' if nodes == 1 else 'nodes'}: {path})"
 
 
-def segments_status(topology: Topology, segments: Segments, children: Sequence[SegmentTopology]) -> dict[str, Any]:
+def segments_status(
+    topology: Topology, segments: Segments, children: Sequence[SegmentTopology]
+) -> dict[str, Any]:
     """The part of a status about segments: `segments`, and `otherSegments` if there are too many."""
     written = {child.name for child in children if not child.reason}
     status: dict[str, Any] = {}
@@ -392,10 +447,16 @@ class SegmentTopologies:
         listed = segments.listed if segments else ()
         children = [self._write(parent, segment, existing) for segment in listed]
         claimed = {child_name(parent.name, segment.name) for segment in listed}
-        dropped = {child_name(parent.name, name) for name in segments.dropped} if segments else set[str]()
+        dropped = (
+            {child_name(parent.name, name) for name in segments.dropped} if segments else set[str]()
+        )
         mine = [child for child in mine if child in idle]
-        self._delete([child for child in mine if child.name in dropped], "its segment no longer exists")
-        self._clean_up(parent, [child for child in mine if child.name not in claimed | dropped], absences, now)
+        self._delete(
+            [child for child in mine if child.name in dropped], "its segment no longer exists"
+        )
+        self._clean_up(
+            parent, [child for child in mine if child.name not in claimed | dropped], absences, now
+        )
         return [child for child in children if child is not None]
 
     def _write(
@@ -408,10 +469,14 @@ class SegmentTopologies:
         if not segment.nodes:  # left as it is until its nodes are back
             return None if old is None else SegmentTopology(name)
         spec = child_spec(parent, segment)
-        if old is not None and all(old.spec.get(field) == spec.get(field) for field in (*spec, "levels")):
+        if old is not None and all(
+            old.spec.get(field) == spec.get(field) for field in (*spec, "levels")
+        ):
             return SegmentTopology(name)
         try:
-            self._client.call(_create(parent, name, spec) if old is None else _replace_spec(old, spec))
+            self._client.call(
+                _create(parent, name, spec) if old is None else _replace_spec(old, spec)
+            )
         except ApiError as error:
             if error.status >= _SERVER_ERROR or error.status == _TOO_MANY_REQUESTS:
                 raise
@@ -422,7 +487,9 @@ class SegmentTopologies:
         log.info("ClusterTopology %s: wrote %s for its segment %s", parent.name, name, segment.name)
         return SegmentTopology(name)
 
-    def _clean_up(self, parent: Topology, unclaimed: Sequence[Topology], absences: Absences, now: float) -> None:
+    def _clean_up(
+        self, parent: Topology, unclaimed: Sequence[Topology], absences: Absences, now: float
+    ) -> None:
         """Delete children that no segment has claimed for the grace period: a status may have been lost."""
         absences.keep_only(parent.uid, UNCLAIMED, [child.name for child in unclaimed])
         if parent.retain:
@@ -430,16 +497,24 @@ class SegmentTopologies:
         old = [
             child
             for child in unclaimed
-            if absences.longer_than(parent.uid, UNCLAIMED + child.name, gone=True, grace=parent.grace, now=now)
+            if absences.longer_than(
+                parent.uid, UNCLAIMED + child.name, gone=True, grace=parent.grace, now=now
+            )
         ]
         self._delete(old, "no segment has that name")
 
     def _delete(self, children: Iterable[Topology], why: str) -> None:
         """Garbage collection deletes what was published from them. Raises KubeError."""
         for child in children:
-            options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": child.uid}}
+            options = {
+                "apiVersion": "v1",
+                "kind": "DeleteOptions",
+                "preconditions": {"uid": child.uid},
+            }
             try:
-                self._client.call(Request("DELETE", f"{PATH}/{child.name}", {}, msgspec.json.encode(options)))
+                self._client.call(
+                    Request("DELETE", f"{PATH}/{child.name}", {}, msgspec.json.encode(options))
+                )
             except ApiError as error:
                 if not (error.not_found or error.conflict):
                     raise
@@ -450,7 +525,9 @@ class SegmentTopologies:
 def _create(parent: Topology, name: str, spec: Mapping[str, Any]) -> Request:
     """Not by server-side apply, which would merge with what somebody created since we looked."""
     metadata = {**owned_metadata(parent), "name": name}
-    return create(PATH, {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}, MANAGER)
+    return create(
+        PATH, {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}, MANAGER
+    )
 
 
 def _replace_spec(child: Topology, spec: Mapping[str, Any]) -> Request:
@@ -459,7 +536,13 @@ def _replace_spec(child: Topology, spec: Mapping[str, Any]) -> Request:
         {"op": "test", "path": "/metadata/uid", "value": child.uid},
         {"op": "replace", "path": "/spec", "value": spec},
     ]
-    return Request("PATCH", f"{PATH}/{child.name}", {"fieldManager": MANAGER}, msgspec.json.encode(patch), _JSON_PATCH)
+    return Request(
+        "PATCH",
+        f"{PATH}/{child.name}",
+        {"fieldManager": MANAGER},
+        msgspec.json.encode(patch),
+        _JSON_PATCH,
+    )
 
 
 def _name_taken(name: str) -> SegmentTopology:

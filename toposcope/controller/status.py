@@ -6,7 +6,17 @@ from datetime import datetime
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.api.conditions import IN_SYNC, LEVELS_AVAILABLE, PUBLISHED, READY, Condition, ready, stamped, utc
+from toposcope.api.conditions import (
+    IN_SYNC,
+    LEVELS_AVAILABLE,
+    PUBLISHED,
+    READY,
+    Condition,
+    ready,
+    stamped,
+    utc,
+)
+from toposcope.api.levels import Level
 from toposcope.controller.assess.assessment import Assessment
 from toposcope.controller.assess.diagnostics import Diagnostic
 from toposcope.controller.assess.health import MOST_FINDINGS, DegradedLevel, Health
@@ -17,11 +27,10 @@ from toposcope.controller.publishers.dry_run import DRY_RUN
 from toposcope.controller.requirements import Resolved, WorkloadsByLevel
 from toposcope.controller.segments import SegmentTopology, segments_condition, segments_status
 from toposcope.controller.status_size import fit_to_size
+from toposcope.hardware.topology import State
+from toposcope.hierarchy.coverage import Coverage
 from toposcope.integrations.framework.published import Published
 from toposcope.kube.errors import ApiError
-from toposcope.topology.hardware import State
-from toposcope.topology.hierarchy import Coverage
-from toposcope.topology.levels import Level
 
 _INT32: Final = 2**31 - 1
 _MOST: Final = 64
@@ -37,7 +46,10 @@ class Demand:
 
 
 def demand_of(asked: Resolved, status: Mapping[str, Any], *, listed: bool) -> Demand:
-    """The demand on a topology, missing levels included. Until all workloads are `listed`, the status's own stands."""
+    """The demand on a topology, missing levels included.
+
+    Until all workloads are `listed`, the status's own stands.
+    """
     required = _counts(asked.required, asked.missing)
     preferred = _counts(asked.preferred)
     if not listed:
@@ -67,30 +79,43 @@ _LONGEST_NAME: Final = 128
 """Both as in the CRD: domains whose levels do not nest are named by their whole path."""
 
 
-def published_condition(topology: Topology, published: Sequence[Published], *, anything_served: bool) -> Condition:
+def published_condition(
+    topology: Topology, published: Sequence[Published], *, anything_served: bool
+) -> Condition:
     """The `Published` condition."""
     if topology.problems:
         shown, more = topology.problems[:_MOST_PROBLEMS], len(topology.problems) - _MOST_PROBLEMS
         text = "; ".join([*shown, *([f"and {more} more"] if more > 0 else [])])
         return Condition(PUBLISHED, "False", INVALID, text)
-    bad = [resource for resource in published if not resource.in_sync and resource.reason != DRY_RUN]
+    bad = [
+        resource for resource in published if not resource.in_sync and resource.reason != DRY_RUN
+    ]
     if bad:
         text = "; ".join(f"{resource.handle}: {resource.text}" for resource in bad)
         return Condition(PUBLISHED, "False", bad[0].reason, text)
     if published:
         return _in_sync(published)
     if set(topology.publish.values()) == {"Never"}:
-        return Condition(PUBLISHED, "True", "PublishingOff", "spec.publish says Never for every target")
+        return Condition(
+            PUBLISHED, "True", "PublishingOff", "spec.publish says Never for every target"
+        )
     if anything_served:
         return Condition(PUBLISHED, "Unknown", "NoLevels", "There is no level to publish yet")
-    text = "This cluster serves no resource of Grove, KAI, Kueue or Volcano that spec.publish allows"
-    return Condition(PUBLISHED, "True", "NothingServed", f"{text}; install one of them to have it published")
+    text = (
+        "This cluster serves no resource of Grove, KAI, Kueue or Volcano that spec.publish allows"
+    )
+    return Condition(
+        PUBLISHED, "True", "NothingServed", f"{text}; install one of them to have it published"
+    )
 
 
 def _in_sync(published: Sequence[Published]) -> Condition:
     dry_run = [resource for resource in published if resource.reason == DRY_RUN]
     if dry_run:  # as the spec says: no failure
-        text = "; ".join(f"{resource.handle} {resource.message.splitlines()[0].rstrip(':')}" for resource in dry_run)
+        text = "; ".join(
+            f"{resource.handle} {resource.message.splitlines()[0].rstrip(':')}"
+            for resource in dry_run
+        )
         return Condition(PUBLISHED, "True", DRY_RUN, f"Dry run, nothing is written: {text}")
     names = ", ".join(resource.handle for resource in published)
     return Condition(PUBLISHED, "True", IN_SYNC, f"In sync: {names}")
@@ -108,7 +133,8 @@ def conditions_of(
 ) -> tuple[Condition, ...]:
     """All conditions, `Ready` last.
 
-    `shared` are the topologies that share nodes with this one, `on_nodes` are about what agents write to Nodes.
+    `shared` are the topologies that share nodes with this one, `on_nodes` are about what agents
+    write to Nodes.
     """
     divided = segments_condition(topology, assessment.segments, children)
     conditions = (
@@ -155,7 +181,9 @@ def status_of(
     if assessment.rails.nodes:
         status["rails"] = rails_status(assessment.rails)
     if demand.required:
-        status["requiredBy"] = [{"domain": domain, "workloads": n} for domain, n in demand.required.items()]
+        status["requiredBy"] = [
+            {"domain": domain, "workloads": n} for domain, n in demand.required.items()
+        ]
     if demand.preferred:
         status["preferredBy"] = [
             {"domain": domain, "workloads": n, "available": domain not in assessment.missed}
@@ -182,7 +210,9 @@ def left_out(topology: Topology, most: int, now: datetime) -> dict[str, Any]:
         f"Toposcope keeps the {most} oldest ClusterTopologies up to date, and this is a younger one; what was "
         "published from it stays as it was; delete ClusterTopologies that nobody needs"
     )
-    kinds = dict.fromkeys([LEVELS_AVAILABLE, *(known["type"] for known in topology.status.get("conditions") or ())])
+    kinds = dict.fromkeys(
+        [LEVELS_AVAILABLE, *(known["type"] for known in topology.status.get("conditions") or ())]
+    )
     conditions = [Condition(kind, "Unknown", TOO_MANY, text) for kind in kinds if kind != READY]
     summary = Condition(READY, "False", TOO_MANY, text)
     stamps = stamped([*conditions, summary], topology.status, topology.generation, now)
@@ -203,10 +233,13 @@ def old_schema_summary(problem: str) -> Condition:
     return Condition(READY, "False", "OldSchema", problem)
 
 
-def reduced(topology: Topology, refused: Mapping[str, Any], refusal: ApiError, now: datetime) -> dict[str, Any]:
+def reduced(
+    topology: Topology, refused: Mapping[str, Any], refusal: ApiError, now: datetime
+) -> dict[str, Any]:
     """The status that was accepted before with the conditions of one that was refused.
 
-    Only conditions, because a number is what is refused; the rest stays, because the next pass reads the levels back.
+    Only conditions, because a number is what is refused; the rest stays, because the next pass
+    reads the levels back.
     """
     summary = stamped([refused_summary(refusal)], topology.status, topology.generation, now)
     others = [condition for condition in refused["conditions"] if condition["type"] != READY]
@@ -220,7 +253,9 @@ def _levels(assessment: Assessment) -> list[dict[str, Any]]:
     return [_level(coverage, assessment, degraded) for coverage in reversed(once.values())]
 
 
-def _level(coverage: Coverage, assessment: Assessment, degraded: Mapping[Level, DegradedLevel]) -> dict[str, Any]:
+def _level(
+    coverage: Coverage, assessment: Assessment, degraded: Mapping[Level, DegradedLevel]
+) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "domain": coverage.level.domain,
         "key": coverage.level.key,
@@ -262,7 +297,9 @@ def fresh_rebuilds(
     """The rebuilds that are over and neither in the stored status nor among those that were `told`."""
     before = {(entry["from"], entry["to"]) for entry in _rebuilds_before(topology.status)}
     over = assessment.health.fabric.rebuilds.over
-    return tuple(rebuild for rebuild in over if rebuild.pair not in before and rebuild.pair not in told)
+    return tuple(
+        rebuild for rebuild in over if rebuild.pair not in before and rebuild.pair not in told
+    )
 
 
 def _rebuilds_before(status: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -274,7 +311,9 @@ def _rebuilds(
     topology: Topology, assessment: Assessment, told: Container[tuple[str, str]], now: datetime
 ) -> list[dict[str, Any]]:
     """The latest rebuilds, newest first; one leaves the list when no selected node is in its new fabric any more."""
-    entries = [_rebuild(rebuild, utc(now)) for rebuild in fresh_rebuilds(topology, assessment, told)]
+    entries = [
+        _rebuild(rebuild, utc(now)) for rebuild in fresh_rebuilds(topology, assessment, told)
+    ]
     here = fabrics(assessment.selected)
     over = {rebuild.pair: rebuild for rebuild in assessment.health.fabric.rebuilds.over}
     for entry in _rebuilds_before(topology.status):
@@ -287,7 +326,12 @@ def _rebuilds(
 
 
 def _rebuild(rebuild: Rebuild, since: str) -> dict[str, Any]:
-    entry: dict[str, Any] = {"from": rebuild.before, "to": rebuild.after, "nodes": rebuild.nodes, "time": since}
+    entry: dict[str, Any] = {
+        "from": rebuild.before,
+        "to": rebuild.after,
+        "nodes": rebuild.nodes,
+        "time": since,
+    }
     if rebuild.left:
         entry["left"] = rebuild.left
     if rebuild.chassis:
@@ -309,7 +353,9 @@ def _fabric(health: Health, rebuilds: Sequence[Mapping[str, Any]]) -> dict[str, 
         ]
     if health.fabric.small:
         small = health.fabric.small[:MOST_FINDINGS]
-        fabric["small"] = [{"name": domain.name, "gpus": domain.gpus, "usual": domain.usual} for domain in small]
+        fabric["small"] = [
+            {"name": domain.name, "gpus": domain.gpus, "usual": domain.usual} for domain in small
+        ]
     if rebuilds:
         fabric["rebuilds"] = list(rebuilds)
     return fabric

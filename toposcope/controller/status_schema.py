@@ -1,8 +1,8 @@
 """The status that the CRD in the cluster declares, which may be older than this controller.
 
-`helm upgrade` leaves CRDs as they are, and a rollback may bring an older one back. The API server then answers a whole
-status with 500, `field not declared in schema`, and writes nothing. What the CRD declares is written all the same, and
-`Ready` says what is missing.
+`helm upgrade` leaves CRDs as they are, and a rollback may bring an older one back. The API server
+then answers a whole status with 500, `field not declared in schema`, and writes nothing. What the
+CRD declares is written all the same, and `Ready` says what is missing.
 """
 
 import logging
@@ -15,7 +15,9 @@ from toposcope.kube.errors import KubeError
 
 log = logging.getLogger(__name__)
 
-CRD_PATH: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clustertopologies.gpu.topology"
+CRD_PATH: Final = (
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clustertopologies.gpu.topology"
+)
 LOOK_AGAIN_SECONDS: Final = 60.0
 """How long a CRD that lacks fields is taken for what is served: somebody may apply the right one."""
 _SHOWN: Final = 5
@@ -58,12 +60,28 @@ WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "status.levels.degraded": ("name", "nodes"),
     "status.hints": ("key", "domain", "reason", "nodes", "message"),
-    "status.segments": ("name", "nodes", "gpus", "firstNodes", "levels", "nodeSelector", "clusterTopology"),
+    "status.segments": (
+        "name",
+        "nodes",
+        "gpus",
+        "firstNodes",
+        "levels",
+        "nodeSelector",
+        "clusterTopology",
+    ),
     "status.segments.levels": ("domain", "key"),
     "status.segments.nodeSelector": ("matchLabels", "matchExpressions"),
     "status.segments.nodeSelector.matchExpressions": ("key", "operator", "values"),
     "status.otherSegments": ("segments", "nodes", "gpus"),
-    "status.fabric": ("degradedNodes", "unknownNodes", "splitDomains", "smallDomains", "splits", "small", "rebuilds"),
+    "status.fabric": (
+        "degradedNodes",
+        "unknownNodes",
+        "splitDomains",
+        "smallDomains",
+        "splits",
+        "small",
+        "rebuilds",
+    ),
     "status.fabric.rebuilds": ("from", "to", "nodes", "left", "chassis", "time"),
     "status.fabric.splits": ("by", "name", "domains", "nodes"),
     "status.fabric.small": ("name", "gpus", "usual"),
@@ -73,9 +91,19 @@ WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
     "status.requiredBy": ("domain", "workloads"),
     "status.preferredBy": ("domain", "workloads", "available"),
     "status.published": ("apiVersion", "kind", "name", "inSync", "message"),
-    "status.conditions": ("type", "status", "observedGeneration", "lastTransitionTime", "reason", "message"),
+    "status.conditions": (
+        "type",
+        "status",
+        "observedGeneration",
+        "lastTransitionTime",
+        "reason",
+        "message",
+    ),
 }
-"""The fields that this version writes: those of an object by its path, lists left out of it. As in its own CRD."""
+"""The fields that this version writes: those of an object by its path, lists left out of it.
+
+As in its own CRD.
+"""
 
 
 class StatusSchema:
@@ -103,7 +131,9 @@ class StatusSchema:
         try:
             crd = find(self._client, CRD_PATH)
         except KubeError as error:
-            log.warning("cannot read the CRD of ClusterTopology, so its status is written whole: %s", error)
+            log.warning(
+                "cannot read the CRD of ClusterTopology, so its status is written whole: %s", error
+            )
             crd = None
         self._declared = None if crd is None else _status_fields(crd)
         self.missing = () if self._declared is None else tuple(_lacking(self._declared))
@@ -141,7 +171,9 @@ def _declared_part(value: Any, fields: Fields | None) -> Any:
         return [_declared_part(entry, fields) for entry in value]
     if not isinstance(value, Mapping):
         return value
-    return {name: _declared_part(inner, fields[name]) for name, inner in value.items() if name in fields}
+    return {
+        name: _declared_part(inner, fields[name]) for name, inner in value.items() if name in fields
+    }
 
 
 def _status_fields(crd: Mapping[str, Any]) -> Fields | None:

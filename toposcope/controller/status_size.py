@@ -1,7 +1,8 @@
 """Keeps a status within its size limit: names are cut before numbers.
 
-The verdict about levels is never cut: the next controller reads it back. Of a segment it reads name, levels and first
-nodes; a segment that is left out is a new one to it, and has to last for the grace period.
+The verdict about levels is never cut: the next controller reads it back. Of a segment it reads
+name, levels and first nodes; a segment that is left out is a new one to it, and has to last for the
+grace period.
 """
 
 from collections.abc import Iterable
@@ -49,11 +50,21 @@ def _fits(status: Status, most: int) -> bool:
 
 def _lists_cut(status: Status, most: int) -> Status:
     levels = [_cut(level, ("missingNodes", "degraded"), most) for level in status["levels"]]
-    fabric = {"fabric": _cut(status["fabric"], ("splits", "small", "rebuilds"), most)} if "fabric" in status else {}
-    rails = {"rails": _cut(status["rails"], ("miscabled", "sharedNames"), most)} if "rails" in status else {}
+    fabric = (
+        {"fabric": _cut(status["fabric"], ("splits", "small", "rebuilds"), most)}
+        if "fabric" in status
+        else {}
+    )
+    rails = (
+        {"rails": _cut(status["rails"], ("miscabled", "sharedNames"), most)}
+        if "rails" in status
+        else {}
+    )
     # One name stays: it shows that the segment's nodes exist and have changed.
     segments = [_cut(segment, ("firstNodes",), 1) for segment in status.get("segments") or ()]
-    return status | {"levels": levels} | fabric | rails | ({"segments": segments} if segments else {})
+    return (
+        status | {"levels": levels} | fabric | rails | ({"segments": segments} if segments else {})
+    )
 
 
 def _cut(entry: dict[str, Any], fields: Iterable[str], most: int) -> dict[str, Any]:
@@ -66,7 +77,8 @@ def _no_selectors(status: Status) -> Status:
     if "segments" not in status:
         return status
     bare = [
-        {name: value for name, value in segment.items() if name != "nodeSelector"} for segment in status["segments"]
+        {name: value for name, value in segment.items() if name != "nodeSelector"}
+        for segment in status["segments"]
     ]
     return status | {"segments": bare}
 
@@ -77,7 +89,9 @@ def _one_segment_less(status: Status) -> Status:
     before = status.get("otherSegments") or {}
     added = {"segments": 1, "nodes": last["nodes"], "gpus": last["gpus"]}
     others = {name: before.get(name, 0) + count for name, count in added.items()}
-    left = {name: value for name, value in status.items() if name != "segments"} | {"otherSegments": others}
+    left = {name: value for name, value in status.items() if name != "segments"} | {
+        "otherSegments": others
+    }
     return left | ({"segments": segments} if segments else {})
 
 
@@ -88,7 +102,9 @@ def _fewer_hints(status: Status) -> Status:
 
 def _fewer_needs(status: Status) -> Status:
     """A cluster has a dozen levels; of sixty-four requested ones most are typos."""
-    return status | {name: status[name][:_MOST_NEEDS] for name in ("requiredBy", "preferredBy") if name in status}
+    return status | {
+        name: status[name][:_MOST_NEEDS] for name in ("requiredBy", "preferredBy") if name in status
+    }
 
 
 def _messages_cut(status: Status, most: int) -> Status:
@@ -99,5 +115,7 @@ def _messages_cut(status: Status, most: int) -> Status:
         return entry | {"message": message[: most - len(_ELLIPSIS)] + _ELLIPSIS}
 
     lists = ("conditions", "published", "hints")
-    shortened = {name: [shorter(entry) for entry in status[name]] for name in lists if name in status}
+    shortened = {
+        name: [shorter(entry) for entry in status[name]] for name in lists if name in status
+    }
     return status | shortened

@@ -9,7 +9,7 @@ from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.features import Object, Ref, Step, condition, failed
 from toposcope.integrations.kueue.queues import WORKLOAD, AssignedDomain, assigned_domains
 from toposcope.snapshot.model import NodeView
-from toposcope.topology.text import listing, plural, shell
+from toposcope.text import listing, plural, shell
 
 _MOST_NAMES: Final = 5
 State = Literal["gone", "not Ready", "cordoned"]
@@ -27,8 +27,9 @@ _REPLACES: Final[dict[State, str]] = {
         "Workload's pods runs on it: uncordon it, or delete them"
     ),
 }
-"""What Kueue does where kubernetes.io/hostname is the lowest level: pkg/controller/tas/node_controller.go of 0.19.2,
-default feature gates (TASFailedNodeReplacement, TASReplaceNodeOnPodTermination and so on)."""
+"""What Kueue does where kubernetes.io/hostname is the lowest level:
+pkg/controller/tas/node_controller.go of 0.19.2, default feature gates (TASFailedNodeReplacement,
+TASReplaceNodeOnPodTermination and so on)."""
 _KEEPS: Final = (
     "Kueue 0.19 replaces nodes only in topologies whose lowest level is kubernetes.io/hostname; to make Kueue "
     "assign the Workload again, set its spec.active to false, and to true again"
@@ -67,7 +68,9 @@ def _lost(context: Context, workload: Object) -> Iterator[tuple[AssignedDomain, 
 
 
 def _path(node: NodeView, levels: Sequence[str]) -> tuple[str | None, ...]:
-    return tuple(node.label(level) or (node.name if level == HOSTNAME else None) for level in levels)
+    return tuple(
+        node.label(level) or (node.name if level == HOSTNAME else None) for level in levels
+    )
 
 
 def _state(nodes: list[NodeView]) -> State | None:
@@ -84,13 +87,23 @@ def _step(ref: Ref, workload: Object, lost: list[tuple[AssignedDomain, State]]) 
     hosts = first.levels[-1:] == (HOSTNAME,)
     name = first.values[-1] if hosts else "/".join(first.values)
     what = f"node {name}" if hosts else f"domain {name} ({', '.join(first.levels)})"
-    marked = [(node / "name").text() or "" for node in (Field(workload) / "status" / "unhealthyNodes").items()]
+    marked = [
+        (node / "name").text() or ""
+        for node in (Field(workload) / "status" / "unhealthyNodes").items()
+    ]
     pods = f"{first.pods} {plural(first.pods, 'pod')} of pod set {first.pod_set}"
-    look = shell("kubectl get node {}", name) if hosts else shell("kubectl get nodes -L {}", ",".join(first.levels))
+    look = (
+        shell("kubectl get node {}", name)
+        if hosts
+        else shell("kubectl get nodes -L {}", ",".join(first.levels))
+    )
     return failed(
         f"Kueue assigned {pods} to {what}, which is {state}",
         *(f"also {domain.values[-1]}: {its_state}" for domain, its_state in others[:_MOST_NAMES]),
         f"Kueue has marked as failed: {listing(marked, _MOST_NAMES)}" if marked else "",
         _REPLACES[state] if hosts else _KEEPS,
-        commands=(shell("kubectl get workloads.kueue.x-k8s.io {} -n {} -o yaml", ref.name, ref.namespace), look),
+        commands=(
+            shell("kubectl get workloads.kueue.x-k8s.io {} -n {} -o yaml", ref.name, ref.namespace),
+            look,
+        ),
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
+from toposcope.api.levels import Level
 from toposcope.explain.object_store import TOPOLOGY_KINDS, ObjectStore
 from toposcope.explain.ownership import Ownership
 from toposcope.integrations.framework.constraints import Group, Workload
@@ -16,14 +17,16 @@ from toposcope.kube.discovery import Kind
 from toposcope.placement.check import Checked, Checker
 from toposcope.snapshot.model import NodeView, PodView, Published, Snapshot
 from toposcope.snapshot.scope import Scope, select_scope, with_gpus
-from toposcope.topology.levels import Level
 
 _ENDED: Final = frozenset({"Complete", "Failed", "Completed", "Succeeded", "Finished"})
 
 
 @dataclass(frozen=True)
 class Context:
-    """One workload. `checked` is what each system that places it asks for and would find, its own pods left aside."""
+    """One workload.
+
+    `checked` is what each system that places it asks for and would find, its own pods left aside.
+    """
 
     snapshot: Snapshot
     store: ObjectStore
@@ -51,7 +54,11 @@ class Context:
     @property
     def all_placed(self) -> bool:
         """Whether all its pods have a node: then nothing blocks its placement."""
-        return bool(self.ownership.pods) and not self.waiting and len(self.ownership.pods) >= self.expected
+        return (
+            bool(self.ownership.pods)
+            and not self.waiting
+            and len(self.ownership.pods) >= self.expected
+        )
 
     @property
     def expected(self) -> int:
@@ -66,9 +73,14 @@ class Context:
     @property
     def finished(self) -> bool:
         """Whether it has run to completion, or failed."""
-        ended = any(condition.type in _ENDED and condition.status == "True" for condition in conditions(self.document))
+        ended = any(
+            condition.type in _ENDED and condition.status == "True"
+            for condition in conditions(self.document)
+        )
         status = self.document.get("status")
-        return ended or (isinstance(status, dict) and status.get("phase") in ("Succeeded", "Failed"))
+        return ended or (
+            isinstance(status, dict) and status.get("phase") in ("Succeeded", "Failed")
+        )
 
     @property
     def document(self) -> Object:
@@ -83,12 +95,16 @@ class Context:
     @cached_property
     def workloads(self) -> tuple[Workload, ...]:
         """What it asks for, once for each system."""
-        return tuple(checked.reading.workload for checked in self.checked if checked.reading.workload)
+        return tuple(
+            checked.reading.workload for checked in self.checked if checked.reading.workload
+        )
 
     @cached_property
     def topologies(self) -> tuple[str, ...]:
         """The topologies that it asks for."""
-        return tuple(dict.fromkeys(workload.topology for workload in self.workloads if workload.topology))
+        return tuple(
+            dict.fromkeys(workload.topology for workload in self.workloads if workload.topology)
+        )
 
     @cached_property
     def asked_levels(self) -> tuple[Level, ...]:
@@ -139,12 +155,18 @@ class Context:
 
     def published(self, name: str, *kinds: Kind) -> Published | None:
         """The topology resource of this name and one of these kinds."""
-        return next((item for kind in kinds for item in self.all_published(kind) if item.name == name), None)
+        return next(
+            (item for kind in kinds for item in self.all_published(kind) if item.name == name), None
+        )
 
     def all_published(self, kind: Kind) -> Iterator[Published]:
         """The topology resources of one kind."""
         published = self.snapshot.published
-        return (item for item in published if (item.api_version.rpartition("/")[0], item.kind) == kind.key)
+        return (
+            item
+            for item in published
+            if (item.api_version.rpartition("/")[0], item.kind) == kind.key
+        )
 
 
 def asked_levels(groups: Iterable[Group]) -> tuple[Level, ...]:

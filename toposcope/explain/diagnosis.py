@@ -24,7 +24,7 @@ from toposcope.integrations.kueue.queues import WORKLOAD
 from toposcope.integrations.volcano import features as volcano
 from toposcope.snapshot.model import Published
 from toposcope.snapshot.scope import Scope
-from toposcope.topology.text import Command, shell
+from toposcope.text import Command, shell
 
 _QUOTING: Final = (dynamo, grove, kai, kueue, gangs, volcano)
 _MAX_MESSAGES: Final = 8
@@ -42,12 +42,21 @@ def scheduler_messages(context: Context) -> Iterator[features.SchedulerMessage]:
     for text, count in texts.most_common(_MAX_MESSAGES):
         first = next(pod for pod in context.waiting if pod.waiting == text)
         pods = f"pod/{first.name}" + (f" and {count - 1} more" if count > 1 else "")
-        messages.append(features.SchedulerMessage(f"{first.scheduler or 'the scheduler'} on {pods}", text))
+        messages.append(
+            features.SchedulerMessage(f"{first.scheduler or 'the scheduler'} on {pods}", text)
+        )
     for message in dict.fromkeys(messages):
         yield message if message.meaning else replace(message, meaning=meaning(message.text))
 
 
-_FEATURES: Final = (dynamo.check, grove.check, grove.check_kai, kueue.check, gangs.check, volcano.check)
+_FEATURES: Final = (
+    dynamo.check,
+    grove.check,
+    grove.check_kai,
+    kueue.check,
+    gangs.check,
+    volcano.check,
+)
 
 
 def check_drift(context: Context) -> features.Step:
@@ -67,13 +76,17 @@ def check_drift(context: Context) -> features.Step:
         for published in resources if scope else ():
             if scope and not _agrees(published, scope):
                 return _drifted(published, scope)
-        step = grove.check_drift(resource, _command("kubectl describe {} {}", resource)) or _differing(resources)
+        step = grove.check_drift(
+            resource, _command("kubectl describe {} {}", resource)
+        ) or _differing(resources)
         if step:
             return step
         if scope:
             agreeing.append(f"{resource.handle} has the levels of the ClusterTopology")
         else:
-            open_questions.append(f"there is no ClusterTopology {workload.topology} to compare {resource.handle} with")
+            open_questions.append(
+                f"there is no ClusterTopology {workload.topology} to compare {resource.handle} with"
+            )
     open_questions += filter(None, [topology_steps.blocked_by_topology(context)])
     if open_questions:
         return features.unknown(open_questions[0])
@@ -84,7 +97,9 @@ def _resources(context: Context, resource: Published) -> Iterator[Published]:
     """The resource that the system reads; for Grove also the KAI Topology that its pods are scheduled by."""
     yield resource
     if (resource.api_version.rpartition("/")[0], resource.kind) == BINDINGS.key:
-        kai_topology = context.published(grove.named_kai_topology(resource.document) or resource.name, TOPOLOGIES)
+        kai_topology = context.published(
+            grove.named_kai_topology(resource.document) or resource.name, TOPOLOGIES
+        )
         if kai_topology:
             yield kai_topology
 
@@ -97,7 +112,9 @@ def _agrees(resource: Published, scope: Scope) -> bool:
     """Whether it has the levels of the ClusterTopology; one that is gone from all nodes may be in it or not."""
     table = scope.table()
     has = _keys(resource)
-    return has == [level.key for level in scope.levels if level.key in has or table.column(level.key).distinct]
+    return has == [
+        level.key for level in scope.levels if level.key in has or table.column(level.key).distinct
+    ]
 
 
 def _drifted(resource: Published, scope: Scope) -> features.Step:
@@ -114,7 +131,10 @@ def _drifted(resource: Published, scope: Scope) -> features.Step:
         f"it has {_order(_keys(resource))}",
         f"the ClusterTopology has {_order([level.key for level in scope.levels])}",
         *reported[:1],
-        commands=(shell("kubectl describe gtopo {}", scope.name), _command("kubectl get {} {} -o yaml", resource)),
+        commands=(
+            shell("kubectl describe gtopo {}", scope.name),
+            _command("kubectl get {} {} -o yaml", resource),
+        ),
     )
 
 
@@ -127,7 +147,10 @@ def _differing(resources: Sequence[Published]) -> features.Step | None:
         f"{kai_topology.handle}, by which its pods are scheduled, differs from {binding.handle}",
         f"it has {_order(_keys(kai_topology))}",
         f"the binding has {_order(_keys(binding))}",
-        commands=(_command("kubectl get {} {} -o yaml", kai_topology), _command("kubectl describe {} {}", binding)),
+        commands=(
+            _command("kubectl get {} {} -o yaml", kai_topology),
+            _command("kubectl describe {} {}", binding),
+        ),
     )
 
 
@@ -153,7 +176,9 @@ def check_features(context: Context) -> features.Step:
         for step in steps:
             if step.outcome is outcome:
                 return step
-    return features.passed("; ".join(step.message for step in steps) or "nothing has to be enabled for it")
+    return features.passed(
+        "; ".join(step.message for step in steps) or "nothing has to be enabled for it"
+    )
 
 
 CHECKS: Final[dict[str, Callable[[Context], features.Step]]] = {
@@ -188,10 +213,14 @@ class Diagnosis:
     @property
     def well(self) -> bool:
         """Whether nothing failed, and what runs is placed as it asks."""
-        return self.answer is None and all(placement.kept is not False for placement in self.placements)
+        return self.answer is None and all(
+            placement.kept is not False for placement in self.placements
+        )
 
 
 def diagnose(context: Context) -> Diagnosis:
     """Run all checks. Never raises."""
     steps = tuple(replace(check(context), name=name) for name, check in CHECKS.items())
-    return Diagnosis(context, steps, tuple(observed_placements(context)), tuple(scheduler_messages(context)))
+    return Diagnosis(
+        context, steps, tuple(observed_placements(context)), tuple(scheduler_messages(context))
+    )

@@ -5,16 +5,16 @@ from dataclasses import replace
 from typing import Final
 
 from toposcope.api import label_keys
-from toposcope.api.matrix_annotation import MatrixError, parse, reasons
+from toposcope.hardware.matrix_annotation import MatrixError, parse, reasons
+from toposcope.hardware.topology import State
+from toposcope.hierarchy.node import spans_nodes
 from toposcope.integrations.dra.api import SLICE
 from toposcope.integrations.dra.audit import DRIVER, SeenGpu, disagreements
 from toposcope.integrations.dra.devices import NodeDevices
 from toposcope.integrations.framework.features import Step, failed, passed, unknown
 from toposcope.kube.pod_resources import is_gpu, is_gpu_part
 from toposcope.snapshot.model import NodeView, Snapshot
-from toposcope.topology.hardware import State
-from toposcope.topology.node import spans_nodes
-from toposcope.topology.text import Command, plural, shell
+from toposcope.text import Command, plural, shell
 
 _UNLISTED: Final = "ResourceSlices cannot be listed, so"
 
@@ -26,7 +26,13 @@ def _unlisted(snapshot: Snapshot) -> bool:
 
 def examine(snapshot: Snapshot, node: NodeView) -> tuple[Step, ...]:
     """All checks in their order; the first that failed is the answer."""
-    checks = {"agent": _agent, "hardware": _hardware, "devices": _devices, "driver": _driver, "domain": _domain}
+    checks = {
+        "agent": _agent,
+        "hardware": _hardware,
+        "devices": _devices,
+        "driver": _driver,
+        "domain": _domain,
+    }
     return tuple(replace(check(snapshot, node), name=name) for name, check in checks.items())
 
 
@@ -50,7 +56,9 @@ def _hardware(_: Snapshot, node: NodeView) -> Step:
         said = "; ".join(why) or "its annotation gives no reason"
         return failed(f"it is degraded: {said}", commands=(_matrix(node),))
     if state is State.UNKNOWN:
-        return unknown("its hardware does not answer; its labels are stale", *why, commands=(_matrix(node),))
+        return unknown(
+            "its hardware does not answer; its labels are stale", *why, commands=(_matrix(node),)
+        )
     return passed("matches its baseline", *why) if state else unknown("no agent has labelled it")
 
 
@@ -73,7 +81,10 @@ def _devices(snapshot: Snapshot, node: NodeView) -> Step:
     if node.gpus > max(offered.values(), default=0) and not parts:
         if _unlisted(snapshot):
             return unknown(f"{_UNLISTED} what claims can ask for is not known", *said)
-        return failed(f"it has {node.gpus} GPUs, and pods can ask for {max(offered.values(), default=0)}", *said)
+        return failed(
+            f"it has {node.gpus} GPUs, and pods can ask for {max(offered.values(), default=0)}",
+            *said,
+        )
     return passed("; ".join(said) or "no whole GPUs are offered to pods")
 
 
@@ -93,15 +104,30 @@ def _driver(snapshot: Snapshot, node: NodeView) -> Step:
     products = {device.attribute("productName") for device in there.gpus_of(DRIVER)}
     product = (node.label(label_keys.GPU_PRODUCT) or "") if len(products) == 1 else ""
     seen = [
-        SeenGpu(f"GPU {device.label.removeprefix('GPU')}", device.name, device.pci, device.root, device.numa, product)
+        SeenGpu(
+            f"GPU {device.label.removeprefix('GPU')}",
+            device.name,
+            device.pci,
+            device.root,
+            device.numa,
+            product,
+        )
         for device in found.devices
         if device.label.startswith("GPU")
     ]
     differ = disagreements(seen, there)
     if not differ:
-        return passed(f"{DRIVER} agrees with NVML and sysfs on {len(seen)} {plural(len(seen), 'GPU')}")
-    slices = shell("kubectl get resourceslices --field-selector spec.nodeName={} -o yaml", node.name)
-    return failed(f"{DRIVER} and the hardware disagree: {differ[0]}", *differ[1:], commands=(slices, _matrix(node)))
+        return passed(
+            f"{DRIVER} agrees with NVML and sysfs on {len(seen)} {plural(len(seen), 'GPU')}"
+        )
+    slices = shell(
+        "kubectl get resourceslices --field-selector spec.nodeName={} -o yaml", node.name
+    )
+    return failed(
+        f"{DRIVER} and the hardware disagree: {differ[0]}",
+        *differ[1:],
+        commands=(slices, _matrix(node)),
+    )
 
 
 def _domain(snapshot: Snapshot, node: NodeView) -> Step:
@@ -118,9 +144,15 @@ def _domain(snapshot: Snapshot, node: NodeView) -> Step:
             wrong.append(f"the IMEX daemon of ComputeDomain {domain.name} is not ready on it")
         clique = domain.cliques[node.name]
         if clique and clique != value:
-            wrong.append(f"ComputeDomain {domain.name} has it in clique {clique}, and NVML in {value}")
+            wrong.append(
+                f"ComputeDomain {domain.name} has it in clique {clique}, and NVML in {value}"
+            )
     where = f"NVLink domain {value}" if spans_nodes(value) else "NVLink ends at the node"
-    return failed(wrong[0], *wrong[1:], *said) if wrong else passed(where, *_partitions(snapshot, node), *said)
+    return (
+        failed(wrong[0], *wrong[1:], *said)
+        if wrong
+        else passed(where, *_partitions(snapshot, node), *said)
+    )
 
 
 def _partitions(snapshot: Snapshot, node: NodeView) -> Iterator[str]:

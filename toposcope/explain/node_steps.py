@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from toposcope.api.label_keys import LEAF, LEAF_GROUP, PREFIX
+from toposcope.api.levels import Level
 from toposcope.explain.assigned_nodes import check_assignment
 from toposcope.explain.context import Context
 from toposcope.explain.stranded import check_stranded, without_own
@@ -17,6 +18,8 @@ from toposcope.explain.topology_steps import (
     mentions,
     tree_command,
 )
+from toposcope.hardware.rails import reported
+from toposcope.hierarchy.coverage import Coverage, cover, some_names
 from toposcope.integrations.framework.constraints import Group, Workload, simplified
 from toposcope.integrations.framework.features import Step, failed, passed, unknown
 from toposcope.placement.check import Checker
@@ -24,10 +27,7 @@ from toposcope.placement.sentences import advice, answer, left_out, offered
 from toposcope.placement.shortage import Offer, Shortage
 from toposcope.placement.verdict import Verdict
 from toposcope.snapshot.scope import table_of
-from toposcope.topology.hierarchy import Coverage, cover, some_names
-from toposcope.topology.levels import Level
-from toposcope.topology.rails import reported
-from toposcope.topology.text import Command, plural, shell
+from toposcope.text import Command, plural, shell
 
 _AGENTS: Final = shell("kubectl get pods -A -o wide -l app.kubernetes.io/component=agent")
 _NO_NODES: Final = "no nodes are visible"
@@ -36,11 +36,16 @@ _MAX_OFFERS: Final = 8
 
 def _coverage(context: Context, workload: Workload) -> Sequence[Coverage]:
     levels = context.levels(workload)
-    return cover(levels, table_of(context.nodes(workload), frozenset(level.key for level in levels)))
+    return cover(
+        levels, table_of(context.nodes(workload), frozenset(level.key for level in levels))
+    )
 
 
 def check_labels(context: Context) -> Step:
-    """Nodes that lack the label of a level that others carry. It matters only where room is short."""
+    """Nodes that lack the label of a level that others carry.
+
+    It matters only where room is short.
+    """
     if why := blocked_by_topology(context):
         return unknown(why)
     if not context.snapshot.nodes:
@@ -53,11 +58,17 @@ def check_labels(context: Context) -> Step:
     ]
     if not gaps:
         any_level = any(context.levels(workload) for workload in context.workloads)
-        return passed("no node lacks a level that others carry" if any_level else "it asks for no level")
+        return passed(
+            "no node lacks a level that others carry" if any_level else "it asks for no level"
+        )
     sentences = [_gap(coverage, len(context.nodes(workload))) for workload, coverage in gaps]
-    short = any(checked.verdict and checked.verdict.kind in {"full", "never"} for checked in context.checked)
+    short = any(
+        checked.verdict and checked.verdict.kind in {"full", "never"} for checked in context.checked
+    )
     if context.all_placed or context.finished or not short:
-        return passed("some nodes lack a level, but there is room without them", *dict.fromkeys(sentences))
+        return passed(
+            "some nodes lack a level, but there is room without them", *dict.fromkeys(sentences)
+        )
     workload, first = gaps[0]
     ours = first.level.key.startswith(PREFIX)
     commands = [
@@ -102,7 +113,9 @@ def _lost(context: Context, wanted: Collection[Level]) -> Step | None:
     for domain, message in lost_levels(context).items():
         named = any(level.domain == domain for level in wanted)
         if named or any(mentions(context, text, domain) for text in complaints):
-            topology = context.topologies[0] if context.topologies else message.split()[1].rstrip(":")
+            topology = (
+                context.topologies[0] if context.topologies else message.split()[1].rstrip(":")
+            )
             gone = "no node carries its label any more; restore the label, or ask for another level"
             commands = levels_command(topology), shell("kubectl describe gtopo {}", topology)
             return failed(message, gone, *complaints[:1], commands=commands)
@@ -118,8 +131,12 @@ def _unusable(context: Context, wanted: Collection[Level]) -> Step | None:
                 continue
             nodes = shell("kubectl get nodes -L {}", level.key)
             if coverage.nodes:
-                which = f"{coverage.nodes} {plural(coverage.nodes, 'node')} with level {level.domain}"
-                return failed(f"none of {which} takes pods: each is cordoned or not Ready", commands=(nodes,))
+                which = (
+                    f"{coverage.nodes} {plural(coverage.nodes, 'node')} with level {level.domain}"
+                )
+                return failed(
+                    f"none of {which} takes pods: each is cordoned or not Ready", commands=(nodes,)
+                )
             return failed(
                 f"no node carries {level.key}, the label of level {level.domain}",
                 "label the nodes, or ask for another level",
@@ -134,7 +151,9 @@ def check_room(context: Context) -> Step:
         return passed("it has finished")
     if context.all_placed:
         count = len(context.ownership.pods)
-        return passed("its only pod has a node" if count == 1 else f"all its {count} pods have a node")
+        return passed(
+            "its only pod has a node" if count == 1 else f"all its {count} pods have a node"
+        )
     if not context.snapshot.nodes:
         return unknown(_NO_NODES)
     if why := blocked_by_levels(context):
@@ -142,13 +161,18 @@ def check_room(context: Context) -> Step:
     if stranded := check_stranded(context):
         return stranded
     verdicts = list(_remaining_verdicts(context))
-    short = next((remaining for remaining in verdicts if remaining.verdict.kind in {"full", "never"}), None)
+    short = next(
+        (remaining for remaining in verdicts if remaining.verdict.kind in {"full", "never"}), None
+    )
     return _no_room(context, short) if short else _room(context, verdicts)
 
 
 @dataclass(frozen=True, slots=True)
 class _RemainingVerdict:
-    """A verdict on a workload, or on its waiting pods. `whole`: pods that run count as still to be placed."""
+    """A verdict on a workload, or on its waiting pods.
+
+    `whole`: pods that run count as still to be placed.
+    """
 
     workload: Workload
     verdict: Verdict
@@ -190,7 +214,9 @@ def _room(context: Context, verdicts: Sequence[_RemainingVerdict]) -> Step:
         return unknown(notes[0]) if notes else passed("it asks for no pods")
     if context.snapshot.pods is None:
         return unknown("pods are not visible, so free resources are unknown")
-    unclear = next((remaining.verdict for remaining in verdicts if remaining.verdict.kind == "unclear"), None)
+    unclear = next(
+        (remaining.verdict for remaining in verdicts if remaining.verdict.kind == "unclear"), None
+    )
     if unclear:
         return unknown(answer(unclear), *left_out(unclear))
     return passed(answer(verdicts[0].verdict), *notes, *_counted(context, verdicts[0]))
@@ -199,7 +225,9 @@ def _room(context: Context, verdicts: Sequence[_RemainingVerdict]) -> Step:
 def _no_room(context: Context, remaining: _RemainingVerdict) -> Step:
     """The step where there is too little room for one system's demands."""
     verdict = remaining.verdict
-    offers = remaining.checker.offers(remaining.workload, verdict.shortage) if verdict.shortage else ()
+    offers = (
+        remaining.checker.offers(remaining.workload, verdict.shortage) if verdict.shortage else ()
+    )
     return failed(
         answer(verdict),
         *advice(verdict),
@@ -214,7 +242,13 @@ def _no_room(context: Context, remaining: _RemainingVerdict) -> Step:
 def _set_apart(context: Context, remaining: _RemainingVerdict) -> Iterator[str]:
     """The wrong cables that may make domains of the level that is short smaller."""
     shortage, scope = remaining.verdict.shortage, context.scope(remaining.workload)
-    if shortage and shortage.level and shortage.level.key in (LEAF, LEAF_GROUP) and scope and scope.topology:
+    if (
+        shortage
+        and shortage.level
+        and shortage.level.key in (LEAF, LEAF_GROUP)
+        and scope
+        and scope.topology
+    ):
         for rail in reported(scope.topology.status):
             yield f"a wrong cable may set {rail.node} apart: {rail.sentence}"
 
@@ -223,7 +257,11 @@ def _counted(context: Context, remaining: _RemainingVerdict) -> Iterator[str]:
     """Which of its pods the verdict is about, where some of them run."""
     count = len(context.placed)
     if remaining.whole:
-        have = "1 pod already has a node and counts" if count == 1 else f"{count} pods already have nodes and count"
+        have = (
+            "1 pod already has a node and counts"
+            if count == 1
+            else f"{count} pods already have nodes and count"
+        )
         yield f"{have} as still to be placed, because all of them belong together"
     elif count:
         yield "for the waiting pods only; the others keep their nodes"
@@ -243,8 +281,14 @@ def _considered(shortage: Shortage, offers: Sequence[Offer]) -> Iterator[str]:
 def _commands(context: Context, workload: Workload, verdict: Verdict) -> Iterator[Command]:
     level = verdict.shortage.level if verdict.shortage else None
     known = context.scope(workload) is not None
-    yield tree_command(workload.topology, level.domain if level else "") if known else tree_command(None)
+    yield (
+        tree_command(workload.topology, level.domain if level else "")
+        if known
+        else tree_command(None)
+    )
     for remedy in verdict.remedies:
         node = remedy.nodes[0]
         pods = shell("kubectl get pods -A --field-selector spec.nodeName={}", node)
-        yield shell("kubectl describe node {}", node) if remedy.act in ("open", "tolerate") else pods
+        yield (
+            shell("kubectl describe node {}", node) if remedy.act in ("open", "tolerate") else pods
+        )

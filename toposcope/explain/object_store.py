@@ -41,7 +41,9 @@ SUBJECTS: Final = (
     Kind("apps", "StatefulSet", "statefulsets", ("v1",), short=("sts",)),
     Kind("apps", "ReplicaSet", "replicasets", ("v1",), short=("rs",)),
     Kind("jobset.x-k8s.io", "JobSet", "jobsets", ("v1alpha2",)),
-    Kind("leaderworkerset.x-k8s.io", "LeaderWorkerSet", "leaderworkersets", ("v1",), short=("lws",)),
+    Kind(
+        "leaderworkerset.x-k8s.io", "LeaderWorkerSet", "leaderworkersets", ("v1",), short=("lws",)
+    ),
     Kind("kubeflow.org", "PyTorchJob", "pytorchjobs", ("v1",)),
     Kind("kubeflow.org", "MPIJob", "mpijobs", ("v2beta1", "v1")),
     Kind("ray.io", "RayCluster", "rayclusters", ("v1",)),
@@ -61,7 +63,9 @@ TOPOLOGY_KINDS: Final = {
     "Kueue": (kueue.TOPOLOGIES,),
 }
 """The topology resource that each system reads, any one of these; LeaderWorkerSet and JobSet read node labels only."""
-PUBLISH_FIELDS: Final = {kind.key: kind.option for kind in (BINDINGS, kai.TOPOLOGIES, kueue.TOPOLOGIES)}
+PUBLISH_FIELDS: Final = {
+    kind.key: kind.option for kind in (BINDINGS, kai.TOPOLOGIES, kueue.TOPOLOGIES)
+}
 """The field of a ClusterTopology's `spec.publish` that governs each kind."""
 
 
@@ -75,7 +79,10 @@ _KEPT = {kind.key: kind for kind in (*SUBJECTS, *AROUND)}
 
 @dataclass(slots=True)
 class ObjectStore:
-    """Objects by reference. `unread` says of which kinds nothing is known, and why: those are not absent."""
+    """Objects by reference.
+
+    `unread` says of which kinds nothing is known, and why: those are not absent.
+    """
 
     objects: dict[Ref, Object] = field(default_factory=dict)
     unread: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -94,7 +101,9 @@ class ObjectStore:
 
     def find(self, kind: Kind, name: str, namespace: str = "") -> Object | None:
         """One object; None where it does not exist or cannot be read."""
-        return self.objects.get(Ref(kind.group, kind.kind, namespace if kind.namespaced else "", name))
+        return self.objects.get(
+            Ref(kind.group, kind.kind, namespace if kind.namespaced else "", name)
+        )
 
     def why_unknown(self, *kinds: Kind) -> str:
         """Why nothing is known about any of these kinds; empty when one of them is known."""
@@ -124,7 +133,9 @@ class FileCollector:
         seen = {(ref.group, ref.kind) for ref in self._store.objects}
         for kind in _KEPT.values():
             if kind.key not in seen:
-                self._store.unread[kind.key] = f"the files have no {kind.kind} (kubectl get {kind.name} -A)"
+                self._store.unread[kind.key] = (
+                    f"the files have no {kind.kind} (kubectl get {kind.name} -A)"
+                )
         return self._store
 
 
@@ -142,7 +153,11 @@ def ref_of(document: Object) -> Ref:
 def owner_of(document: Object) -> Ref | None:
     """The object's controller, or else its only owner: KAI does not mark the owners of PodGroups as controllers."""
     references = list((Field(document) / "metadata" / "ownerReferences").items())
-    chosen = [reference for reference in references if reference.value and (reference / "controller").flag()]
+    chosen = [
+        reference
+        for reference in references
+        if reference.value and (reference / "controller").flag()
+    ]
     if not chosen and len(references) == 1:
         chosen = references
     if not chosen:
@@ -155,7 +170,9 @@ def owner_of(document: Object) -> Ref | None:
 UNLISTED: Final = " may not be listed with these credentials"
 
 
-def load_objects(client: ApiClient, namespace: str | None, pod: str | None, progress: Progress = silent) -> ObjectStore:
+def load_objects(
+    client: ApiClient, namespace: str | None, pod: str | None, progress: Progress = silent
+) -> ObjectStore:
     """Everything that may matter for a workload in this namespace (None: that of the kubeconfig's context).
 
     `pod` is loaded too where one is asked about; all other pods are in the snapshot. Raises KubeError when the server
@@ -169,13 +186,17 @@ def load_objects(client: ApiClient, namespace: str | None, pod: str | None, prog
     return store
 
 
-def _load(client: ApiClient, kind: Kind, into: ObjectStore, progress: Progress, fields: str = "") -> None:
+def _load(
+    client: ApiClient, kind: Kind, into: ObjectStore, progress: Progress, fields: str = ""
+) -> None:
     """All objects of a kind in the version that is served; none where it is not served."""
     progress(kind.name, 0)
     for version in kind.versions:
         path = kind.path(version, into.namespace or "")
         try:
-            for item in everything(client, path, fields=fields, progress=partial(progress, kind.name)):
+            for item in everything(
+                client, path, fields=fields, progress=partial(progress, kind.name)
+            ):
                 # Items of a list have neither.
                 into.put({**item, "apiVersion": kind.api_version(version), "kind": kind.kind})
         except ApiError as error:

@@ -1,7 +1,7 @@
 """Where the pods that have a node run, and whether what has to stay together does.
 
-Systems label the pods of each copy of a group in their own ways. Labels: Grove 0.1.0-alpha.9, LeaderWorkerSet 0.7,
-JobSet 0.9, Kueue 0.19.
+Systems label the pods of each copy of a group in their own ways. Labels: Grove 0.1.0-alpha.9,
+LeaderWorkerSet 0.7, JobSet 0.9, Kueue 0.19.
 """
 
 import re
@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from toposcope.api.levels import Level
 from toposcope.explain.context import Context
+from toposcope.hierarchy.coverage import level_value
 from toposcope.integrations.framework.constraints import Group, Workload
 from toposcope.integrations.grove.api import POD_CLIQUE_SETS
 from toposcope.integrations.jobset.api import JOB_KEY
 from toposcope.integrations.kueue.queues import POD_SET_OF
 from toposcope.integrations.lws.api import GROUP_INDEX, GROUP_KEY, SUBGROUP_KEY
 from toposcope.snapshot.model import PodView, Snapshot
-from toposcope.topology.hierarchy import level_value
-from toposcope.topology.levels import Level
 
 _NO_LABEL: Final = "no label"
 _SET_COPY: Final = "grove.io/podcliqueset-replica-index"
@@ -61,13 +61,23 @@ def observed_placements(context: Context) -> Iterator[ObservedPlacement]:
             for group, _ in top.everything():
                 # The gang of a PodCliqueSet leaves some replicas of scaling groups out.
                 gang = next(iter(workload.pod_groups), top) if group is top else group
-                yield from _of_group(context, workload, levels, replace(group, groups=gang.groups), whole=group is top)
+                yield from _of_group(
+                    context,
+                    workload,
+                    levels,
+                    replace(group, groups=gang.groups),
+                    whole=group is top,
+                )
 
 
 def _workloads(context: Context) -> Sequence[Workload]:
     """The PodCliqueSet that Dynamo created for Grove is closer to the pods than the deployment itself."""
     sets = context.members(POD_CLIQUE_SETS)
-    readings = [checked.reading for _, document in sets for checked in context.checker.check(document, document)]
+    readings = [
+        checked.reading
+        for _, document in sets
+        for checked in context.checker.check(document, document)
+    ]
     return [reading.workload for reading in readings if reading.workload] or context.workloads
 
 
@@ -80,9 +90,14 @@ def _of_group(
     copies = copies_of(workload.system, group, context.placed, whole=whole)
     if copies is None:
         required = group.required is not None
-        yield ObservedPlacement(group.name, "", level, required, (), None, "cannot tell which pods belong to it")
+        yield ObservedPlacement(
+            group.name, "", level, required, (), None, "cannot tell which pods belong to it"
+        )
         return
-    placements = [_of_copy(context.snapshot, levels, level, group, copy, pods) for copy, pods in copies.items()]
+    placements = [
+        _of_copy(context.snapshot, levels, level, group, copy, pods)
+        for copy, pods in copies.items()
+    ]
     if not group.anti_affinity:
         yield from placements
         return
@@ -90,28 +105,45 @@ def _of_group(
     holders = Counter(domain for placement in placements for domain, _ in placement.domains)
     for placement in placements:
         shared = [domain for domain, _ in placement.domains if holders[domain] > 1]
-        yield replace(placement, kept=False, note=f"shares {shared[0]} with another one") if shared else placement
+        yield (
+            replace(placement, kept=False, note=f"shares {shared[0]} with another one")
+            if shared
+            else placement
+        )
 
 
 def _of_copy(
-    snapshot: Snapshot, levels: Sequence[Level], level: Level, group: Group, copy: str, pods: Iterable[PodView]
+    snapshot: Snapshot,
+    levels: Sequence[Level],
+    level: Level,
+    group: Group,
+    copy: str,
+    pods: Iterable[PodView],
 ) -> ObservedPlacement:
     """Domains are told apart by all values from the broadest level down, as schedulers do."""
     upper = levels[: list(levels).index(level) + 1]
     counts = Counter(_domain(snapshot, pod.node, upper) for pod in pods)
     values = Counter(path[-1] for path in counts)
     largest_first = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    domains = tuple((path[-1] if values[path[-1]] == 1 else "/".join(path), count) for path, count in largest_first)
+    domains = tuple(
+        (path[-1] if values[path[-1]] == 1 else "/".join(path), count)
+        for path, count in largest_first
+    )
     together = len(counts) == 1 and _NO_LABEL not in next(iter(counts))
     required = group.required is not None
-    return ObservedPlacement(group.name, copy, level, required, domains, together if required else together or None)
+    return ObservedPlacement(
+        group.name, copy, level, required, domains, together if required else together or None
+    )
 
 
 def _domain(snapshot: Snapshot, name: str, levels: Sequence[Level]) -> tuple[str, ...]:
     node = snapshot.by_name.get(name)
     if node is None:
         return (f"{name} (gone)",)
-    return tuple(level_value(node, level.key, snapshot.catalogue.placeholders) or _NO_LABEL for level in levels)
+    return tuple(
+        level_value(node, level.key, snapshot.catalogue.placeholders) or _NO_LABEL
+        for level in levels
+    )
 
 
 def copies_of(system: str, group: Group, pods: Iterable[PodView], *, whole: bool) -> Copies | None:
@@ -138,8 +170,14 @@ def _copy_namer(system: str, group: Group) -> Callable[[Labels], str | None]:
                 else None
             )
         if kind == "clique":
-            return lambda labels: labels[_CLIQUE] if _is_grove_name(labels.get(_CLIQUE, ""), name) else None
-        gangs = [(part.name.rpartition(" ")[2], part.copies) for part in group.groups if "scaling group " in part.name]
+            return lambda labels: (
+                labels[_CLIQUE] if _is_grove_name(labels.get(_CLIQUE, ""), name) else None
+            )
+        gangs = [
+            (part.name.rpartition(" ")[2], part.copies)
+            for part in group.groups
+            if "scaling group " in part.name
+        ]
         return lambda labels: None if _is_apart(labels, gangs) else labels.get(_SET_COPY)
     if kind == "job of":
         return lambda labels: labels.get(JOB_KEY) if labels.get(_JOB_KIND) == name else None
@@ -156,7 +194,10 @@ def _is_apart(labels: Labels, gangs: Iterable[tuple[str, int]]) -> bool:
     return (
         index.isdecimal()
         and len(index) <= _MOST_DIGITS
-        and any(_is_grove_name(labels.get(_SCALING_GROUP, ""), name) and int(index) >= count for name, count in gangs)
+        and any(
+            _is_grove_name(labels.get(_SCALING_GROUP, ""), name) and int(index) >= count
+            for name, count in gangs
+        )
     )
 
 

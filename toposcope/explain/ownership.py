@@ -43,7 +43,9 @@ class Ownership:
         return self.chain[-1]
 
 
-def subject_of(store: ObjectStore, snapshot: Snapshot, kind: Kind, name: str, namespace: str | None) -> Ref:
+def subject_of(
+    store: ObjectStore, snapshot: Snapshot, kind: Kind, name: str, namespace: str | None
+) -> Ref:
     """The object of this kind and name. Raises ObjectNotFoundError."""
     wanted = namespace or store.namespace
     existing = {ref for ref, _ in store.of_kind(kind)}
@@ -55,7 +57,9 @@ def subject_of(store: ObjectStore, snapshot: Snapshot, kind: Kind, name: str, na
         return Ref(kind.group, kind.kind, matching[0], name)
     called = f"{kind.kind.lower()}/{name}"
     if matching:
-        raise ObjectNotFoundError(f"{called} exists in several namespaces; choose one with -n: {', '.join(matching)}")
+        raise ObjectNotFoundError(
+            f"{called} exists in several namespaces; choose one with -n: {', '.join(matching)}"
+        )
     if why := store.why_unknown(kind):
         raise ObjectNotFoundError(f"cannot read {called}: {why}")
     where = f" in namespace {wanted}" if wanted else ""
@@ -71,7 +75,9 @@ def ownership_of(store: ObjectStore, snapshot: Snapshot, subject: Ref) -> Owners
     owners = _Owners(store, snapshot)
     chain = owners.chain(subject)
     members = tuple(
-        ref for ref in store.objects if (ref.group, ref.kind) != POD.key and owners.chain(ref)[-1] == chain[-1]
+        ref
+        for ref in store.objects
+        if (ref.group, ref.kind) != POD.key and owners.chain(ref)[-1] == chain[-1]
     )
     groups = {ref.name for ref in members if (ref.group, ref.kind) == POD_GROUPS.key}
     own = {ref.name for ref in members if (ref.group, ref.kind) == gangs_api.POD_GROUPS.key}
@@ -105,7 +111,9 @@ class _Owners:
         for pod in snapshot.pods or ():
             owner = pod.owner
             group = owner.api_version.rpartition("/")[0] if owner else ""
-            self._owners[_pod_ref(pod)] = Ref(group, owner.kind, pod.namespace, owner.name) if owner else None
+            self._owners[_pod_ref(pod)] = (
+                Ref(group, owner.kind, pod.namespace, owner.name) if owner else None
+            )
         for ref, document in store.objects.items():
             self._owners[ref] = owner_of(document)
 

@@ -1,7 +1,7 @@
 """Pods that can go to one domain only, because KAI bound the first pods of their gang there.
 
-Source: KAI 0.17.0, pkg/scheduler/plugins/topology/job_filtering.go: once pods of a group have nodes, the others may go
-to the domains of the required level that hold these, and nowhere else.
+Source: KAI 0.17.0, pkg/scheduler/plugins/topology/job_filtering.go: once pods of a group have
+nodes, the others may go to the domains of the required level that hold these, and nowhere else.
 """
 
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from toposcope.api.levels import Level
 from toposcope.explain.context import Context
 from toposcope.explain.topology_steps import tree_command
 from toposcope.integrations.framework.constraints import Group, Workload
@@ -21,7 +22,6 @@ from toposcope.placement.check import Checker
 from toposcope.placement.room import Path
 from toposcope.placement.sentences import advice, answer
 from toposcope.snapshot.model import NOTHING, NodeView, Snapshot
-from toposcope.topology.levels import Level
 
 _SYSTEM: Final = "KAI"
 
@@ -44,7 +44,11 @@ def _pinned(workload: Workload) -> Group | None:
     if workload.system != _SYSTEM or not workload.placeable or len(workload.groups) != 1:
         return None
     group = workload.groups[0]
-    return group if group.required and group.copies == 1 and len(group.pods) == 1 and not group.groups else None
+    return (
+        group
+        if group.required and group.copies == 1 and len(group.pods) == 1 and not group.groups
+        else None
+    )
 
 
 def _upper(context: Context, workload: Workload, level: Level) -> tuple[Level, ...]:
@@ -58,15 +62,21 @@ def _domain(snapshot: Snapshot, node: str, upper: tuple[Level, ...]) -> Path:
     return tuple(value for value in values if value is not None)
 
 
-def _step(context: Context, workload: Workload, group: Group, upper: tuple[Level, ...], domain: Path) -> Step:
+def _step(
+    context: Context, workload: Workload, group: Group, upper: tuple[Level, ...], domain: Path
+) -> Step:
     there, left = len(context.placed), len(context.waiting)
     snapshot = without_own(context)
     inside = tuple(node for node in snapshot.nodes if _domain(snapshot, node.name, upper) == domain)
     waiting = replace(group, pods=(replace(group.pods[0], count=left),), preferred=None)
-    verdict = Checker(replace(snapshot, nodes=inside)).verdict(replace(workload, groups=(waiting,), gang=None))
+    verdict = Checker(replace(snapshot, nodes=inside)).verdict(
+        replace(workload, groups=(waiting,), gang=None)
+    )
     where, total = f"{upper[-1].domain} {domain[-1]}", there + left
     if verdict is None or verdict.kind == "fits":
-        return passed(f"{where}, which holds {there} of its {total} pods, has room for the other {left}")
+        return passed(
+            f"{where}, which holds {there} of its {total} pods, has room for the other {left}"
+        )
     return failed(
         f"{there} of its {total} pods are in {where}, KAI places the other {left} nowhere else, and there is no room",
         answer(verdict),
@@ -98,7 +108,9 @@ def without_own(context: Context) -> Snapshot:
     return replace(
         context.snapshot,
         nodes=tuple(_less(node, own.get(node.name, NOTHING)) for node in context.snapshot.nodes),
-        pods=tuple(pod for pod in context.snapshot.pods or () if (pod.namespace, pod.name) not in placed),
+        pods=tuple(
+            pod for pod in context.snapshot.pods or () if (pod.namespace, pod.name) not in placed
+        ),
     )
 
 

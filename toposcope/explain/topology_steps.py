@@ -11,9 +11,15 @@ from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import Field, Finding, kind_of
 from toposcope.integrations.framework.features import Step, condition, failed, passed, unknown
 from toposcope.kube.discovery import Kind
-from toposcope.topology.text import Command, shell
+from toposcope.text import Command, shell
 
-_TOPOLOGY_RULES: Final = ("topology-exists", "topology-name", "topology-constraint", "one-topology", "no-topology")
+_TOPOLOGY_RULES: Final = (
+    "topology-exists",
+    "topology-name",
+    "topology-constraint",
+    "one-topology",
+    "no-topology",
+)
 _LEVEL_RULES: Final = (
     "domain-exists",
     "level-exists",
@@ -45,12 +51,22 @@ def objection(finding: Finding) -> str:
 
 
 def blocked_by_topology(context: Context) -> str:
-    """Why nothing can be said about levels: the topology itself is unknown. Empty where it is known."""
-    return "cannot be checked until the topology is right" if any(context.findings(*_TOPOLOGY_RULES)) else ""
+    """Why nothing can be said about levels: the topology itself is unknown.
+
+    Empty where it is known.
+    """
+    return (
+        "cannot be checked until the topology is right"
+        if any(context.findings(*_TOPOLOGY_RULES))
+        else ""
+    )
 
 
 def blocked_by_levels(context: Context) -> str:
-    """Why nothing can be said about the levels asked for: topology or levels are wrong. Empty otherwise."""
+    """Why nothing can be said about the levels asked for: topology or levels are wrong.
+
+    Empty otherwise.
+    """
     return blocked_by_topology(context) or (
         "cannot be checked until the levels are right" if wrong_levels(context) else ""
     )
@@ -58,9 +74,14 @@ def blocked_by_levels(context: Context) -> str:
 
 def check_topology(context: Context) -> Step:
     """The topology exists, as the kind that the workload's system reads."""
-    kinds = [kind for workload in context.workloads for kind in context.topology_kinds(workload)[:1]]
+    kinds = [
+        kind for workload in context.workloads for kind in context.topology_kinds(workload)[:1]
+    ]
     for finding in context.findings(*_TOPOLOGY_RULES):
-        commands = (*(shell("kubectl get {}", kind.name) for kind in kinds), shell("kubectl get gtopo"))
+        commands = (
+            *(shell("kubectl get {}", kind.name) for kind in kinds),
+            shell("kubectl get gtopo"),
+        )
         return failed(objection(finding), finding.fix, commands=commands)
     for finding in context.findings("no-topology", severity="warning"):
         return failed(objection(finding), finding.fix)
@@ -77,7 +98,9 @@ def check_topology(context: Context) -> Step:
         if resource:
             existing.append(f"{resource.handle} exists")
         elif why := context.store.why_unknown(*accepted):
-            open_questions.append(f"cannot tell whether {workload.system} has a {accepted[0].kind} {name}: {why}")
+            open_questions.append(
+                f"cannot tell whether {workload.system} has a {accepted[0].kind} {name}: {why}"
+            )
         else:
             return _unpublished(context, workload, accepted[0])
     if open_questions:
@@ -92,7 +115,9 @@ def _unpublished(context: Context, workload: Workload, kind: Kind) -> Step:
     commands = (shell("kubectl get {}", kind.name), shell("kubectl describe gtopo {}", name))
     scope = context.scope(workload)
     if scope is None or scope.topology is None:
-        others = [resource.handle for resource in context.snapshot.published if resource.name == name]
+        others = [
+            resource.handle for resource in context.snapshot.published if resource.name == name
+        ]
         detail = f"{', '.join(others)} exists, but {workload.system} does not read it"
         return failed(message, detail, commands=commands[:1])
     detail = _reported(scope.topology.status.get("published"), kind)
@@ -100,7 +125,9 @@ def _unpublished(context: Context, workload: Workload, kind: Kind) -> Step:
     if not detail and scope.topology.publish.get(field) == "Never":
         detail = f"ClusterTopology {name} sets spec.publish.{field}: Never"
     return failed(
-        message, detail or f"ClusterTopology {name} exists, but is not published as {kind.kind}", commands=commands
+        message,
+        detail or f"ClusterTopology {name} exists, but is not published as {kind.kind}",
+        commands=commands,
     )
 
 
@@ -142,7 +169,11 @@ def wrong_levels(context: Context) -> list[Finding]:
     """The same without the levels that the topology has lost."""
     lost = lost_levels(context)
     complaints = level_complaints(context)
-    return [finding for finding in complaints if not any(mentions(context, finding.message, domain) for domain in lost)]
+    return [
+        finding
+        for finding in complaints
+        if not any(mentions(context, finding.message, domain) for domain in lost)
+    ]
 
 
 def check_levels(context: Context) -> Step:
@@ -153,13 +184,17 @@ def check_levels(context: Context) -> Step:
     if findings:
         first, *others = findings
         more = (f"{objection(other)}; {other.fix}" for other in others)
-        return failed(objection(first), first.fix, *more, commands=(levels_command(*context.topologies[:1]),))
+        return failed(
+            objection(first), first.fix, *more, commands=(levels_command(*context.topologies[:1]),)
+        )
     if context.asked_levels:
         names = dict.fromkeys(level.domain for level in context.asked_levels)
         return passed(f"the topology has what it asks for: {', '.join(names)}")
     if level_complaints(context):
         return passed("the topology had the level that it asks for")
-    unread = [workload for workload in context.workloads if not workload.placeable and workload.notes]
+    unread = [
+        workload for workload in context.workloads if not workload.placeable and workload.notes
+    ]
     return unknown(unread[0].notes[0]) if unread else passed("it asks for no level")
 
 
@@ -171,7 +206,11 @@ def levels_command(topology: str | None = None) -> Command:
 def tree_command(topology: str | None, level: str = "") -> Command:
     """The command that shows the domains of a level of a topology."""
     named = [topology] if topology else []
-    return shell("toposcope tree" + " {}" * len(named) + " --level {}" * bool(level), *named, *filter(None, [level]))
+    return shell(
+        "toposcope tree" + " {}" * len(named) + " --level {}" * bool(level),
+        *named,
+        *filter(None, [level]),
+    )
 
 
 def check_hierarchy(context: Context) -> Step:
@@ -179,7 +218,10 @@ def check_hierarchy(context: Context) -> Step:
     if why := blocked_by_levels(context):
         return unknown(why)
     for finding in context.findings(*_HIERARCHY_RULES):
-        orders = (f"the levels of {name}: {' > '.join(_order(context, name))}" for name in context.topologies)
+        orders = (
+            f"the levels of {name}: {' > '.join(_order(context, name))}"
+            for name in context.topologies
+        )
         commands = (levels_command(*context.topologies[:1]),)
         return failed(objection(finding), finding.fix, *orders, commands=commands)
     tangles = []
@@ -202,7 +244,8 @@ def check_rules(context: Context) -> Step:
         for checked in context.checked
         for finding in checked.reading.findings
         if finding.rule.partition("/")[2] not in _OWN_STEP
-        and not (finding.rule == "grove/scheduler-default" and context.schedulers)  # the pods say who it is
+        # the pods say who it is
+        and not (finding.rule == "grove/scheduler-default" and context.schedulers)
     ]
     errors = [finding for finding in findings if finding.severity == "error"]
     warnings = [objection(finding) for finding in findings if finding.severity == "warning"]

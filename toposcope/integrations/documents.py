@@ -6,9 +6,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import API_VERSION, KIND
+from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
 from toposcope.integrations.deciding import READ
 from toposcope.integrations.framework.document import Field, kind_of, name_of, namespace_of
-from toposcope.integrations.framework.levels import TopologyLevels, UnreadableDocumentError, domain_topology
+from toposcope.integrations.framework.levels import (
+    TopologyLevels,
+    UnreadableDocumentError,
+    domain_topology,
+)
 from toposcope.integrations.framework.system import ClusterFacts, ReadTopologies
 from toposcope.integrations.grove import api as grove_api
 from toposcope.integrations.grove import topology as grove_topology
@@ -21,7 +26,6 @@ from toposcope.integrations.kueue import queues
 from toposcope.integrations.osmo import pool as osmo_pool
 from toposcope.integrations.runai import topology as runai_topology
 from toposcope.integrations.watched import PUBLISHED
-from toposcope.topology.catalogue import BUILT_IN, Catalogue
 
 _OWN_GROUP: Final = API_VERSION.partition("/")[0]
 _KINDS: Final[Mapping[tuple[str, str], Callable[[Any, Catalogue], TopologyLevels]]] = {
@@ -43,10 +47,18 @@ _FIELDS: Final[Mapping[str, Callable[[Any, Catalogue], TopologyLevels]]] = {
 
 
 def read_topology(document: Any, catalogue: Catalogue = BUILT_IN) -> TopologyLevels:
-    """The levels in the topology resource of any system, or in a ClusterTopology. Raises UnreadableDocumentError."""
+    """The levels in the topology resource of any system, or in a ClusterTopology.
+
+    Raises UnreadableDocumentError.
+    """
     if not isinstance(document, dict):
-        raise UnreadableDocumentError(f"this is not a topology but a {type(document).__name__}; give one object")
-    group, kind = str(document.get("apiVersion", "")).rpartition("/")[0], str(document.get("kind", ""))
+        raise UnreadableDocumentError(
+            f"this is not a topology but a {type(document).__name__}; give one object"
+        )
+    group, kind = (
+        str(document.get("apiVersion", "")).rpartition("/")[0],
+        str(document.get("kind", "")),
+    )
     if (group, kind) == (_OWN_GROUP, KIND):
         text = f"{KIND} with spec.levels (look at the cluster for levels that are inferred)"
         return domain_topology(document, text)
@@ -68,7 +80,11 @@ def with_documents(cluster: ClusterFacts, documents: Collection[Mapping[str, Any
     A topology of the cluster takes precedence over a document of the same name; for the pods of a PodGroup the
     documents do.
     """
-    pools, schedulers, topologies = dict(cluster.pools), dict(cluster.schedulers), dict(cluster.topologies)
+    pools, schedulers, topologies = (
+        dict(cluster.pools),
+        dict(cluster.schedulers),
+        dict(cluster.topologies),
+    )
     read, objects = dict(cluster.read), dict(cluster.objects)
     for document in documents:
         if osmo_pool.POOL.claims(document):
@@ -79,7 +95,8 @@ def with_documents(cluster: ClusterFacts, documents: Collection[Mapping[str, Any
         elif runai_topology.NETWORK_TOPOLOGY.claims(document):
             topology = runai_topology.levels_of(document, cluster.domain_of)
             topologies.setdefault(topology.name, topology)
-            read = _with_topology(read, "kai", topology)  # Run:ai's scheduler is KAI, and reads what Run:ai makes of it
+            # Run:ai's scheduler is KAI, and reads what Run:ai makes of it
+            read = _with_topology(read, "kai", topology)
         elif option := _OPTIONS.get(kind_of(document)):
             with suppress(UnreadableDocumentError):
                 levels, aliases = read_topology(document), kai_topology.aliases_of(document)
@@ -90,7 +107,14 @@ def with_documents(cluster: ClusterFacts, documents: Collection[Mapping[str, Any
             if _name(document) not in map(_name, there):
                 objects[kind_of(document)] = (*there, document)
     pod_groups = {**cluster.pod_groups, **pod_group.members_of_documents(documents)}
-    configured = replace(cluster, pools=pools, schedulers=schedulers, topologies=topologies, read=read, objects=objects)
+    configured = replace(
+        cluster,
+        pools=pools,
+        schedulers=schedulers,
+        topologies=topologies,
+        read=read,
+        objects=objects,
+    )
     members = {**cluster.gangs, **gangs.members_of_documents(documents)}
     return replace(configured, pod_groups=pod_groups, gangs=members)
 
@@ -111,14 +135,18 @@ def _with_topology(
     return {**read, option: replace(known, by_name=by_name)}
 
 
-def _with_pool(read: Mapping[str, ReadTopologies], pool: TopologyLevels) -> dict[str, ReadTopologies]:
+def _with_pool(
+    read: Mapping[str, ReadTopologies], pool: TopologyLevels
+) -> dict[str, ReadTopologies]:
     """With the Topology of keys that no pool has yet, else with a pool's names for the levels of its Topology."""
     if not pool.name:
         return _with_topology(read, "kai", replace(pool, name=osmo_pool.topology_of("")))
     if (known := read.get("kai")) is None:
         return dict(read)
     by_name = {
-        name: replace(topology, levels=tuple(pool.by_key(level.key) or level for level in topology.levels))
+        name: replace(
+            topology, levels=tuple(pool.by_key(level.key) or level for level in topology.levels)
+        )
         for name, topology in known.by_name.items()
         if osmo_pool.is_topology_of(name, pool.name)
     }

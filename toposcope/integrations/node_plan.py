@@ -17,12 +17,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from toposcope.api.label_keys import own_input, unique_key
+from toposcope.api.levels import Level
+from toposcope.api.requirement import Labelled, Requirement
 from toposcope.integrations.slurm.names import NamedLevel, SlurmNames, Style, units
 from toposcope.kube.shapes import Optional, problem
-from toposcope.topology.levels import Level
-from toposcope.topology.node import Labelled
-from toposcope.topology.requirement import Requirement
-from toposcope.topology.text import compact, parse
+from toposcope.text import compact, parse
 
 CONFIG_MAP: Final = "toposcope-node-plan"
 """The ConfigMap in the controller's namespace."""
@@ -55,8 +54,14 @@ class PlannedTopology:
     """How Slurm's domains are named; None while that is not known: annotations stay as they are."""
 
     def selects(self, node: Labelled) -> bool:
-        """Whether the node belongs to this topology. None does by a label that agents write because of the plan."""
-        return all(requirement.holds(node) and not own_input(requirement.key) for requirement in self.selector)
+        """Whether the node belongs to this topology.
+
+        None does by a label that agents write because of the plan.
+        """
+        return all(
+            requirement.holds(node) and not own_input(requirement.key)
+            for requirement in self.selector
+        )
 
     def input_keys(self) -> frozenset[str]:
         """The labels that decide what a node gets."""
@@ -199,7 +204,10 @@ def fitting(plan: NodePlan, largest: int = LARGEST) -> NodePlan:
 
 
 def decode(text: str) -> NodePlan:
-    """The plan in a text of `encode`. Raises ValueError for any other, also for that of another version."""
+    """The plan in a text of `encode`.
+
+    Raises ValueError for any other, also for that of another version.
+    """
     if len(text.encode()) > LARGEST:
         raise ValueError(f"it has more than {LARGEST >> 10} KiB")
     try:

@@ -75,7 +75,8 @@ def readings(
 ) -> tuple[Reading, ...]:
     """What each system that acts on the document makes of it; empty when none does. Never raises.
 
-    The items of a list are read one by one. A finding about a pod template is reported once, not by every system.
+    The items of a list are read one by one. A finding about a pod template is reported once, not by
+    every system.
     """
     items = document.get("items")
     if isinstance(items, list) and str(document.get("kind") or "List").endswith("List"):
@@ -102,7 +103,8 @@ def readings(
 def _prefixed(path: str, reading: Reading) -> Reading:
     """The same, with the paths of the fields in the list."""
     findings = (
-        replace(finding, field=f"{path}.{finding.field}" if finding.field else path) for finding in reading.findings
+        replace(finding, field=f"{path}.{finding.field}" if finding.field else path)
+        for finding in reading.findings
     )
     return replace(reading, findings=tuple(findings))
 

@@ -1,6 +1,7 @@
 """What the controller watches: kinds whose objects ask for levels, and kinds that it publishes.
 
-Apart from the registry of readers, so that a controller loads none of what only `toposcope check` and `export` need.
+Apart from the registry of readers, so that a controller loads none of what only `toposcope check`
+and `export` need.
 """
 
 from typing import Final

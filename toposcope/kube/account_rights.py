@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from toposcope.kube.client import Caller, Request
 from toposcope.kube.errors import ApiError
-from toposcope.topology.text import compact
+from toposcope.text import compact
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,11 @@ class Right(NamedTuple):
     def __str__(self) -> str:
         """Return it as `patch nodes/status` or `get secrets`."""
         if self.resource == _ALL:
-            place = "all resources" if self.group == _ALL else f"all resources of {self.group or 'the core group'}"
+            place = (
+                "all resources"
+                if self.group == _ALL
+                else f"all resources of {self.group or 'the core group'}"
+            )
         else:
             place = f"{self.resource}.{self.group}" if self.group else self.resource
         return f"{'do anything with' if self.verb == _ALL else self.verb} {place}"
@@ -114,7 +118,10 @@ class AccountRights:
             if error.status not in _FORBIDDEN_TO_ASK:
                 raise
             if str(error) != self._unanswered:
-                log.warning("cannot check whether this ServiceAccount has more rights than it needs: %s", error)
+                log.warning(
+                    "cannot check whether this ServiceAccount has more rights than it needs: %s",
+                    error,
+                )
             self._unanswered = str(error)
             return []
         status = answer.get("status") or {}

@@ -1,7 +1,7 @@
 """Requests to an API server over one kept connection, and streams over connections of their own.
 
-http.client instead of an HTTP library: it comes with the interpreter, and beside TLS it is half of what an agent
-weighs (a client library would double that).
+http.client instead of an HTTP library: it comes with the interpreter, and beside TLS it is half of
+what an agent weighs (a client library would double that).
 """
 
 import contextlib
@@ -13,16 +13,24 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from toposcope import __version__
 from toposcope.kube.credentials import Cluster
-from toposcope.kube.errors import AnswerTooLargeError, ApiError, ResourceExpiredError, UnreachableError
+from toposcope.kube.errors import (
+    AnswerTooLargeError,
+    ApiError,
+    ResourceExpiredError,
+    UnreachableError,
+)
 from toposcope.kube.runtime import REAL, Connection, Runtime, TlsConnection
 from toposcope.kube.shapes import problem, shape_of
-from toposcope.topology.text import parse, printable
+from toposcope.text import parse, printable
 
 JSON: Final = "application/json"
 APPLY: Final = "application/apply-patch+yaml"
 MERGE: Final = "application/merge-patch+json"
 METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-"""An Accept header that asks for an object's metadata alone: less than half a Node. A list of them is refused (406)."""
+"""An Accept header that asks for an object's metadata alone: less than half a Node.
+
+A list of them is refused (406).
+"""
 METADATA_LIST: Final = METADATA.replace("PartialObjectMetadata", "PartialObjectMetadataList")
 """The same for a list."""
 
@@ -32,8 +40,9 @@ _LARGEST_LINE: Final = 32 << 20
 _LARGEST_ANSWER: Final = 32 << 20
 """A page of 500 nodes has some 13 MB; where objects are larger, pages have fewer (`toposcope.kube.pages`)."""
 _READ: Final = 1 << 15
-"""Room for what one read of a stream brings; a TLS record has half of it. Larger room is given back to the system after
-each read, by a thread other than the first: a page fault or two for each Node.
+"""Room for what one read of a stream brings; a TLS record has half of it. Larger room is given
+back to the system after each read, by a thread other than the first: a page fault or two for
+each Node.
 """
 _LONGEST_MESSAGE: Final = 2000
 """Characters; a validation error of a real server names a dozen fields."""
@@ -43,7 +52,10 @@ _TRANSPORT: Final = (OSError, http.client.HTTPException)
 _CLOSED: Final = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 """Signs that the server closed a kept connection while it was idle."""
 UNREADABLE: Final = (ValueError, RecursionError)
-"""What `parse` raises. Lists of objects that are kept do not come here: they are typed (see `kube.listing`)."""
+"""What `parse` raises.
+
+Lists of objects that are kept do not come here: they are typed (see `kube.listing`).
+"""
 
 
 class Request(NamedTuple):
@@ -131,8 +143,9 @@ class ApiClient:
     def read(self, request: Request) -> bytes:
         """Send a request and return the answer's JSON text.
 
-        Raises ApiError for an error Status, UnreachableError if there is no answer. A request on a kept connection
-        that the server closed meanwhile is sent once more: nothing was answered, and all our writes are idempotent.
+        Raises ApiError for an error Status, UnreachableError if there is no answer. A request on a
+        kept connection that the server closed meanwhile is sent once more: nothing was answered,
+        and all our writes are idempotent.
         """
         try:
             with self._lock:
@@ -155,7 +168,8 @@ class ApiClient:
             response = self._send(connection, request)
             body = _body(response, self._largest or _LARGEST_ANSWER)
         except BaseException as error:
-            # Half an answer may be left in it. The response holds the socket too, if the server ends the connection.
+            # Half an answer may be left in it. The response holds the socket too, if the server
+            # ends the connection.
             self._drop()
             if response is not None:
                 response.close()
@@ -177,7 +191,11 @@ class ApiClient:
         if self._closed:
             raise UnreachableError("this client is closed")
         kept = self._connection
-        if isinstance(kept, TlsConnection) and self._cluster.tls and kept.tls is not self._cluster.tls():
+        if (
+            isinstance(kept, TlsConnection)
+            and self._cluster.tls
+            and kept.tls is not self._cluster.tls()
+        ):
             self._drop()
         if self._connection is None:
             self._connection = self._connect(self._timeout)
@@ -186,7 +204,8 @@ class ApiClient:
     def stream(self, request: Request, idle_timeout: float) -> "Stream":
         """A watch over a connection of its own; nothing is sent before the first line is asked for.
 
-        `idle_timeout` is how long the server may be silent, in seconds: a half-open connection is silent for ever.
+        `idle_timeout` is how long the server may be silent, in seconds: a half-open connection is
+        silent for ever.
         """
         return Stream(
             self._connect(idle_timeout),
@@ -197,9 +216,12 @@ class ApiClient:
         )
 
     def close(self) -> None:
-        """Close for good: a request in flight fails, and later ones do too. Streams end with their readers.
+        """Close for good: a request in flight fails, and later ones do too.
 
-        Threads that are about to end may still send a request; it must not open a connection that nobody closes.
+        Streams end with their readers.
+
+        Threads that are about to end may still send a request; it must not open a connection that
+        nobody closes.
         """
         self._closed = True
         connection = self._connection
@@ -226,7 +248,9 @@ class ApiClient:
         where = urlsplit(self._cluster.server)
         host = where.hostname or ""
         tls = self._cluster.tls() if self._cluster.tls else None
-        return self._runtime.connection(host, where.port, timeout, tls, self._cluster.server_name or host)
+        return self._runtime.connection(
+            host, where.port, timeout, tls, self._cluster.server_name or host
+        )
 
     def _send(self, connection: Connection, request: Request) -> http.client.HTTPResponse:
         headers = {"Accept": request.accept, "User-Agent": self._user_agent}
@@ -238,7 +262,12 @@ class ApiClient:
         if connection.sock is None:
             connection.connect()
         self._about_to_send(request)
-        connection.request(request.method, self._cluster.base_path + request.target, body=request.body, headers=headers)
+        connection.request(
+            request.method,
+            self._cluster.base_path + request.target,
+            body=request.body,
+            headers=headers,
+        )
         return connection.getresponse()
 
     def _about_to_send(self, request: Request) -> None:
@@ -253,7 +282,10 @@ class Caller(Protocol):
 
 
 def find(client: Caller, path: str) -> dict[str, Any] | None:
-    """The object at a path; None if it does not exist or its kind is not served. Raises KubeError."""
+    """The object at a path; None if it does not exist or its kind is not served.
+
+    Raises KubeError.
+    """
     try:
         document: dict[str, Any] = client.call(Request("GET", path, {}))
     except ApiError as error:
@@ -327,10 +359,15 @@ def _unreachable(server: str, error: BaseException) -> UnreachableError:
 
 
 def _body(response: http.client.HTTPResponse, largest: int) -> bytes:
-    """The whole answer. Raises IncompleteRead, which `read(n)` alone does not, and Unreachable for one without end."""
+    """The whole answer.
+
+    Raises IncompleteRead, which `read(n)` alone does not, and Unreachable for one without end.
+    """
     body = response.read(largest + 1)
     if len(body) > largest:
-        raise AnswerTooLargeError(f"an answer of more than {largest >> 20} MiB: too large to be read whole")
+        raise AnswerTooLargeError(
+            f"an answer of more than {largest >> 20} MiB: too large to be read whole"
+        )
     if response.length:
         raise http.client.IncompleteRead(body, response.length)
     return body
@@ -356,7 +393,9 @@ def _check(server: str, response: http.client.HTTPResponse, body: bytes) -> None
     raise kind(
         response.status,
         printable(str(status.get("reason") or response.reason)),
-        printable(str(status.get("message") or body[:200].decode(errors="replace")), _LONGEST_MESSAGE),
+        printable(
+            str(status.get("message") or body[:200].decode(errors="replace")), _LONGEST_MESSAGE
+        ),
         _seconds(response.getheader("Retry-After")),
         tuple(_causes(status.get("details"))),
     )
@@ -373,13 +412,18 @@ def _causes(details: Any) -> Iterator[tuple[str, str]]:
 
 def _seconds(header: str | None) -> float | None:
     """Retry-After in seconds; API servers never send the date form."""
-    return min(float(header), _LONGEST_RETRY) if header and header.isascii() and header.isdigit() else None
+    return (
+        min(float(header), _LONGEST_RETRY)
+        if header and header.isascii() and header.isdigit()
+        else None
+    )
 
 
 def _lines(response: http.client.HTTPResponse, largest: int) -> Iterator[bytes]:
     """Split a chunked body into lines as they arrive.
 
-    `read1` returns what is there; `read(n)` would wait until n bytes have come, which on a quiet watch is minutes.
+    `read1` returns what is there; `read(n)` would wait until n bytes have come, which on a quiet
+    watch is minutes.
     """
     parts: list[bytes] = []
     size = 0
@@ -393,6 +437,8 @@ def _lines(response: http.client.HTTPResponse, largest: int) -> Iterator[bytes]:
         parts.append(chunk[start:])
         size += len(chunk) - start
         if size > largest:
-            raise UnreachableError(f"a line of more than {largest >> 20} MiB in a watch: not a Kubernetes API server")
+            raise UnreachableError(
+                f"a line of more than {largest >> 20} MiB in a watch: not a Kubernetes API server"
+            )
     if any(parts):
         raise UnreachableError("the watch was cut in the middle of an event")

@@ -19,9 +19,9 @@ def load(
 ) -> Cluster:
     """The cluster that `kubectl` would talk to, or the one this pod runs in.
 
-    Order: an explicit `kubeconfig`, the pod's service account, `$KUBECONFIG`, `~/.kube/config`. A `context` is
-    part of a kubeconfig, so the service account is not used. Raises ConfigError, and NoClusterError where none of these
-    is there.
+    Order: an explicit `kubeconfig`, the pod's service account, `$KUBECONFIG`, `~/.kube/config`. A
+    `context` is part of a kubeconfig, so the service account is not used. Raises ConfigError, and
+    NoClusterError where none of these is there.
     """
     named = kubeconfig or context
     if not named and environ.get("KUBERNETES_SERVICE_HOST") and (account / "token").exists():

@@ -1,7 +1,8 @@
 """Whether admission policies and RBAC confine this program, now and once an hour.
 
-Each kind of write that a policy must refuse is tried by a dry run: RBAC cannot express what the policies do, and they
-fail silently, by a deleted binding or another name of the ServiceAccount. What RBAC grants beyond need is asked for.
+Each kind of write that a policy must refuse is tried by a dry run: RBAC cannot express what the
+policies do, and they fail silently, by a deleted binding or another name of the ServiceAccount.
+What RBAC grants beyond need is asked for.
 """
 
 import logging
@@ -18,7 +19,9 @@ log = logging.getLogger(__name__)
 NOBODY: Final = "toposcope.invalid"
 """No object has this name, and no label this prefix."""
 FOREIGN_NODE_WRITES: Final[Mapping[str, Any]] = {
-    "a taint": {"spec": {"taints": [{"key": f"{NOBODY}/unconfined", "effect": "PreferNoSchedule"}]}},
+    "a taint": {
+        "spec": {"taints": [{"key": f"{NOBODY}/unconfined", "effect": "PreferNoSchedule"}]}
+    },
     "a finalizer": {"metadata": {"finalizers": [f"{NOBODY}/unconfined"]}},
     "other metadata": {"metadata": {"generateName": NOBODY}},
     "managedFields of another manager": {
@@ -93,15 +96,25 @@ class Confinement:
             problem = self._find_problem()
         except KubeError as error:
             if str(error) != self._error:
-                log.warning("cannot check whether the admission policies confine this program: %s", error)
+                log.warning(
+                    "cannot check whether the admission policies confine this program: %s", error
+                )
             self._error = str(error)
             return None
         self._problem, self._error = problem, ""
         self.confined = not problem
         if not problem:
-            self._due, self._wait, self._since = now + _EVERY * self._rng.uniform(*_FACTOR), _SOON, None
+            self._due, self._wait, self._since = (
+                now + _EVERY * self._rng.uniform(*_FACTOR),
+                _SOON,
+                None,
+            )
             told, self._told = self._told, False
-            return ("Normal", "Confined", "the admission policies confine this program again") if told else None
+            return (
+                ("Normal", "Confined", "the admission policies confine this program again")
+                if told
+                else None
+            )
         if self._since is None:
             self._since = now
             log.warning("%s", self.ready())
@@ -118,7 +131,10 @@ class Confinement:
         return self._problem
 
     def _find_problem(self) -> str:
-        """What does not confine the program, and what to do; empty if all does. Raises KubeError."""
+        """What does not confine the program, and what to do; empty if all does.
+
+        Raises KubeError.
+        """
         accepted = [what for what, request in self._writes().items() if not self._refused(request)]
         excess = self._rights.excess(self._client) if self._rights else []
         problems = []
@@ -136,7 +152,10 @@ class Confinement:
         return "; ".join(problems)
 
     def _refused(self, request: Request) -> bool:
-        """Whether a dry run is refused as forbidden. Raises KubeError if it is neither that nor accepted."""
+        """Whether a dry run is refused as forbidden.
+
+        Raises KubeError if it is neither that nor accepted.
+        """
         try:
             self._client.call(request._replace(query={**request.query, "dryRun": "All"}))
         except ApiError as error:

@@ -23,8 +23,9 @@ _Stamps: TypeAlias = tuple[tuple[str, tuple[int, int, int] | None], ...]
 class RotatingTls:
     """A context that is rebuilt as soon as one of its files has changed.
 
-    `make` may raise ConfigError: the first time that ends the program; later the previous context stays until the files
-    are consistent again, because a certificate and its key are two files that cannot be replaced at once.
+    `make` may raise ConfigError: the first time that ends the program; later the previous context
+    stays until the files are consistent again, because a certificate and its key are two files that
+    cannot be replaced at once.
     """
 
     def __init__(self, make: Tls, files: Sequence[str]) -> None:
@@ -52,7 +53,9 @@ class RotatingTls:
         try:
             self._context = self._make()
         except ConfigError as error:
-            log.warning("%s changed and cannot be used; keeping the previous version: %s", changed, error)
+            log.warning(
+                "%s changed and cannot be used; keeping the previous version: %s", changed, error
+            )
         else:
             log.info("reloaded after a change: %s", changed)
 
@@ -66,7 +69,9 @@ def _stamp(file: str) -> tuple[int, int, int] | None:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def tls_context(where: str, ca_file: str | None, ca_data: str | None = None, *, verify: bool = True) -> ssl.SSLContext:
+def tls_context(
+    where: str, ca_file: str | None, ca_data: str | None = None, *, verify: bool = True
+) -> ssl.SSLContext:
     """A context that trusts these CAs (PEM), or the system's where none are given.
 
     Raises ConfigError that begins with `where`.
@@ -75,8 +80,9 @@ def tls_context(where: str, ca_file: str | None, ca_data: str | None = None, *, 
         context = ssl.create_default_context(cafile=ca_file, cadata=ca_data)
     except OSError as error:
         raise ConfigError(f"{where}: no CA certificates in PEM there: {error}") from error
-    # Python 3.13 began to demand extensions that the CAs of EKS, MicroK8s and others lack and that no Go client asks
-    # for (kubernetes_asyncio#349). Chain, dates and names are checked all the same.
+    # Python 3.13 began to demand extensions that the CAs of EKS, MicroK8s and others lack and that
+    # no Go client asks for (kubernetes_asyncio#349). Chain, dates and names are checked all the
+    # same.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if not verify:
         context.check_hostname = False
@@ -84,7 +90,9 @@ def tls_context(where: str, ca_file: str | None, ca_data: str | None = None, *, 
     return context
 
 
-def load_client_certificate(where: str, context: ssl.SSLContext, certificate: str, key: str) -> None:
+def load_client_certificate(
+    where: str, context: ssl.SSLContext, certificate: str, key: str
+) -> None:
     """Identify ourselves with two PEM files. Raises ConfigError that begins with `where`."""
 
     def password() -> str:
@@ -106,9 +114,10 @@ Token = Callable[[], str | None]
 class Cluster(NamedTuple):
     """An API server and our credentials there.
 
-    `token` and `tls` are called for every request, because tokens and certificates are rotated under a running
-    process. `tls` is None for plain HTTP. `namespace` is the context's or the pod's own. `server_name` is the name that
-    the server's certificate must carry when that is not the URL's host. `in_pod`: the credentials are our pod's.
+    `token` and `tls` are called for every request, because tokens and certificates are rotated
+    under a running process. `tls` is None for plain HTTP. `namespace` is the context's or the pod's
+    own. `server_name` is the name that the server's certificate must carry when that is not the
+    URL's host. `in_pod`: the credentials are our pod's.
     """
 
     server: str
@@ -125,14 +134,19 @@ class Cluster(NamedTuple):
 
 
 def checked_url(where: str, value: str | None) -> str:
-    """The URL of an API server, without the slash at its end. Raises ConfigError that begins with `where`."""
+    """The URL of an API server, without the slash at its end.
+
+    Raises ConfigError that begins with `where`.
+    """
     try:
         parts = urlsplit(value or "")
         legal = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1)
     except ValueError:  # a port out of range, a broken IPv6 address
         legal = False
     if not (value and legal and value.isascii() and value.isprintable() and " " not in value):
-        raise ConfigError(f"{where}: {value!r} is not the URL of an API server; write https://HOST:PORT")
+        raise ConfigError(
+            f"{where}: {value!r} is not the URL of an API server; write https://HOST:PORT"
+        )
     return value.rstrip("/")
 
 

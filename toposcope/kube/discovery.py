@@ -50,7 +50,9 @@ class Kind:
         """Path of all objects, in a namespace where one is named and the kind has them."""
         root = f"/{'apis' if self.group else 'api'}/{self.api_version(version)}"
         return (
-            f"{root}/namespaces/{namespace}/{self.plural}" if namespace and self.namespaced else f"{root}/{self.plural}"
+            f"{root}/namespaces/{namespace}/{self.plural}"
+            if namespace and self.namespaced
+            else f"{root}/{self.plural}"
         )
 
 
@@ -66,7 +68,12 @@ class Served:
     def version(self, kind: Kind) -> str | None:
         """The first of the kind's versions that is served; None: it is not."""
         return next(
-            (v for v in kind.versions if kind.plural in self.resources.get(kind.api_version(v), frozenset())), None
+            (
+                v
+                for v in kind.versions
+                if kind.plural in self.resources.get(kind.api_version(v), frozenset())
+            ),
+            None,
         )
 
 
@@ -99,9 +106,14 @@ def discover(client: ApiClient, kinds: Iterable[Kind]) -> Served:
     """Look in which version each kind is served. Raises KubeError."""
     answer = client.read(get("/apis"))
     try:
-        groups = {group.name: frozenset(v.version for v in group.versions) for group in _GROUPS.decode(answer).groups}
+        groups = {
+            group.name: frozenset(v.version for v in group.versions)
+            for group in _GROUPS.decode(answer).groups
+        }
     except UNREADABLE as error:
-        raise UnreachableError(f"the answer to GET /apis is not a list of API groups: {error}") from error
+        raise UnreachableError(
+            f"the answer to GET /apis is not a list of API groups: {error}"
+        ) from error
     resources: dict[str, frozenset[str]] = {}
     for kind in kinds:
         for version in kind.versions:
@@ -124,13 +136,16 @@ def _plurals(client: ApiClient, path: str) -> frozenset[str]:
             return frozenset()
         raise
     except UNREADABLE as error:
-        raise UnreachableError(f"the answer to GET {path} is not a list of resources: {error}") from error
+        raise UnreachableError(
+            f"the answer to GET {path} is not a list of resources: {error}"
+        ) from error
 
 
 def is_gone(client: ApiClient, path: str) -> bool:
     """Whether a collection that discovery no longer lists is really gone. Raises UnreachableError.
 
-    A server that has just started may list its groups before it has read its CRDs: no reason to forget a workload.
+    A server that has just started may list its groups before it has read its CRDs: no reason to
+    forget a workload.
     """
     try:
         client.read(Request("GET", path, {"limit": "1"}))

@@ -12,10 +12,17 @@ from typing import Any, Final
 
 from toposcope.kube.client import APPLY, Caller, Request, find
 from toposcope.kube.errors import ApiError
-from toposcope.topology.text import compact
+from toposcope.text import compact
 
 _DRY: Final = {"dryRun": "All", "fieldManager": "kubectl", "fieldValidation": "Strict"}
-_BY_SERVER: Final = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid")
+_BY_SERVER: Final = (
+    "creationTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+)
 """Metadata that the server sets: files of `kubectl get -o yaml` have it."""
 _UNKNOWN_FIELD: Final = re.compile(r'unknown field "([^"]+)"')
 _RBAC: Final = re.compile(r'is forbidden: User "[^"]*" cannot (\w+) resource ')
@@ -25,7 +32,10 @@ _WEBHOOK: Final = "admission webhook "
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What the server says of one field (empty: of the object). `refused` is False where it could not be asked."""
+    """What the server says of one field (empty: of the object).
+
+    `refused` is False where it could not be asked.
+    """
 
     field: str
     message: str
@@ -42,16 +52,25 @@ class DryRun:
         self._served: dict[str, dict[str, tuple[str, bool]]] = {}
 
     def ask(self, document: Mapping[str, Any]) -> tuple[Remark, ...]:
-        """What it objects to; empty where it would take the object. Raises KubeError if there is no answer."""
+        """What it objects to; empty where it would take the object.
+
+        Raises KubeError if there is no answer.
+        """
         version, kind = str(document.get("apiVersion") or ""), str(document.get("kind") or "")
         if not version or not kind:
             return ()
         resource = self._kinds(version).get(kind)
         if resource is None:
-            return (Remark("kind", f"the server has no {kind} of {version}; is its CRD installed?"),)
+            return (
+                Remark("kind", f"the server has no {kind} of {version}; is its CRD installed?"),
+            )
         body = _plain(document)
         plural, namespaced = resource
-        inside = f"/namespaces/{body['metadata'].get('namespace') or self._namespace}" if namespaced else ""
+        inside = (
+            f"/namespaces/{body['metadata'].get('namespace') or self._namespace}"
+            if namespaced
+            else ""
+        )
         path = f"{_root(version)}{inside}/{plural}"
         try:
             self._send(path, body)
@@ -74,7 +93,9 @@ class DryRun:
         name = body["metadata"].get("name")
         if name and find(self._client, f"{path}/{name}") is not None:
             query = {**_DRY, "force": "true"}
-            self._client.call(Request("PATCH", f"{path}/{name}", query, compact(body).encode(), APPLY))
+            self._client.call(
+                Request("PATCH", f"{path}/{name}", query, compact(body).encode(), APPLY)
+            )
         else:
             self._client.call(Request("POST", path, _DRY, compact(body).encode()))
 
@@ -86,7 +107,9 @@ def _root(version: str) -> str:
 def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
     metadata = document.get("metadata")
     kept = (
-        {key: value for key, value in metadata.items() if key not in _BY_SERVER} if isinstance(metadata, dict) else {}
+        {key: value for key, value in metadata.items() if key not in _BY_SERVER}
+        if isinstance(metadata, dict)
+        else {}
     )
     return {**document, "metadata": kept}
 

@@ -28,8 +28,9 @@ class AnswerTooLargeError(UnreachableError):
 class ApiError(KubeError):
     """The server answered with an error Status.
 
-    `status` is the HTTP code, `reason` the machine-readable word of `metav1.Status`, `retry_after` the seconds the
-    server asked us to wait, if any; `causes` are the fields that it names, each with what is wrong there.
+    `status` is the HTTP code, `reason` the machine-readable word of `metav1.Status`, `retry_after`
+    the seconds the server asked us to wait, if any; `causes` are the fields that it names, each
+    with what is wrong there.
     """
 
     def __init__(

@@ -12,10 +12,10 @@ from enum import StrEnum
 from typing import Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS, GPU_COUNT, GPUS, STATE
+from toposcope.api.label_values import count_of
+from toposcope.hardware.topology import State
 from toposcope.kube.pod_resources import Requests, gpu_count, is_gpu_part
-from toposcope.topology.hardware import State
-from toposcope.topology.label_values import count_of
-from toposcope.topology.text import plural
+from toposcope.text import plural
 
 Label = Callable[[str], str | None]
 """A label of a node by its key; None where there is none."""
@@ -51,7 +51,9 @@ _MIG_ALL: Final = re.compile(rf"all-{_PROFILE}")
 _MIG_RESOURCE: Final = re.compile(r"nvidia\.com/mig-(?P<profile>[0-9a-z.+]+?)(?:\.shared)?")
 _PARTITION: Final = re.compile(_PROFILE)
 _NVIDIA: Final = "nvidia.com/"
-_OTHER_AMOUNTS: Final = frozenset({"nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"})
+_OTHER_AMOUNTS: Final = frozenset(
+    {"nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"}
+)
 """What HAMi counts beside GPUs."""
 _SHARED_PRODUCT: Final = "-SHARED"
 _SHARED_NAME: Final = ".shared"
@@ -124,7 +126,11 @@ def shares_of(label: Label, allocatable: Requests) -> tuple[Shares, ...]:
 
 def _is_renamed(label: Label, resource: str, total: int) -> bool:
     """Whether these are shares under a name that somebody chose for them (the device plugin's `rename`)."""
-    if not resource.startswith(_NVIDIA) or resource == ALLOCATABLE_GPUS or resource in _OTHER_AMOUNTS:
+    if (
+        not resource.startswith(_NVIDIA)
+        or resource == ALLOCATABLE_GPUS
+        or resource in _OTHER_AMOUNTS
+    ):
         return False
     clients = _clients(label)
     return clients > 1 and total % clients == 0

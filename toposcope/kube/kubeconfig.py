@@ -1,7 +1,8 @@
 """Kubeconfig files, read as `kubectl` reads them.
 
-Several files are one: the first that names a context, cluster or user, or sets `current-context`, is the one that
-counts. Credentials of a plugin (`exec`, `auth-provider`) come from the `kubernetes` package, which knows them all.
+Several files are one: the first that names a context, cluster or user, or sets `current-context`,
+is the one that counts. Credentials of a plugin (`exec`, `auth-provider`) come from the `kubernetes`
+package, which knows them all.
 """
 
 import base64
@@ -84,7 +85,10 @@ def existing(spec: str) -> list[Path]:
 
 
 def read(spec: str, context: str | None = None) -> credentials.Cluster:
-    """A context, by default the current one, of one kubeconfig or of several (`a:b`). Raises ConfigError."""
+    """A context, by default the current one, of one kubeconfig or of several (`a:b`).
+
+    Raises ConfigError.
+    """
     files = [_document(path) for path in existing(spec) or [Path(spec)]]
     name, named_by = (context, f"{spec}: --context") if context else _current(spec, files)
     return _cluster(spec, files, name, _find(files, "contexts", "context", name, named_by))
@@ -94,12 +98,18 @@ def _current(spec: str, files: Sequence[_Entry]) -> tuple[str | None, str]:
     """The current context, and the field that names it."""
     chosen = next((file for file in files if file.text("current-context")), None)
     if chosen is None:
-        raise ConfigError(f"{spec}: current-context is not set; choose one with `kubectl config use-context NAME`")
+        raise ConfigError(
+            f"{spec}: current-context is not set; choose one with `kubectl config use-context NAME`"
+        )
     return chosen.text("current-context"), f"{chosen.where}current-context"
 
 
-def _cluster(spec: str, files: Sequence[_Entry], name: str | None, context: _Entry) -> credentials.Cluster:
-    cluster = _find(files, "clusters", "cluster", context.text("cluster"), f"{context.where}cluster")
+def _cluster(
+    spec: str, files: Sequence[_Entry], name: str | None, context: _Entry
+) -> credentials.Cluster:
+    cluster = _find(
+        files, "clusters", "cluster", context.text("cluster"), f"{context.where}cluster"
+    )
     user = _Entry(context.path, context.where, {})
     if context.text("user"):
         user = _find(files, "users", "user", context.text("user"), f"{context.where}user")
@@ -112,8 +122,15 @@ def _cluster(spec: str, files: Sequence[_Entry], name: str | None, context: _Ent
     if not has_tls:
         # As kubectl, which reads them only for TLS: anybody on the way could take them.
         if user.values:
-            log.warning("%s: credentials are not sent, because %sserver is not https", user.where[:-1], cluster.where)
-        token, identity = _static_token(_Entry(user.path, user.where, {})), _Identity(lambda _: None)
+            log.warning(
+                "%s: credentials are not sent, because %sserver is not https",
+                user.where[:-1],
+                cluster.where,
+            )
+        token, identity = (
+            _static_token(_Entry(user.path, user.where, {})),
+            _Identity(lambda _: None),
+        )
     elif user.values.get("exec") or user.values.get("auth-provider"):
         token, identity = _from_plugin(spec, name, user)
         if not token() and not identity.files:
@@ -134,7 +151,9 @@ def _document(path: Path) -> _Entry:
     try:
         text = _pipes[path] if path in _pipes else _content(path)
         if len(text) > _LARGEST:
-            raise ConfigError(f"kubeconfig {path} is larger than {_LARGEST >> 20} MiB; is it a kubeconfig?")
+            raise ConfigError(
+                f"kubeconfig {path} is larger than {_LARGEST >> 20} MiB; is it a kubeconfig?"
+            )
         document = load(text)
     except OSError as error:
         raise ConfigError(f"kubeconfig {path}: {error.strerror}") from error
@@ -149,7 +168,10 @@ _pipes: Final[dict[Path, bytes]] = {}
 
 
 def _content(path: Path) -> bytes:
-    """The file's content; that of a pipe is kept, as a command may connect more than once. Raises OSError."""
+    """The file's content; that of a pipe is kept, as a command may connect more than once.
+
+    Raises OSError.
+    """
     with path.open("rb") as file:
         text = file.read(_LARGEST + 1)
         if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
@@ -157,7 +179,9 @@ def _content(path: Path) -> bytes:
     return text
 
 
-def _find(files: Sequence[_Entry], section: str, kind: str, name: str | None, named_by: str) -> _Entry:
+def _find(
+    files: Sequence[_Entry], section: str, kind: str, name: str | None, named_by: str
+) -> _Entry:
     """The first entry called `name` of a named list; `named_by` is the field that asks for it."""
     known = []
     for file in files:
@@ -172,7 +196,9 @@ def _find(files: Sequence[_Entry], section: str, kind: str, name: str | None, na
                     raise ConfigError(f"{where[:-1]} is not a mapping")
                 return _Entry(file.path, where, values)
             known.append(str(entry.get("name")))
-    raise ConfigError(f"{named_by}: {section} has no entry named {name!r} (there: {', '.join(known) or 'none'})")
+    raise ConfigError(
+        f"{named_by}: {section} has no entry named {name!r} (there: {', '.join(known) or 'none'})"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,12 +235,17 @@ def _static_token(user: _Entry) -> credentials.Token:
 
 
 def _own_certificate(user: _Entry) -> _Identity:
-    """The client certificate of a user's entry, in files or inline, if it has one. Raises ConfigError."""
+    """The client certificate of a user's entry, in files or inline, if it has one.
+
+    Raises ConfigError.
+    """
     data = {name: user.inline(name) for name in ("client-certificate", "client-key")}
     files = {name: None if data[name] else user.file(name) for name in data}
     given = [name for name in data if data[name] or files[name]]
     if len(given) == 1:
-        raise ConfigError(f"{user.where}client-certificate and client-key go together; one is missing")
+        raise ConfigError(
+            f"{user.where}client-certificate and client-key go together; one is missing"
+        )
 
     def load(context: ssl.SSLContext) -> None:
         """The ssl module takes files only, so inline data is in files that exist in memory alone."""
@@ -222,7 +253,10 @@ def _own_certificate(user: _Entry) -> _Identity:
             return
         where = user.where.removesuffix(".")
         with ExitStack() as kept:
-            pair = [files[name] or kept.enter_context(_as_file(where, data[name] or b"")) for name in given]
+            pair = [
+                files[name] or kept.enter_context(_as_file(where, data[name] or b""))
+                for name in given
+            ]
             credentials.load_client_certificate(where, context, *pair)
 
     return _Identity(load, tuple(file for file in files.values() if file))
@@ -235,7 +269,9 @@ def _as_file(where: str, content: bytes) -> Iterator[str]:
     Raises ConfigError where the system has neither memory files nor a temporary directory.
     """
     try:
-        descriptor = os.memfd_create("toposcope-client", os.MFD_CLOEXEC) if _MEMORY_FILES else _unlinked()
+        descriptor = (
+            os.memfd_create("toposcope-client", os.MFD_CLOEXEC) if _MEMORY_FILES else _unlinked()
+        )
     except OSError as error:
         raise ConfigError(
             f"{where}: the client certificate of a kubeconfig needs a writable temporary directory here "
@@ -262,7 +298,9 @@ def _plugin(user: _Entry) -> str:
     return user.where + ("exec" if user.values.get("exec") else "auth-provider")
 
 
-def _from_plugin(spec: str, context: str | None, user: _Entry) -> tuple[credentials.Token, _Identity]:
+def _from_plugin(
+    spec: str, context: str | None, user: _Entry
+) -> tuple[credentials.Token, _Identity]:
     """Ask the user's plugin for a token, which is renewed when it expires, or a client certificate, which is not."""
     plugin = _plugin(user)
     try:
@@ -282,11 +320,18 @@ def _from_plugin(spec: str, context: str | None, user: _Entry) -> tuple[credenti
 
     def token() -> str | None:
         try:
-            # Refreshes an expired token. The package calls it BearerToken from 36 on, and called it authorization.
-            header: str | None = configuration.get_api_key_with_prefix("BearerToken", "authorization")
+            # Refreshes an expired token. The package calls it BearerToken from 36 on, and called it
+            # authorization.
+            header: str | None = configuration.get_api_key_with_prefix(
+                "BearerToken", "authorization"
+            )
         except Exception as error:
             raise ConfigError(f"{plugin}: {error}") from error
-        return credentials.usable(f"{plugin}: its answer", header.removeprefix("Bearer ")) if header else None
+        return (
+            credentials.usable(f"{plugin}: its answer", header.removeprefix("Bearer "))
+            if header
+            else None
+        )
 
     certificate, key = configuration.cert_file, configuration.key_file
     pair = (certificate, key) if certificate and key else ()

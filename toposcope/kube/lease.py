@@ -1,8 +1,8 @@
 """Leases (coordination.k8s.io/v1), for leader election.
 
-A Lease is read whole and written whole, with its resourceVersion: of two writers one gets a conflict. Its uid goes
-along too, because to a kube-apiserver the PUT of a Lease that was deleted meanwhile is a creation, whatever its
-resourceVersion says.
+A Lease is read whole and written whole, with its resourceVersion: of two writers one gets a
+conflict. Its uid goes along too, because to a kube-apiserver the PUT of a Lease that was deleted
+meanwhile is a creation, whatever its resourceVersion says.
 """
 
 from collections.abc import Mapping
@@ -55,14 +55,20 @@ class Lease:
             "leaseDurationSeconds": seconds,
             "acquireTime": (mine and _text(self.spec.get("acquireTime"))) or stamp,
             "renewTime": stamp,
-            "leaseTransitions": min(_MOST, max(0, _number(self.spec.get("leaseTransitions"))) + (not mine)),
+            "leaseTransitions": min(
+                _MOST, max(0, _number(self.spec.get("leaseTransitions"))) + (not mine)
+            ),
         }
         return Lease(self.metadata, {**self.spec, **changes})
 
     def given_back(self, now: datetime) -> "Lease":
         """The Lease as its holder releases it: the next contender need not wait."""
         stamp = _stamp(now, self.spec.get("renewTime"))
-        changes = {"holderIdentity": "", "leaseDurationSeconds": _RELEASED_SECONDS, "renewTime": stamp}
+        changes = {
+            "holderIdentity": "",
+            "leaseDurationSeconds": _RELEASED_SECONDS,
+            "renewTime": stamp,
+        }
         return Lease(self.metadata, {**self.spec, **changes})
 
 
@@ -84,18 +90,25 @@ def read(client: ApiClient, namespace: str, name: str) -> Lease | None:
 def write(client: ApiClient, lease: Lease) -> Lease:
     """Create the Lease, or replace the version it was read as; what is stored now.
 
-    Raises ApiError with `conflict` or `not_found` when somebody else changed, made or deleted it meanwhile, and
-    KubeError as every request does.
+    Raises ApiError with `conflict` or `not_found` when somebody else changed, made or deleted it
+    meanwhile, and KubeError as every request does.
     """
     return _decoded(client.call(write_request(lease)))
 
 
 def write_request(lease: Lease) -> Request:
     """The request that stores a Lease."""
-    body = {"apiVersion": API_VERSION, "kind": "Lease", "metadata": lease.metadata, "spec": lease.spec}
+    body = {
+        "apiVersion": API_VERSION,
+        "kind": "Lease",
+        "metadata": lease.metadata,
+        "spec": lease.spec,
+    }
     collection = _collection(lease.metadata["namespace"])
     known = "resourceVersion" in lease.metadata
-    method, path = ("PUT", f"{collection}/{lease.metadata['name']}") if known else ("POST", collection)
+    method, path = (
+        ("PUT", f"{collection}/{lease.metadata['name']}") if known else ("POST", collection)
+    )
     return Request(method, path, {}, msgspec.json.encode(body))
 
 
@@ -107,7 +120,9 @@ def _decoded(answer: Any) -> Lease:
     """Raises UnreachableError for an answer that is not a Lease."""
     metadata = answer.get("metadata") if isinstance(answer, dict) else None
     if not isinstance(metadata, dict) or not all(metadata.get(key) for key in _METADATA):
-        raise UnreachableError(f"the answer to a request for a Lease is not a Lease: {str(answer)[:80]!r}")
+        raise UnreachableError(
+            f"the answer to a request for a Lease is not a Lease: {str(answer)[:80]!r}"
+        )
     spec = answer.get("spec")
     return Lease(metadata, spec if isinstance(spec, dict) else {})
 

@@ -21,7 +21,10 @@ _TRIES: Final = 3
 
 
 def once_more(read: Callable[[], T]) -> T:
-    """What `read` returns of a collection; a list that outlives its page tokens begins again. Raises KubeError."""
+    """What `read` returns of a collection; a list that outlives its page tokens begins again.
+
+    Raises KubeError.
+    """
     for _ in range(_TRIES - 1):
         with suppress(ResourceExpiredError):
             return read()
@@ -42,13 +45,20 @@ def everything(
     A list that outlives its page tokens begins again. Raises KubeError; its ApiError is `not_found` where the kind is
     not served.
     """
-    selected = {name: text for name, text in (("labelSelector", selector), ("fieldSelector", fields)) if text}
-    request = Request("GET", path, selected, accept=METADATA_LIST if metadata_only else "application/json")
+    selected = {
+        name: text
+        for name, text in (("labelSelector", selector), ("fieldSelector", fields))
+        if text
+    }
+    request = Request(
+        "GET", path, selected, accept=METADATA_LIST if metadata_only else "application/json"
+    )
 
     def read_all() -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = []
         for page in pages(request, client.call, token_of):
-            items += page.get("items") or ()  # null where a kube-apiserver has the metadata of no object to tell
+            # null where a kube-apiserver has the metadata of no object to tell
+            items += page.get("items") or ()
             progress(len(items))
         return items
 

@@ -13,7 +13,7 @@ from toposcope.kube.client import JSON, UNREADABLE, ApiClient, Request
 from toposcope.kube.errors import ApiError, KubeError, UnreachableError
 from toposcope.kube.runtime import REAL, Runtime
 from toposcope.kube.shapes import OBJECT, problem
-from toposcope.topology.text import parse, printable
+from toposcope.text import parse, printable
 
 log = logging.getLogger("agent")
 
@@ -130,12 +130,16 @@ class ObjectWatch:
     def _handle(self, kind: str, found: Mapping[str, Any]) -> None:
         if kind == "ERROR":
             code = found.get("code")
-            raise ApiError(code if isinstance(code, int) else 0, "Watch", printable(str(found.get("message"))))
+            raise ApiError(
+                code if isinstance(code, int) else 0, "Watch", printable(str(found.get("message")))
+            )
         if kind not in ("ADDED", "MODIFIED"):
             return
         wrong = problem(found, OBJECT)
         if wrong or found["metadata"]["name"] != self._watched.name:
-            raise UnreachableError(f"not an event of {self._watched.handle}: {wrong or 'it is about another'}")
+            raise UnreachableError(
+                f"not an event of {self._watched.handle}: {wrong or 'it is about another'}"
+            )
         self._seen = True
         self._take(found)
 

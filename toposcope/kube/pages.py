@@ -26,10 +26,10 @@ def pages(
 ) -> Iterator[P]:
     """Each page of the collection that `request` is about.
 
-    `read` sends a request and decodes its answer, `token_of` gives the page's `continue`, `limit` is how many objects a
-    page has at first (0: `PAGE`). Pages become smaller where
-    objects are large (one object of 1.5 MB is what etcd takes), and stay so. Raises KubeError: what `read` raises, and
-    UnreachableError for a list that does not end, or a token that is none.
+    `read` sends a request and decodes its answer, `token_of` gives the page's `continue`, `limit`
+    is how many objects a page has at first (0: `PAGE`). Pages become smaller where objects are
+    large (one object of 1.5 MB is what etcd takes), and stay so. Raises KubeError: what `read`
+    raises, and UnreachableError for a list that does not end, or a token that is none.
     """
     tokens = _Tokens(request.path)
     token = ""
@@ -66,7 +66,8 @@ class _Tokens:
     def following(self, token: Any) -> str:
         """The token of the page after this one; empty where it was the last.
 
-        Raises UnreachableError for a token that came before, for one that is no token, and for too many pages.
+        Raises UnreachableError for a token that came before, for one that is no token, and for too
+        many pages.
         """
         if not token:
             return ""
@@ -75,7 +76,9 @@ class _Tokens:
                 f"it answered with a continue token that is not text of up to {_LONGEST_TOKEN:,} characters"
             )
         if hash(token) in self._seen:
-            raise self._error(f"it answered with the same continue token twice, after {len(self._seen) + 1} pages")
+            raise self._error(
+                f"it answered with the same continue token twice, after {len(self._seen) + 1} pages"
+            )
         self._seen.add(hash(token))
         if len(self._seen) >= MOST_PAGES:
             raise self._error(f"its list has more than {MOST_PAGES:,} pages")

@@ -1,7 +1,7 @@
 """Which resources are GPUs, and what a pod asks of the node that it runs on.
 
-The sum is the scheduler's: k8s.io/component-helpers/resource (PodRequests), with restartable init containers
-(KEP-753), pod-level resources (KEP-2837) and overhead.
+The sum is the scheduler's: k8s.io/component-helpers/resource (PodRequests), with restartable init
+containers (KEP-753), pod-level resources (KEP-2837) and overhead.
 """
 
 import re
@@ -21,7 +21,18 @@ _QUANTITY: Final = re.compile(
     r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([eE][+-]?[0-9]{1,3}|[numkMGTPE]|[KMGTPE]i|)", re.ASCII
 )
 _LONGEST: Final = 40
-_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_DECIMAL: Final = {
+    "n": -9,
+    "u": -6,
+    "m": -3,
+    "": 0,
+    "k": 3,
+    "M": 6,
+    "G": 9,
+    "T": 12,
+    "P": 15,
+    "E": 18,
+}
 _BINARY: Final = {f"{letter}i": 1 << 10 * power for power, letter in enumerate("KMGTPE", 1)}
 
 
@@ -35,7 +46,9 @@ def amount(resource: str, quantity: str | float) -> int:
     text = str(quantity).strip()
     match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
-        raise ValueError(f"{text[:_LONGEST]!r} is not a quantity; write a number such as 8, 500m or 2Gi")
+        raise ValueError(
+            f"{text[:_LONGEST]!r} is not a quantity; write a number such as 8, 500m or 2Gi"
+        )
     number, unit = match.groups()
     if unit in _BINARY:
         value = Decimal(number) * _BINARY[unit]
@@ -124,8 +137,8 @@ def pod_requests(
 ) -> dict[str, int]:
     """What a pod takes of its node.
 
-    Init containers run one after the other before the others, each beside the sidecars that began before it: the pod
-    needs the larger of that and of all containers with all sidecars together.
+    Init containers run one after the other before the others, each beside the sidecars that began
+    before it: the pod needs the larger of that and of all containers with all sidecars together.
     """
     total: dict[str, int] = {}
     for requests in containers:

@@ -15,7 +15,7 @@ from toposcope.kube.client import JSON, METADATA, METADATA_LIST, ApiClient, Requ
 from toposcope.kube.errors import ApiError, KubeError, ResourceExpiredError, UnreachableError
 from toposcope.kube.listing import UNREADABLE
 from toposcope.kube.pages import pages
-from toposcope.topology.text import printable
+from toposcope.text import printable
 
 _LEAST: Final = 0.5
 """The lower bound of the jitter, which keeps many clients from coming back together."""
@@ -55,8 +55,9 @@ _IDLE_SECONDS: Final = 150.0
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 60.0
 RELIST_REASONS: Final = ("first", "expired", "unreachable", "failed", "asked")
-"""Why a collection is read in whole: for the first time; the version has left the server's memory (410); the server may
-have been away; the read before failed; more labels are wanted (`relist`)."""
+"""Why a collection is read in whole: for the first time; the version has left the server's
+memory (410); the server may have been away; the read before failed; more labels are wanted
+(`relist`)."""
 _NOT_STREAMED: Final = frozenset({400, 403, 404, 405, 422})
 _GONE: Final = 410
 _SERVER_ERROR: Final = 500
@@ -149,7 +150,9 @@ class _Page(msgspec.Struct, frozen=True, gc=False):
 
 _EVENT: Final = msgspec.json.Decoder(_Event)
 _ANYTHING: Final = msgspec.json.Decoder(msgspec.Raw)
-_STARTS: Final = tuple((kind, b'{"type":"%s","object":' % kind.encode()) for kind in ("ADDED", "MODIFIED", "DELETED"))
+_STARTS: Final = tuple(
+    (kind, b'{"type":"%s","object":' % kind.encode()) for kind in ("ADDED", "MODIFIED", "DELETED")
+)
 _OBJECT: Final = msgspec.json.Decoder(_Object)
 _STATUS: Final = msgspec.json.Decoder(_Status)
 _PAGE: Final = msgspec.json.Decoder(_Page)
@@ -161,10 +164,13 @@ def key(namespace: str, name: str) -> str:
 
 
 class Reflector(Generic[T]):
-    """Lists and watches one collection. `decode` turns an object's JSON into (name as of `key`, resourceVersion, item).
+    """Lists and watches one collection.
 
-    An object that `decode` refuses (msgspec.ValidationError, or any ValueError) is logged and left out: one bad object
-    must not hide the others. `stop` is the only clock. `accept` is the Accept header for objects.
+    `decode` turns an object's JSON into (name as of `key`, resourceVersion, item).
+
+    An object that `decode` refuses (msgspec.ValidationError, or any ValueError) is logged and left
+    out: one bad object must not hide the others. `stop` is the only clock. `accept` is the Accept
+    header for objects.
     """
 
     def __init__(
@@ -226,14 +232,19 @@ class Reflector(Generic[T]):
             self._open.interrupt()
 
     def sync(self) -> None:
-        """Read the whole collection once and hand it over. Raises KubeError; then nothing was handed over."""
+        """Read the whole collection once and hand it over.
+
+        Raises KubeError; then nothing was handed over.
+        """
         self._observer.listed(self._path, self._reason)
         items = self._streamed() if self._streams else None
         if items is None:
             items = self._paged()
             self._streams = False
         if not self._version:
-            raise UnreachableError(f"the list of {self._path} has no resourceVersion: not a Kubernetes API server")
+            raise UnreachableError(
+                f"the list of {self._path} has no resourceVersion: not a Kubernetes API server"
+            )
         self._handler.replace(items)
         self._handler.failing(None)
 
@@ -282,7 +293,9 @@ class Reflector(Generic[T]):
         try:
             return _PAGE.decode(self._client.read(request))
         except UNREADABLE as error:
-            raise UnreachableError(f"the answer to a list of {self._path} is not a list: {error}") from error
+            raise UnreachableError(
+                f"the answer to a list of {self._path} is not a list: {error}"
+            ) from error
 
     def _watch(self) -> None:
         """Follow changes from the last version on, until the server ends the stream (it does every few minutes)."""
@@ -332,13 +345,20 @@ class Reflector(Generic[T]):
             name, version, items[name] = self._decode(raw)
         except (ValueError, RecursionError) as error:
             meta = _meta(raw)
-            log.warning("left out %s %r: not what this API promises (%s)", self._path, meta.key, error)
+            log.warning(
+                "left out %s %r: not what this API promises (%s)", self._path, meta.key, error
+            )
             return meta.resource_version
         return version
 
     def _events(self, query: dict[str, str]) -> Iterator[tuple[str, Raw]]:
-        """Kind and object of each event. Raises Expired or ApiError for an ERROR event, Unreachable for garbage."""
-        self._open = self._client.stream(Request("GET", self._path, query, accept=self._accept), _IDLE_SECONDS)
+        """Kind and object of each event.
+
+        Raises Expired or ApiError for an ERROR event, Unreachable for garbage.
+        """
+        self._open = self._client.stream(
+            Request("GET", self._path, query, accept=self._accept), _IDLE_SECONDS
+        )
         if self._again or self._stop.is_set():
             return  # requested before there was a stream to interrupt
         for line in self._open:
@@ -350,7 +370,9 @@ class Reflector(Generic[T]):
                     continue
                 status = _STATUS.decode(raw)
             except UNREADABLE as error:
-                raise UnreachableError(f"not a watch event of {self._path} ({error}): {line[:80]!r}") from error
+                raise UnreachableError(
+                    f"not a watch event of {self._path} ({error}): {line[:80]!r}"
+                ) from error
             refusal = ResourceExpiredError if status.code == _GONE else ApiError
             raise refusal(status.code, printable(status.reason), printable(status.message))
 
@@ -362,8 +384,9 @@ def _token_of(page: _Page) -> str:
 def _may_have_been_away(error: KubeError) -> bool:
     """Whether there may have been no API server for a while; gateways say so by 502, 503 and 504.
 
-    Only then can etcd be restored from a backup. Nothing would show it: a watch from a version that is lost waits until
-    the versions get there, and then continues as if nothing had happened in between.
+    Only then can etcd be restored from a backup. Nothing would show it: a watch from a version that
+    is lost waits until the versions get there, and then continues as if nothing had happened in
+    between.
     """
     return not isinstance(error, ApiError) or error.status > _SERVER_ERROR
 
@@ -371,8 +394,8 @@ def _may_have_been_away(error: KubeError) -> bool:
 def _event(line: bytes) -> tuple[str, Raw]:
     """Kind and object of an event; the object is not checked yet. Raises what msgspec does.
 
-    Every API server begins the line of a change like this. To find the end of an object that is the rest of the line
-    would cost a third of decoding it.
+    Every API server begins the line of a change like this. To find the end of an object that is the
+    rest of the line would cost a third of decoding it.
     """
     for kind, start in _STARTS:
         if line.startswith(start) and line.endswith(b"}"):
@@ -382,13 +405,18 @@ def _event(line: bytes) -> tuple[str, Raw]:
 
 
 def _meta(raw: Raw) -> _Meta:
-    """The metadata of an object; empty if malformed. Raises UnreachableError for anything but JSON."""
+    """The metadata of an object; empty if malformed.
+
+    Raises UnreachableError for anything but JSON.
+    """
     try:
         return _OBJECT.decode(raw).metadata
     except UNREADABLE as error:
         try:
             _ANYTHING.decode(raw)
         except UNREADABLE as worse:
-            raise UnreachableError(f"not an object in JSON ({worse}): {bytes(raw)[:80]!r}") from worse
+            raise UnreachableError(
+                f"not an object in JSON ({worse}): {bytes(raw)[:80]!r}"
+            ) from worse
         log.warning("metadata of an object cannot be read: %s", error)
         return _Meta()

@@ -1,7 +1,8 @@
 """Server-side apply, built as data.
 
-One constant field manager for each program, from the first release on: a key once written by another kind of patch
-under the same name would never leave the object again (two managedFields entries own it).
+One constant field manager for each program, from the first release on: a key once written by
+another kind of patch under the same name would never leave the object again (two managedFields
+entries own it).
 
 Where the API server keeps what both programs ask for.
 """
@@ -13,16 +14,18 @@ from typing import Any, Final
 
 from toposcope.kube.client import APPLY, MERGE, METADATA, Request
 from toposcope.kube.shapes import parts
-from toposcope.topology.text import compact
+from toposcope.text import compact
 
 NODES: Final = "/api/v1/nodes"
 
 
-def apply(path: str, body: Mapping[str, Any], manager: str, *, force: bool, metadata_only: bool = False) -> Request:
+def apply(
+    path: str, body: Mapping[str, Any], manager: str, *, force: bool, metadata_only: bool = False
+) -> Request:
     """The request that sets the fields in `body` and makes us their manager.
 
-    A field that an earlier apply named and this one does not is removed. `force` takes fields over from other
-    managers. `metadata_only` asks for a small answer.
+    A field that an earlier apply named and this one does not is removed. `force` takes fields over
+    from other managers. `metadata_only` asks for a small answer.
     """
     query = {"fieldManager": manager, "force": "true" if force else "false"}
     accept = METADATA if metadata_only else "application/json"
@@ -36,7 +39,9 @@ def get(path: str, *, metadata_only: bool = False) -> Request:
 
 def merge_patch(path: str, manager: str, body: Mapping[str, Any]) -> Request:
     """The request that merges `body` into an object; the answer is small."""
-    return Request("PATCH", path, {"fieldManager": manager}, compact(body).encode(), MERGE, METADATA)
+    return Request(
+        "PATCH", path, {"fieldManager": manager}, compact(body).encode(), MERGE, METADATA
+    )
 
 
 def create(path: str, body: Mapping[str, Any], manager: str) -> Request:
@@ -84,7 +89,9 @@ def event(
         "reportingController": f"gpu.topology/{reporter}",
         "reportingInstance": instance[:128] or reporter,
     }
-    return Request("POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", {}, compact(body).encode())
+    return Request(
+        "POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", {}, compact(body).encode()
+    )
 
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}

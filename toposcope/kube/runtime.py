@@ -1,7 +1,7 @@
 """What a program has of its machine: clocks, threads, randomness, and connections to an API server.
 
-A program gets them as an argument, `REAL` by default; `make simulate` passes its own, and then the same code runs under
-one clock, one scheduler and one source of randomness.
+A program gets them as an argument, `REAL` by default; `make simulate` passes its own, and then the
+same code runs under one clock, one scheduler and one source of randomness.
 """
 
 import gc
@@ -31,7 +31,11 @@ class Lock(Protocol):
     def __enter__(self) -> bool: ...
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
     ) -> None: ...
 
 
@@ -64,8 +68,8 @@ class Thread(Protocol):
 class Connection(http.client.HTTPConnection):
     """A connection that takes its host's name as it is.
 
-    A name given as text goes through the codec for international names, which costs 0.3 MB and 2 ms; ours are ASCII
-    (`checked_url` sees to it), and bytes are left alone.
+    A name given as text goes through the codec for international names, which costs 0.3 MB and 2
+    ms; ours are ASCII (`checked_url` sees to it), and bytes are left alone.
     """
 
     _opened: socket.socket | None = None
@@ -78,7 +82,10 @@ class Connection(http.client.HTTPConnection):
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def shut_down(self) -> None:
-        """Make a reader in another thread see it break off. Raises OSError or TypeError if it is not open."""
+        """Make a reader in another thread see it break off.
+
+        Raises OSError or TypeError if it is not open.
+        """
         # The plain shutdown: that of a TLS socket drops its session under the reader's feet.
         socket.socket.shutdown(cast(socket.socket, self._opened), socket.SHUT_RDWR)
 
@@ -88,7 +95,9 @@ class TlsConnection(Connection):
 
     default_port = http.client.HTTPS_PORT
 
-    def __init__(self, host: str, port: int | None, timeout: float | None, tls: ssl.SSLContext, name: str) -> None:
+    def __init__(
+        self, host: str, port: int | None, timeout: float | None, tls: ssl.SSLContext, name: str
+    ) -> None:
         super().__init__(host, port, timeout=timeout)
         self.tls = tls
         self._name = name
@@ -96,7 +105,8 @@ class TlsConnection(Connection):
     def connect(self) -> None:
         """Raises OSError."""
         super().connect()
-        name = self._name.encode() if self._name.isascii() else self._name  # as above; a `tls-server-name` may be any
+        # as above; a `tls-server-name` may be any
+        name = self._name.encode() if self._name.isascii() else self._name
         self._opened = self.sock = self.tls.wrap_socket(self.sock, server_hostname=name)
 
 
@@ -146,10 +156,19 @@ class Runtime:
         return thread
 
     def connection(
-        self, host: str, port: int | None, timeout: float | None, tls: ssl.SSLContext | None, name: str
+        self,
+        host: str,
+        port: int | None,
+        timeout: float | None,
+        tls: ssl.SSLContext | None,
+        name: str,
     ) -> Connection:
         """A connection that is not open yet; with `tls` the server's certificate must carry `name`."""
-        return TlsConnection(host, port, timeout, tls, name) if tls else Connection(host, port, timeout=timeout)
+        return (
+            TlsConnection(host, port, timeout, tls, name)
+            if tls
+            else Connection(host, port, timeout=timeout)
+        )
 
     def freeze(self) -> None:
         """Exempt all objects there are from garbage collection: they live as long as the process."""

@@ -20,7 +20,9 @@ Shape = Any
 """`str`, `dict` or `list`; a list that holds its entries' shape; or a mapping of fields to shapes, `*` for all."""
 
 _TEXTS: Final[Shape] = Optional({_EVERY: str})
-_OWNED: Final[Shape] = Optional({"f:metadata": Optional({"f:labels": Optional(dict), "f:annotations": Optional(dict)})})
+_OWNED: Final[Shape] = Optional(
+    {"f:metadata": Optional({"f:labels": Optional(dict), "f:annotations": Optional(dict)})}
+)
 _METADATA: Final[Shape] = {
     "name": str,
     "uid": str,
@@ -31,9 +33,19 @@ _METADATA: Final[Shape] = {
     "ownerReferences": Optional([{"apiVersion": str, "kind": str}]),
     "managedFields": Optional([{"manager": Optional(str), "fieldsV1": _OWNED}]),
 }
-OBJECT: Final[Shape] = {"metadata": _METADATA, "spec": Optional(dict), "status": Optional(dict), "data": Optional(dict)}
+OBJECT: Final[Shape] = {
+    "metadata": _METADATA,
+    "spec": Optional(dict),
+    "status": Optional(dict),
+    "data": Optional(dict),
+}
 _WORD_LIST: Final[Shape] = Optional([str])
-_RULE: Final[Shape] = {"verbs": [str], "apiGroups": _WORD_LIST, "resources": _WORD_LIST, "resourceNames": _WORD_LIST}
+_RULE: Final[Shape] = {
+    "verbs": [str],
+    "apiGroups": _WORD_LIST,
+    "resources": _WORD_LIST,
+    "resourceNames": _WORD_LIST,
+}
 RULES_REVIEW: Final[Shape] = {"status": {"resourceRules": Optional([_RULE])}}
 """It answers about rights: it is no object, and has no name."""
 LIST: Final[Shape] = {"metadata": {"continue": Optional(str)}, "items": Optional([OBJECT])}
@@ -61,7 +73,9 @@ def shape_of(method: str, path: str) -> Shape:
     if below:
         return LIST if len(below) == 1 and method == "GET" else OBJECT
     first, *rest = path.strip("/").split("/")
-    documents = {"apis": (_GROUPS, _GROUP, _RESOURCES), "api": (dict, _RESOURCES)}.get(first, (dict,))
+    documents = {"apis": (_GROUPS, _GROUP, _RESOURCES), "api": (dict, _RESOURCES)}.get(
+        first, (dict,)
+    )
     return documents[min(len(rest), len(documents) - 1)]
 
 
@@ -87,7 +101,9 @@ def _problem(value: Any, shape: Shape) -> tuple[str, Any, Any] | None:
         entries = ((place, entry, shape[0]) for place, entry in enumerate(value))
     elif isinstance(shape, dict):
         every = shape.get(_EVERY)
-        entries = ((name, value.get(name), every or shape[name]) for name in (value if every else shape))
+        entries = (
+            (name, value.get(name), every or shape[name]) for name in (value if every else shape)
+        )
     for name, entry, below in entries:
         if type(entry) is below or (entry is None and type(below) is Optional):
             continue  # as most are

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from toposcope.api.label_keys import HOSTNAME, unique_key
+from toposcope.api.levels import Level
+from toposcope.hierarchy.coverage import crossings
 from toposcope.integrations.documents import with_documents
 from toposcope.integrations.dra.allocation import Claims
 from toposcope.integrations.framework.constraints import Admission, Decision, Workload, simplified
@@ -29,9 +31,7 @@ from toposcope.placement.tolerating import tolerate
 from toposcope.placement.verdict import Fittings, Kind, Remedy, Verdict, fittings, judge
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
 from toposcope.snapshot.scope import select_scope, with_gpus
-from toposcope.topology.hierarchy import crossings
-from toposcope.topology.levels import Level
-from toposcope.topology.text import listing, plural
+from toposcope.text import listing, plural
 
 _ORDER: Final[tuple[Kind | None, ...]] = (None, "fits", "unclear", "full", "never")
 """The best answer first; None: there is none."""
@@ -72,7 +72,10 @@ class Checker:
     """Checks documents against one snapshot; what they have in common is computed once."""
 
     def __init__(
-        self, snapshot: Snapshot, documents: Iterable[Mapping[str, Any]] = (), own: Iterable[PodView] = ()
+        self,
+        snapshot: Snapshot,
+        documents: Iterable[Mapping[str, Any]] = (),
+        own: Iterable[PodView] = (),
     ) -> None:
         """`documents` are all documents of this run: some configure what others ask for.
 
@@ -81,7 +84,11 @@ class Checker:
         self.snapshot, self._documents = snapshot, list(documents)
         facts = known_topologies.cluster_facts(snapshot)
         pod_groups = {**facts.pod_groups, **known_topologies.members_of_pods(own)}
-        facts = replace(facts, pod_groups=pod_groups, gangs={**facts.gangs, **known_topologies.gangs_of_pods(own)})
+        facts = replace(
+            facts,
+            pod_groups=pod_groups,
+            gangs={**facts.gangs, **known_topologies.gangs_of_pods(own)},
+        )
         self.known = with_documents(facts, self._documents)
         self.known = replace(self.known, held=known_topologies.held_by_kueue(self.known, snapshot))
         self._nodes: dict[tuple[Any, ...], list[Node]] = {}
@@ -91,8 +98,13 @@ class Checker:
         for pod in own:
             self._bound.update(pod.requests if pod.node else {})
 
-    def check(self, document: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> tuple[Checked, ...]:
-        """One result for each system that handles the document; empty when none does. Never raises."""
+    def check(
+        self, document: Mapping[str, Any], before: Mapping[str, Any] | None = None
+    ) -> tuple[Checked, ...]:
+        """One result for each system that handles the document; empty when none does.
+
+        Never raises.
+        """
         self._decided.clear()
         return tuple(self._checked(reading) for reading in readings(document, self.known, before))
 
@@ -113,7 +125,11 @@ class Checker:
         if workload is None:
             return Checked(reading, None)
         verdict, shared = self._on_shares(workload, verdict)
-        found = [self._kai_differs(workload), self._mixes(workload), missing(self.known, workload.queue)]
+        found = [
+            self._kai_differs(workload),
+            self._mixes(workload),
+            missing(self.known, workload.queue),
+        ]
         decided = self._decided.get(workload.admission)
         told = decided.notes if decided else ()
         notes = [*workload.notes, *told, self._stand_in(workload), self._unlabelled(workload)]
@@ -122,9 +138,14 @@ class Checker:
         else:
             notes.append(shared)
         workload = replace(workload, notes=tuple(filter(None, notes)))
-        return Checked(replace(reading, workload=workload, findings=(*reading.findings, *filter(None, found))), verdict)
+        return Checked(
+            replace(reading, workload=workload, findings=(*reading.findings, *filter(None, found))),
+            verdict,
+        )
 
-    def _on_shares(self, workload: Workload, verdict: Verdict | None) -> tuple[Verdict | None, Finding | str]:
+    def _on_shares(
+        self, workload: Workload, verdict: Verdict | None
+    ) -> tuple[Verdict | None, Finding | str]:
         """The verdict, and what to know where it counts shares as GPUs, as schedulers do; empty where it does not."""
         if verdict is None or not self.snapshot.shares:
             return verdict, ""
@@ -137,20 +158,26 @@ class Checker:
             others = [node for node in nodes if node.name not in set(room.nodes)]
             whole = judge(workload.groups, levels, others, partial=partial)
         told = told_of_shares(room, verdict, whole)
-        return with_shares(verdict, room, nodes, levels) if isinstance(told, Finding) else verdict, told
+        return with_shares(verdict, room, nodes, levels) if isinstance(
+            told, Finding
+        ) else verdict, told
 
     def _kai_differs(self, workload: Workload) -> Finding | None:
         """Of what Grove passes on to KAI: that KAI has no Topology for it, or one without a level that is asked for."""
         kai = self.known.read["kai"]
         if not workload.topology or READS.get(workload.system) != "grove" or not workload.placeable:
             return None
-        named = (resource for resource in self.snapshot.published if resource.name == workload.topology)
+        named = (
+            resource for resource in self.snapshot.published if resource.name == workload.topology
+        )
         binding = next((resource for resource in named if resource.kind in _BINDINGS), None)
         if kai.stand_in or binding is None:
             return None
         name = named_kai_topology(binding.document) or binding.name
         nested = [group for top in workload.groups for group, _ in top.everything()]
-        asked = dict.fromkeys(level.key for group in nested for level in (group.required, group.preferred) if level)
+        asked = dict.fromkeys(
+            level.key for group in nested for level in (group.required, group.preferred) if level
+        )
         if name not in kai.by_name:
             text = f"KAI has no Topology {name}"
             fix = "Grove's operator makes it of the binding with KAI v0.12 or later; else Toposcope (spec.publish.kai)"
@@ -159,7 +186,13 @@ class Checker:
             fix = f"give it the levels of {binding.handle}"
         else:
             return None
-        return Finding("grove/kai-topology", "error", "", f"{text}, so it cannot keep Grove's pods together", fix)
+        return Finding(
+            "grove/kai-topology",
+            "error",
+            "",
+            f"{text}, so it cannot keep Grove's pods together",
+            fix,
+        )
 
     def _mixes(self, workload: Workload) -> Finding | None:
         """Of one that goes by a label's value alone: that several domains of a level share a value."""
@@ -170,12 +203,22 @@ class Checker:
             for crossed in crossings(scope.levels, scope.table()):
                 if crossed.key == workload.levels[0].key:
                     fix = f"ask for {unique_key(crossed.domain)}, which spec.uniqueValues of the ClusterTopology writes"
-                    return Finding("levels/names-mixed", "warning", "", f"{crossed.key}: {crossed.sentence}", fix)
+                    return Finding(
+                        "levels/names-mixed",
+                        "warning",
+                        "",
+                        f"{crossed.key}: {crossed.sentence}",
+                        fix,
+                    )
         return None
 
     def _unlabelled(self, workload: Workload) -> str:
         """How many nodes lack the label that it goes by; empty where none does."""
-        if not workload.levels or workload.topology or self.known.lacks_label(workload.levels[0].key):
+        if (
+            not workload.levels
+            or workload.topology
+            or self.known.lacks_label(workload.levels[0].key)
+        ):
             return ""
         nodes, key = with_gpus(self.snapshot.nodes), workload.levels[0].key
         lacking = sum(node.label(key) is None for node in nodes)
@@ -209,9 +252,14 @@ class Checker:
         if not any(pods.claims for group in groups for pods in group.pods):
             return verdict
         if workload.admission or workload.gang is not None or workload.doubt:
-            return Verdict("unclear", limitation="which devices the resource claims of its pods get is not known")
+            return Verdict(
+                "unclear",
+                limitation="which devices the resource claims of its pods get is not known",
+            )
         levels, nodes, partial = self._place(workload)
-        return by_devices(workload.groups, levels, nodes, self.snapshot.inventory, self._claims, partial=partial)
+        return by_devices(
+            workload.groups, levels, nodes, self.snapshot.inventory, self._claims, partial=partial
+        )
 
     def _by_requests(self, workload: Workload | None) -> Verdict | None:
         """The verdict by what its pods request of nodes, whatever they claim."""
@@ -226,13 +274,19 @@ class Checker:
         verdict = judged(workload.groups)
         if workload.doubt and verdict.kind == "fits":
             certain = judged(workload.certain) if workload.certain else None
-            return certain if certain and certain.kind == "fits" else Verdict("unclear", limitation=workload.doubt)
+            return (
+                certain
+                if certain and certain.kind == "fits"
+                else Verdict("unclear", limitation=workload.doubt)
+            )
         if workload.pod_groups and verdict.kind != "fits":
             verdict = judged(workload.pod_groups)
         if workload.admission:
             if workload.admission not in self._decided:
                 self._decided[workload.admission] = workload.admission.decide(nodes)
-            verdict = in_order(verdict, workload.admission, nodes, self._decided[workload.admission])
+            verdict = in_order(
+                verdict, workload.admission, nodes, self._decided[workload.admission]
+            )
         if workload.gang is not None:
             verdict = by_kai(verdict, workload, levels, nodes)
             verdict = in_queue(verdict, workload, self.known, self._bound)
@@ -293,7 +347,11 @@ class Checker:
         } & self._claims.extended.keys()
         look = workload.gang is not None, own, frozenset(asked)
         if look not in self._nodes:
-            held = {key: domains for key, domains in self.known.held.items() if own is not None and key not in own}
+            held = {
+                key: domains
+                for key, domains in self.known.held.items()
+                if own is not None and key not in own
+            }
             nodes = list(nodes_of(self.snapshot, frozenset(), held))
             nodes = with_extended(nodes, self.snapshot.inventory, self._claims, asked)
             self._nodes[look] = [_by_kai(node) if look[0] else node for node in nodes]
@@ -334,9 +392,15 @@ def nodes_of(snapshot: Snapshot, placeholders: frozenset[str] | None, held: Held
             if len(values) == 1:  # an assignment of nodes names these alone
                 on_hosts.setdefault(values[0], Counter()).update(amounts)
     for view in snapshot.nodes:
-        total = view.allocatable if PODS in view.allocatable else {**view.allocatable, PODS: MAX_PODS}
+        total = (
+            view.allocatable if PODS in view.allocatable else {**view.allocatable, PODS: MAX_PODS}
+        )
         taken = snapshot.requested.get(view.name)
-        free = {name: amount - taken.get(name, 0) for name, amount in total.items()} if taken else total
+        free = (
+            {name: amount - taken.get(name, 0) for name, amount in total.items()}
+            if taken
+            else total
+        )
         if on_hosts and (more := on_hosts.get(view.label(HOSTNAME))):
             free = {name: amount - more[name] for name, amount in free.items()}
         yield Node(view.name, _Labels(view), free, total, view.taints, _obstacle(view), unknown)
@@ -366,7 +430,8 @@ class _Labels(Mapping[str, str]):
 
 
 _PRESSURE: Final = frozenset(
-    f"node.kubernetes.io/{what}" for what in ("memory-pressure", "disk-pressure", "pid-pressure", "network-unavailable")
+    f"node.kubernetes.io/{what}"
+    for what in ("memory-pressure", "disk-pressure", "pid-pressure", "network-unavailable")
 )
 """The control plane's taints for conditions of a node."""
 
@@ -374,7 +439,9 @@ _PRESSURE: Final = frozenset(
 def _by_kai(node: Node) -> Node:
     """The node as KAI 0.17 sees it (scheduler_util.CheckNodeConditionPredicate): no toleration opens a closed one."""
     pressed = any(taint.key in _PRESSURE for taint in node.taints)
-    return replace(node, obstacle=node.obstacle or ("under pressure" if pressed else ""), strict=True)
+    return replace(
+        node, obstacle=node.obstacle or ("under pressure" if pressed else ""), strict=True
+    )
 
 
 def _obstacle(view: NodeView) -> Obstacle:

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from toposcope.api.levels import Level
 from toposcope.integrations.dra.allocation import MANY, Claim, Claims, Copies, Request, copies
 from toposcope.integrations.dra.devices import DeviceId, Inventory, NodeDevices
 from toposcope.integrations.framework.constraints import ClaimRef, Group
 from toposcope.placement.room import Node
 from toposcope.placement.verdict import Verdict, judge
-from toposcope.topology.levels import Level
 
 Rooms = Mapping[str, Mapping[str, Copies]]
 """By what a set of claims is called and by node: how many pods find devices for it."""
@@ -28,8 +28,9 @@ def by_devices(
 ) -> Verdict:
     """The verdict on groups whose requests fit; `partial` as in `Room`.
 
-    A pod's claims become one more resource, of which a node has as many as pods surely find devices there, or as many
-    as may find some: what fits by the first fits, and what does not by the second does not.
+    A pod's claims become one more resource, of which a node has as many as pods surely find devices
+    there, or as many as may find some: what fits by the first fits, and what does not by the second
+    does not.
     """
     # A list: equal pods in two places are not the same ones.
     pods = [
@@ -43,12 +44,16 @@ def by_devices(
     alone = sum(count for _, count in pods) == 1
     asked = {name: [claims.read(ref, alone=alone) for ref in refs] for refs, name in names.items()}
     if unclear := [claim.unclear for wanted in asked.values() for claim in wanted if claim.unclear]:
-        return Verdict("unclear", limitation=f"which devices its pods get is not known: {unclear[0]}")
+        return Verdict(
+            "unclear", limitation=f"which devices its pods get is not known: {unclear[0]}"
+        )
     now, empty = (_rooms(asked, nodes, offered, taken) for taken in (offered.taken, NOBODY))
     wanting = [_asking(group, names) for group in groups]
 
     def judged(bound: int) -> Verdict:
-        return judge(wanting, levels, [_offering(node, now, empty, bound) for node in nodes], partial=partial)
+        return judge(
+            wanting, levels, [_offering(node, now, empty, bound) for node in nodes], partial=partial
+        )
 
     if len(asked) == 1 and not any(room.error for there in now.values() for room in there.values()):
         surely = judged(0)
@@ -62,22 +67,32 @@ def by_devices(
 
 
 def _rooms(
-    asked: Mapping[str, Sequence[Claim]], nodes: Sequence[Node], offered: Inventory, taken: frozenset[DeviceId]
+    asked: Mapping[str, Sequence[Claim]],
+    nodes: Sequence[Node],
+    offered: Inventory,
+    taken: frozenset[DeviceId],
 ) -> Rooms:
     def room(claims: Sequence[Claim], node: str) -> Copies:
         found = copies(claims, offered.nodes.get(node, NodeDevices()), taken)
         return found._replace(most=MANY) if offered.elsewhere else found
 
-    return {name: {node.name: room(claims, node.name) for node in nodes} for name, claims in asked.items()}
+    return {
+        name: {node.name: room(claims, node.name) for node in nodes}
+        for name, claims in asked.items()
+    }
 
 
 def _asking(group: Group, names: Mapping[tuple[ClaimRef, ...], str]) -> Group:
     """The group whose pods request their sets of devices."""
     pods = (
-        replace(asked, requests=tuple(sorted((*asked.requests, (names[asked.claims], 1))))) if asked.claims else asked
+        replace(asked, requests=tuple(sorted((*asked.requests, (names[asked.claims], 1)))))
+        if asked.claims
+        else asked
         for asked in group.pods
     )
-    return replace(group, pods=tuple(pods), groups=tuple(_asking(below, names) for below in group.groups))
+    return replace(
+        group, pods=tuple(pods), groups=tuple(_asking(below, names) for below in group.groups)
+    )
 
 
 def _offering(node: Node, now: Rooms, empty: Rooms, bound: int) -> Node:
@@ -87,7 +102,9 @@ def _offering(node: Node, now: Rooms, empty: Rooms, bound: int) -> Node:
     return replace(node, free={**node.free, **free}, total={**node.total, **total})
 
 
-def with_extended(nodes: Sequence[Node], offered: Inventory, claims: Claims, asked: Iterable[str]) -> list[Node]:
+def with_extended(
+    nodes: Sequence[Node], offered: Inventory, claims: Claims, asked: Iterable[str]
+) -> list[Node]:
     """The nodes with those resources that DeviceClasses offer there, where no device plugin does.
 
     kube-scheduler makes a claim for each pod then, so requests are taken by what claims hold.
@@ -97,7 +114,8 @@ def with_extended(nodes: Sequence[Node], offered: Inventory, claims: Claims, ask
         there = offered.nodes[node.name]
         found = {
             name: [
-                copies([Claim((Request(name, selectors, 1),))], there, taken).least for taken in (offered.taken, NOBODY)
+                copies([Claim((Request(name, selectors, 1),))], there, taken).least
+                for taken in (offered.taken, NOBODY)
             ]
             for name, selectors in wanted.items()
             if not node.total.get(name)

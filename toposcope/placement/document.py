@@ -32,7 +32,9 @@ def line_of(document: Document, field: str) -> int:
 def document_of(answers: Sequence[Answer], problems: Sequence[Problem]) -> dict[str, Any]:
     """The answers as one document."""
     return {
-        "workloads": [_checked(answer.document, checked) for answer in answers for checked in answer.checked],
+        "workloads": [
+            _checked(answer.document, checked) for answer in answers for checked in answer.checked
+        ],
         "passedOver": [str(answer.document.place) for answer in answers if not answer.checked],
         "problems": [str(problem) for problem in problems],
     }
@@ -73,7 +75,8 @@ def _verdict_document(verdict: Verdict) -> dict[str, Any]:
         "kind": verdict.kind,
         "answer": in_words(verdict),
         "domains": {"withRoom": verdict.roomy, "exact": verdict.roomy_exact} if best else None,
-        "best": best and {"level": best.level.domain, "domain": verdict.name(best.domain), "nodes": best.nodes},
+        "best": best
+        and {"level": best.level.domain, "domain": verdict.name(best.domain), "nodes": best.nodes},
         "shortage": shortage
         and {
             "group": shortage.group.name,

@@ -96,20 +96,32 @@ class Exhaustive:
                 wanted[kind] = wanted.get(kind, 0) + pods.count
         self._spend(1 + len(room.names))
         bins = [
-            Bin(number, tuple(room.free[number]), self._allowed(number, wanted)) for number in range(len(room.names))
+            Bin(number, tuple(room.free[number]), self._allowed(number, wanted))
+            for number in range(len(room.names))
         ]
         sizes = [shape.amounts for shape, _ in wanted]
-        packing = pack([tried for tried in bins if any(tried.allowed)], sizes, tuple(wanted.values()), self._steps)
+        packing = pack(
+            [tried for tried in bins if any(tried.allowed)],
+            sizes,
+            tuple(wanted.values()),
+            self._steps,
+        )
         self._spend(packing.steps)
         if not packing.exact:
             raise _ExhaustedError
-        return self._handed_out(chosen, list(wanted), packing) if packing.placed is not None else None
+        return (
+            self._handed_out(chosen, list(wanted), packing) if packing.placed is not None else None
+        )
 
     def _allowed(self, number: int, kinds: Iterable[_Kind]) -> tuple[bool, ...]:
         path, slots = self._room.paths[number], self._room.slots[number]
-        return tuple(bool(slots[shape.number]) and path[: len(domain)] == domain for shape, domain in kinds)
+        return tuple(
+            bool(slots[shape.number]) and path[: len(domain)] == domain for shape, domain in kinds
+        )
 
-    def _handed_out(self, chosen: _Chosen, kinds: Sequence[_Kind], packing: Packing) -> tuple[Placed, ...]:
+    def _handed_out(
+        self, chosen: _Chosen, kinds: Sequence[_Kind], packing: Packing
+    ) -> tuple[Placed, ...]:
         """The packed pods of each kind, shared out among the copies that want them."""
         pool: dict[_Kind, list[str]] = {kind: [] for kind in kinds}
         for number, counts in (packing.placed or {}).items():
@@ -118,7 +130,9 @@ class Exhaustive:
         placed = []
         for group, domain in chosen:
             names = Counter(
-                pool[self._room.shapes[pods], domain].pop() for pods in group.pods for _ in range(pods.count)
+                pool[self._room.shapes[pods], domain].pop()
+                for pods in group.pods
+                for _ in range(pods.count)
             )
             placed.append(Placed(group, domain, tuple(names.items())))
         return tuple(placed)

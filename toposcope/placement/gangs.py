@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.kai.allocation import VERSION, Allocator, Leaf, TooLargeError, Unplaced
@@ -13,17 +14,19 @@ from toposcope.placement.room import Node
 from toposcope.placement.search import Placed
 from toposcope.placement.sentences import amount
 from toposcope.placement.verdict import Kind, Verdict
-from toposcope.topology.levels import Level
-from toposcope.topology.text import plural
+from toposcope.text import plural
 
 _GPU: Final = ALLOCATABLE_GPUS
 
 
-def by_kai(verdict: Verdict, workload: Workload, levels: Sequence[Level], nodes: Iterable[Node]) -> Verdict:
+def by_kai(
+    verdict: Verdict, workload: Workload, levels: Sequence[Level], nodes: Iterable[Node]
+) -> Verdict:
     """The verdict that KAI's own allocation leads to.
 
-    `nodes` are all of the cluster: KAI knows nothing of a ClusterTopology's selector, and takes a placeholder for a
-    value like any other. The verdict stays as it is where the allocation is too large to follow.
+    `nodes` are all of the cluster: KAI knows nothing of a ClusterTopology's selector, and takes a
+    placeholder for a value like any other. The verdict stays as it is where the allocation is too
+    large to follow.
     """
     nodes = list(nodes)
     place = _as_gang if workload.gang else _one_by_one
@@ -33,7 +36,9 @@ def by_kai(verdict: Verdict, workload: Workload, levels: Sequence[Level], nodes:
         return verdict
 
 
-def in_queue(verdict: Verdict, workload: Workload, cluster: ClusterFacts, own: Mapping[str, int]) -> Verdict:
+def in_queue(
+    verdict: Verdict, workload: Workload, cluster: ClusterFacts, own: Mapping[str, int]
+) -> Verdict:
     """The verdict where a limit or a quota of its queue, or of one above, keeps it waiting; `own` it has already."""
     wanted = Counter[str]()
     for group in workload.pod_groups or workload.groups:
@@ -41,7 +46,9 @@ def in_queue(verdict: Verdict, workload: Workload, cluster: ClusterFacts, own: M
     over = excess(cluster, workload.queue, wanted, own, preemptible=workload.preemptible)
     if over is None or verdict.kind == "never":
         return verdict
-    most, used, asked = (amount(over.resource, count) for count in (over.most, over.used, over.wanted))
+    most, used, asked = (
+        amount(over.resource, count) for count in (over.most, over.used, over.wanted)
+    )
     text = f"KAI's queue {over.queue} has a {over.what} of {most}, {used} of it allocated, and this asks for {asked}"
     if over.what == "quota":
         text += "; preemptible workloads may go beyond it"
@@ -56,12 +63,16 @@ def leaf_of(node: Node, levels: Sequence[Level], *, emptied: bool) -> Leaf:
         return not closed and not pods.node_filter.rejection(node.name, node.labels, node.taints)
 
     path = (
-        tuple(node.labels[level.key] for level in levels) if all(level.key in node.labels for level in levels) else None
+        tuple(node.labels[level.key] for level in levels)
+        if all(level.key in node.labels for level in levels)
+        else None
     )
     return Leaf(path, node.total if emptied else node.free, not node.total.get(_GPU), usable)
 
 
-def _as_gang(verdict: Verdict, groups: Sequence[Group], levels: Sequence[Level], nodes: Sequence[Node]) -> Verdict:
+def _as_gang(
+    verdict: Verdict, groups: Sequence[Group], levels: Sequence[Level], nodes: Sequence[Node]
+) -> Verdict:
     allocator = Allocator(levels, [leaf_of(node, levels, emptied=False) for node in nodes])
     failure = allocator.place(groups)
     if failure is None:
@@ -74,7 +85,9 @@ def _as_gang(verdict: Verdict, groups: Sequence[Group], levels: Sequence[Level],
 
 
 def _fits(verdict: Verdict, allocator: Allocator, nodes: Sequence[Node]) -> Verdict:
-    return Verdict("fits", _placed(allocator, nodes), steps=verdict.steps, excluded=verdict.excluded)
+    return Verdict(
+        "fits", _placed(allocator, nodes), steps=verdict.steps, excluded=verdict.excluded
+    )
 
 
 def _limited(verdict: Verdict, kind: Kind, limitation: str) -> Verdict:
@@ -108,7 +121,9 @@ def _limitation(failure: Unplaced, levels: Sequence[Level]) -> str:
     )
 
 
-def _one_by_one(verdict: Verdict, groups: Sequence[Group], levels: Sequence[Level], nodes: Sequence[Node]) -> Verdict:
+def _one_by_one(
+    verdict: Verdict, groups: Sequence[Group], levels: Sequence[Level], nodes: Sequence[Node]
+) -> Verdict:
     (group,) = groups
     leaves = [leaf_of(node, levels, emptied=False) for node in nodes]
     allocator = Allocator(levels, leaves)
@@ -120,7 +135,11 @@ def _one_by_one(verdict: Verdict, groups: Sequence[Group], levels: Sequence[Leve
         return _as_gang(verdict, groups, levels, nodes)
     if not count or (verdict.kind in {"full", "never"} and domain is None):
         return verdict
-    where = f"in {group.required.domain} {domain[-1]}, where the first one goes" if group.required and domain else "now"
+    where = (
+        f"in {group.required.domain} {domain[-1]}, where the first one goes"
+        if group.required and domain
+        else "now"
+    )
     left = wanted - count
     text = (
         f"{VERSION} starts the pods of {group.name} one by one: it binds {count} of {wanted} {where}, and the other "

@@ -8,7 +8,9 @@ from toposcope.placement.search import Placed
 from toposcope.placement.verdict import Verdict
 
 
-def in_order(verdict: Verdict, admission: Admission, nodes: Sequence[Node], now: Decision) -> Verdict:
+def in_order(
+    verdict: Verdict, admission: Admission, nodes: Sequence[Node], now: Decision
+) -> Verdict:
     """The verdict that the procedure leads to; `now` is its decision about the nodes as they are."""
     if not now.refusal:
         if verdict.kind == "fits" or now.partly or not all(node for _, node, _ in now.placed):
@@ -20,9 +22,11 @@ def in_order(verdict: Verdict, admission: Admission, nodes: Sequence[Node], now:
         return not admission.decide(nodes, emptied=True).refusal
 
     if now.no_flavor:
-        return Verdict("full" if possible() else "never", excluded=verdict.excluded, limitation=now.refusal)
-    # Where there is never room for all of it, there may be for fewer pods, in a rack that counts as one node, or in the
-    # flavor that is taken.
+        return Verdict(
+            "full" if possible() else "never", excluded=verdict.excluded, limitation=now.refusal
+        )
+    # Where there is never room for all of it, there may be for fewer pods, in a rack that counts as
+    # one node, or in the flavor that is taken.
     if verdict.kind == "full" or (verdict.kind == "never" and not possible()):
         return verdict
     return Verdict("full", steps=verdict.steps, excluded=verdict.excluded, limitation=now.refusal)

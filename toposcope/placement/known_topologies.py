@@ -7,8 +7,14 @@ from functools import partial
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import KIND
+from toposcope.api.levels import Level
 from toposcope.integrations.deciding import READ
-from toposcope.integrations.framework.constraints import PodGroupMember, PodGroupMembers, PodGroupName, Pods
+from toposcope.integrations.framework.constraints import (
+    PodGroupMember,
+    PodGroupMembers,
+    PodGroupName,
+    Pods,
+)
 from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.pods import node_filter_of
@@ -18,12 +24,17 @@ from toposcope.integrations.kai.topology import aliases_of
 from toposcope.integrations.kubernetes.gangs import group_of
 from toposcope.integrations.kueue import queues
 from toposcope.integrations.registry import EXCLUSIVE_POD_LABELS
-from toposcope.integrations.volcano.hyper_nodes import HYPER_NODES, levels_of_tiers, nodes_inside, tiered, tiers_of
+from toposcope.integrations.volcano.hyper_nodes import (
+    HYPER_NODES,
+    levels_of_tiers,
+    nodes_inside,
+    tiered,
+    tiers_of,
+)
 from toposcope.integrations.watched import PUBLISHED
 from toposcope.snapshot.model import PodView, Published, Snapshot
 from toposcope.snapshot.scope import select_scope
-from toposcope.topology.levels import Level
-from toposcope.topology.text import shell
+from toposcope.text import shell
 
 OWN: Final = KIND
 INFERRED: Final = "the hierarchy of the nodes' labels"
@@ -44,16 +55,29 @@ def cluster_facts(snapshot: Snapshot) -> ClusterFacts:
     domain_of |= {level.key: level.domain for topology in own.values() for level in topology.levels}
 
     def levels_of(resources: Sequence[Published]) -> dict[str, TopologyLevels]:
-        return {resource.name: _published(resource, domain_of, own) for resource in reversed(resources)}
+        return {
+            resource.name: _published(resource, domain_of, own) for resource in reversed(resources)
+        }
 
-    readers = dict.fromkeys(_SYSTEMS, levels_of) | {HYPER_NODES.option: partial(_of_hyper_nodes, snapshot, own)}
+    readers = dict.fromkeys(_SYSTEMS, levels_of) | {
+        HYPER_NODES.option: partial(_of_hyper_nodes, snapshot, own)
+    }
     tiers = {} if HYPER_NODES.name in snapshot.served else _tiers(snapshot, suggested)
     stand_ins = {**dict.fromkeys(_SYSTEMS, suggested), HYPER_NODES.option: tiers}
-    read = {option: _read_by(option, snapshot, stand_ins[option], levels) for option, levels in readers.items()}
+    read = {
+        option: _read_by(option, snapshot, stand_ins[option], levels)
+        for option, levels in readers.items()
+    }
     known: dict[str, TopologyLevels] = {}
     for system in read.values():
-        known |= {name: topology for name, topology in system.by_name.items() if not system.stand_in}
-    labels = frozenset(key for places in {id(n.places): n.places for n in snapshot.nodes}.values() for key in places)
+        known |= {
+            name: topology for name, topology in system.by_name.items() if not system.stand_in
+        }
+    labels = frozenset(
+        key
+        for places in {id(n.places): n.places for n in snapshot.nodes}.values()
+        for key in places
+    )
     return ClusterFacts(
         {**known, **own} or suggested,
         labels,
@@ -120,14 +144,20 @@ def _read_by(
         if topology.name not in by_name and served:
             publish = topology.mode(option)
             why = f"is not published as {kind.name}; {shell('kubectl describe gtopo {}', topology.name)} says why"
-            why = why if publish == "Auto" else f"sets spec.publish.{option}: {publish}; Auto writes the {kind.kind}"
+            why = (
+                why
+                if publish == "Auto"
+                else f"sets spec.publish.{option}: {publish}; Auto writes the {kind.kind}"
+            )
             absent[topology.name] = f"ClusterTopology {topology.name} {why}"
     unserved = f"the cluster does not serve {kind.name}: is {system} installed?"
     why = next(iter(absent.values()), "") if served else unserved
     return ReadTopologies(by_name, served=served, absent={**absent, "": why})
 
 
-def _tiers(snapshot: Snapshot, topologies: Mapping[str, TopologyLevels]) -> dict[str, TopologyLevels]:
+def _tiers(
+    snapshot: Snapshot, topologies: Mapping[str, TopologyLevels]
+) -> dict[str, TopologyLevels]:
     """The topologies with the tiers that their HyperNodes would have."""
     found = {}
     for name, topology in topologies.items():
@@ -146,7 +176,10 @@ def _of_hyper_nodes(
 ) -> dict[str, TopologyLevels]:
     """The ClusterTopologies whose nodes HyperNodes have, with the levels that these are."""
     documents = {resource.name: resource.document for resource in resources}
-    inside, specs = nodes_inside(documents, snapshot.by_name), {n: Field(one) / "spec" for n, one in documents.items()}
+    inside, specs = (
+        nodes_inside(documents, snapshot.by_name),
+        {n: Field(one) / "spec" for n, one in documents.items()},
+    )
     found = {}
     for name, topology in own.items():
         table = select_scope(snapshot, name).table()
@@ -158,11 +191,19 @@ def _of_hyper_nodes(
     return found
 
 
-def _published(published: Published, domain_of: Mapping[str, str], own: Mapping[str, TopologyLevels]) -> TopologyLevels:
+def _published(
+    published: Published, domain_of: Mapping[str, str], own: Mapping[str, TopologyLevels]
+) -> TopologyLevels:
     """KAI and Kueue name keys only: the domain is a ClusterTopology's or the catalogue's, else the key itself."""
     if published.name in own:
-        domain_of = {**domain_of, **{level.key: level.domain for level in own[published.name].levels}}
-    levels = tuple(Level(level.domain or domain_of.get(level.key, level.key), level.key) for level in published.levels)
+        domain_of = {
+            **domain_of,
+            **{level.key: level.domain for level in own[published.name].levels},
+        }
+    levels = tuple(
+        Level(level.domain or domain_of.get(level.key, level.key), level.key)
+        for level in published.levels
+    )
     return TopologyLevels(published.name, levels, published.kind, aliases_of(published.document))
 
 
@@ -183,7 +224,10 @@ def gangs_of_pods(pods: Iterable[PodView]) -> dict[PodGroupName, tuple[Pods, ...
     for pod in pods:
         if name := group_of(Field(pod.wants)):
             groups.setdefault((pod.namespace, name), Counter())[_one(pod)] += 1
-    return {group: tuple(replace(one, count=count) for one, count in kinds.items()) for group, kinds in groups.items()}
+    return {
+        group: tuple(replace(one, count=count) for one, count in kinds.items())
+        for group, kinds in groups.items()
+    }
 
 
 def _one(pod: PodView) -> Pods:
@@ -200,6 +244,9 @@ def members_of_pods(pods: Iterable[PodView]) -> PodGroupMembers:
             member = PodGroupMember(pod.labels.get(SUB_GROUP_OF, ""), _one(pod))
             groups.setdefault((pod.namespace, name), Counter())[member] += 1
     return {
-        group: tuple(replace(member, pods=replace(member.pods, count=count)) for member, count in members.items())
+        group: tuple(
+            replace(member, pods=replace(member.pods, count=count))
+            for member, count in members.items()
+        )
         for group, members in groups.items()
     }

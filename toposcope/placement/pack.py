@@ -36,11 +36,13 @@ class Packing:
 Counts = tuple[int, ...]
 
 
-def pack(bins: Sequence[Bin], sizes: Sequence[tuple[int, ...]], counts: Counts, steps: int = STEPS) -> Packing:
+def pack(
+    bins: Sequence[Bin], sizes: Sequence[tuple[int, ...]], counts: Counts, steps: int = STEPS
+) -> Packing:
     """Put `counts[i]` pods of size `sizes[i]` into `bins`.
 
-    Goes from node to node and keeps what could still be missing after each; of two such remainders, one of which has
-    no more of anything than the other, only the smaller one matters.
+    Goes from node to node and keeps what could still be missing after each; of two such remainders,
+    one of which has no more of anything than the other, only the smaller one matters.
     """
     left = steps
     trail: list[dict[Counts, tuple[Counts, Counts]]] = []
@@ -72,7 +74,10 @@ def _fillings(bin_: Bin, sizes: Sequence[tuple[int, ...]], left: Counts) -> Iter
             yield ()
             return
         size = sizes[kind]
-        most = min((have // take for have, take in zip(free, size, strict=True) if take), default=left[kind])
+        most = min(
+            (have // take for have, take in zip(free, size, strict=True) if take),
+            default=left[kind],
+        )
         most = min(most, left[kind]) if bin_.allowed[kind] else 0
         least = most if kind == len(sizes) - 1 else 0
         for count in range(most, least - 1, -1):

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from toposcope.api.levels import Level
+from toposcope.hierarchy.catalogue import BUILT_IN
 from toposcope.integrations.framework.constraints import Group, Pods
 from toposcope.integrations.framework.node_affinity import Taint
-from toposcope.topology.catalogue import BUILT_IN
-from toposcope.topology.levels import Level
 
 PODS: Final = "pods"
 """Each pod takes one of these, whatever else it requests."""
@@ -32,7 +32,10 @@ _OBSTACLES: Final[Mapping[str, Taint]] = {
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node as placement sees it. `free` and `total` are amounts by resource; one that is not there is 0."""
+    """A node as placement sees it.
+
+    `free` and `total` are amounts by resource; one that is not there is 0.
+    """
 
     name: str
     labels: Mapping[str, str]
@@ -91,7 +94,9 @@ class Room:
         """Nodes that no pod of these groups can use, by the reason."""
         nested = [group for top in groups for group, _ in top.everything()]
         kinds = dict.fromkeys(pods for group in nested for pods in group.pods)
-        asked_for = {level for group in nested for level in (group.required, group.preferred) if level}
+        asked_for = {
+            level for group in nested for level in (group.required, group.preferred) if level
+        }
         self._deepest = max((self.depth[level] for level in asked_for), default=0)
         asked = (resource for pods in kinds for resource, amount in pods.requests if amount)
         self.resources = tuple(dict.fromkeys((PODS, *asked)))
@@ -99,7 +104,8 @@ class Room:
         numbers = {look: number for number, look in enumerate(alike)}
         self._looks = list(alike)
         self.shapes = {
-            pods: Shape(self._amounts(pods), numbers[self._amounts(pods), pods.node_filter]) for pods in kinds
+            pods: Shape(self._amounts(pods), numbers[self._amounts(pods), pods.node_filter])
+            for pods in kinds
         }
         self._names: Counter[tuple[int, str]] | None = None
         self.names: list[str] = []
@@ -113,7 +119,9 @@ class Room:
         self.sums: dict[Path, list[int]] = {}
         """By domain: free amounts, then slots by shape."""
         for node in nodes:
-            self._take_in(node, node.total if emptied else node.free, "" if opened else node.obstacle)
+            self._take_in(
+                node, node.total if emptied else node.free, "" if opened else node.obstacle
+            )
         self._add_up()
 
     def _amounts(self, pods: Pods) -> tuple[int, ...]:
@@ -132,7 +140,9 @@ class Room:
                 self.excluded.setdefault(f"is {obstacle}", []).append(node.name)
                 return
             taints = (*taints, taint)
-        rejections = [node_filter.rejection(node.name, node.labels, taints) for _, node_filter in self._looks]
+        rejections = [
+            node_filter.rejection(node.name, node.labels, taints) for _, node_filter in self._looks
+        ]
         if rejections and all(rejections):
             self.excluded.setdefault(rejections[0], []).append(node.name)
             return
@@ -159,7 +169,9 @@ class Room:
     def _slots(self, number: int) -> list[int]:
         free = self.free[number]
         return [
-            min(have // take for have, take in zip(free, amounts, strict=True) if take) if allowed else 0
+            min(have // take for have, take in zip(free, amounts, strict=True) if take)
+            if allowed
+            else 0
             for (amounts, _), allowed in zip(self._looks, self.eligible[number], strict=True)
         ]
 

@@ -1,6 +1,9 @@
-"""Searches for a placement by trying, within a limit. What it finds is valid; that it finds none proves nothing.
+"""Searches for a placement by trying, within a limit.
 
-Every step chooses a domain for one copy of a group, or nodes for the pods of one copy, and can be taken back.
+What it finds is valid; that it finds none proves nothing.
+
+Every step chooses a domain for one copy of a group, or nodes for the pods of one copy, and can be
+taken back.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -30,7 +33,10 @@ class _Task(NamedTuple):
     group: Group
     domain: Path
     settled: bool
-    """False: it has to find a domain within this one. True: this is its domain, its pods have to find nodes."""
+    """False: it has to find a domain within this one.
+
+    True: this is its domain, its pods have to find nodes.
+    """
 
 
 _Todo = tuple[_Task, "_Todo"] | None
@@ -68,7 +74,9 @@ class Search:
         try:
             while todo is not None:
                 task, rest = todo
-                frames.append(self._nodes(task, rest) if task.settled else self._domains(task, rest))
+                frames.append(
+                    self._nodes(task, rest) if task.settled else self._domains(task, rest)
+                )
                 todo = self._advance(frames)
             return tuple(self._placed)
         except _ExhaustedError:
@@ -93,7 +101,11 @@ class Search:
         taken = self._taken.setdefault(group.anti_affinity, set()) if group.anti_affinity else set()
         for domain in self._candidates(group, task.domain):
             # Anti-affinity compares the label's value, not what lies above it.
-            kept = domain[self._room.depth[group.required] - 1] if group.anti_affinity and group.required else None
+            kept = (
+                domain[self._room.depth[group.required] - 1]
+                if group.anti_affinity and group.required
+                else None
+            )
             if kept is not None:
                 if kept in taken:
                     continue
@@ -115,9 +127,13 @@ class Search:
         for depth in range(narrowest, broadest - 1, -1):
             if (id(group), depth, inside) in self._in_vain:
                 continue
-            # The next copy goes beside the one before it as long as there is room: no need to look at all others.
+            # The next copy goes beside the one before it as long as there is room: no need to look
+            # at all others.
             beside = (
-                last is not None and len(last) == depth and last[: len(inside)] == inside and not group.anti_affinity
+                last is not None
+                and len(last) == depth
+                and last[: len(inside)] == inside
+                and not group.anti_affinity
             )
             if last is not None and beside and self._seems_to_fit(group, last):
                 yield last
@@ -142,7 +158,9 @@ class Search:
         need = self._needs.get(id(group))
         if need is None:
             room = self._room
-            totals = {room.resources.index(resource): amount for resource, amount in group.total().items()}
+            totals = {
+                room.resources.index(resource): amount for resource, amount in group.total().items()
+            }
             for nested, times in group.everything():
                 for pods in nested.pods:
                     column = len(room.resources) + room.shapes[pods].number
@@ -187,7 +205,10 @@ class Search:
         """The pods that find the fewest places first, each kind onto the nodes with the least room for it."""
         room, filling = self._room, _Filling()
         try:
-            for shape in sorted(wanted, key=lambda shape: sum(room.slots[number][shape.number] for number in members)):
+            for shape in sorted(
+                wanted,
+                key=lambda shape: sum(room.slots[number][shape.number] for number in members),
+            ):
                 left = wanted[shape]
                 for number in sorted(members, key=lambda number: room.slots[number][shape.number]):
                     count = min(left, room.slots[number][shape.number])
@@ -209,7 +230,11 @@ def fill_exactly(room: Room, wanted: dict[Shape, int], members: Sequence[int]) -
     """Different pods onto the nodes `members`."""
     shapes = list(wanted)
     bins = [
-        Bin(number, tuple(room.free[number]), tuple(bool(room.slots[number][shape.number]) for shape in shapes))
+        Bin(
+            number,
+            tuple(room.free[number]),
+            tuple(bool(room.slots[number][shape.number]) for shape in shapes),
+        )
         for number in members
         if any(room.slots[number][shape.number] for shape in shapes)
     ]
@@ -227,7 +252,9 @@ def wanted_by(room: Room, group: Group) -> dict[Shape, int]:
 
 def _with(groups: Sequence[Group], inside: Path, after: _Todo) -> _Todo:
     """All copies of `groups` as tasks before `after`: what must stay closest and what is biggest comes first."""
-    ordered = sorted(groups, key=lambda group: (not group.unconstrained, group.total().get("pods", 0)))
+    ordered = sorted(
+        groups, key=lambda group: (not group.unconstrained, group.total().get("pods", 0))
+    )
     for group in ordered:  # the last one put in front is the first to be done
         for _ in range(group.copies):
             after = (_Task(group, inside, settled=False), after)

@@ -8,12 +8,16 @@ from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.placement.shortage import Lack, Offer, Shortage
 from toposcope.placement.tolerating import as_yaml
 from toposcope.placement.verdict import Verdict
-from toposcope.topology.text import listing, plural
+from toposcope.text import listing, plural
 
 _MOST_NAMES: Final = 5
 _MOST_LINES: Final = 20
 _PIECES: Final = {ALLOCATABLE_GPUS: "GPU", "pods": "pod"}
-_TOO_LITTLE: Final = {ALLOCATABLE_GPUS: "too few GPUs", "cpu": "too little CPU", "pods": "too few pods left"}
+_TOO_LITTLE: Final = {
+    ALLOCATABLE_GPUS: "too few GPUs",
+    "cpu": "too little CPU",
+    "pods": "too few pods left",
+}
 _BYTES: Final = ("memory", "ephemeral-storage", "hugepages-")
 _SCALES: Final = ((1 << 30, "GiB", 10), (1 << 20, "MiB", 1), (1 << 10, "KiB", 1), (1, "bytes", 1))
 """Bytes, their unit, and parts of it that are shown: kubectl's Gi, Mi and Ki."""
@@ -22,8 +26,8 @@ _SCALES: Final = ((1 << 30, "GiB", 10), (1 << 20, "MiB", 1), (1 << 10, "KiB", 1)
 def amount(resource: str, count: int, needs: int = 0) -> str:
     """An amount with its unit: `8 GPUs`, `1.5 CPU cores`, `64 GiB of memory`, `2 rdma/ib`.
 
-    Rounded up; with `needs` it is what is there of so many that are needed, in the same unit and rounded down, so that
-    too little never looks like enough.
+    Rounded up; with `needs` it is what is there of so many that are needed, in the same unit and
+    rounded down, so that too little never looks like enough.
     """
     number, word = _scaled(resource, count, needs)
     return f"{number} {word}"
@@ -37,7 +41,9 @@ def _number(resource: str, count: int, needs: int) -> str:
 
 def _scaled(resource: str, count: int, needs: int) -> tuple[str, str]:
     if resource.startswith(_BYTES):
-        scale, word, parts = next(scale for scale in _SCALES if (needs or count) >= scale[0] or scale[0] == 1)
+        scale, word, parts = next(
+            scale for scale in _SCALES if (needs or count) >= scale[0] or scale[0] == 1
+        )
         shown = count * parts // scale if needs else -(-count * parts // scale)
         return f"{Decimal(shown) / parts:f}", f"{word} of {resource}"
     if resource == "cpu":
@@ -61,7 +67,9 @@ def answer(verdict: Verdict) -> str:
     """The answer in one line."""
     match verdict.kind:
         case "fits":
-            return f"fits: {_fits(verdict)}" + (", on shares of GPUs and not on GPUs" if verdict.on_shares else "")
+            return f"fits: {_fits(verdict)}" + (
+                ", on shares of GPUs and not on GPUs" if verdict.on_shares else ""
+            )
         case "full":
             return f"does not fit now: {_short(verdict, verdict.shortage)}"
         case "never":
@@ -123,7 +131,11 @@ def _short(verdict: Verdict, shortage: Shortage | None) -> str:
         case "pod":
             most = _number(shortage.resource, shortage.largest, shortage.needs)
             free = " free" if verdict.kind == "full" else ""
-            has = f"more than {most}{free} ({verdict.name(shortage.best)})" if shortage.largest else f"any{free}"
+            has = (
+                f"more than {most}{free} ({verdict.name(shortage.best)})"
+                if shortage.largest
+                else f"any{free}"
+            )
             text = f"a pod of {name} needs {needs}, and no node that it may use has {has}"
         case _ if shortage.room_for:
             each = f"{one} each with {needs}" if one else f"{needs} each"
@@ -157,7 +169,9 @@ def _needs(shortage: Shortage) -> str:
         case "groups":
             inner = shortage.inner or shortage.group
             own = inner.required if inner.required != shortage.level else None
-            return f"room for {_copies(count, inner.name)}" + (f", one {own.domain} each," if own else "")
+            return f"room for {_copies(count, inner.name)}" + (
+                f", one {own.domain} each," if own else ""
+            )
         case "pods":
             each = f" with {amounts(shortage.each)}" if shortage.each else ""
             return f"room for {count} {plural(count, 'pod')}{each}"
@@ -189,7 +203,11 @@ def offered(offer: Offer, shortage: Shortage) -> str:
     resource, like = shortage.resource, shortage.needs or offer.free
     text = f"{offer.name}: {amount(resource, offer.free, like)} free on {offer.nodes} {plural(offer.nodes, 'node')}"
     of = f"of {'it' if resource.startswith(_BYTES) else 'them'} for pods of this size"
-    return f"{text}, {_number(resource, offer.usable, like)} {of}" if offer.usable < offer.free else text
+    return (
+        f"{text}, {_number(resource, offer.usable, like)} {of}"
+        if offer.usable < offer.free
+        else text
+    )
 
 
 def reasoning(verdict: Verdict) -> Iterator[str]:

@@ -1,17 +1,20 @@
-"""What a verdict does not say: that one `nvidia.com/gpu` of some nodes is a share of a GPU. Schedulers cannot tell."""
+"""What a verdict does not say: that one `nvidia.com/gpu` of some nodes is a share of a GPU.
+
+Schedulers cannot tell.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Pods, Workload
 from toposcope.integrations.framework.document import Finding
 from toposcope.kube.gpu_shares import Shares
 from toposcope.placement.room import Node, path_of
 from toposcope.placement.verdict import Verdict
-from toposcope.topology.levels import Level
-from toposcope.topology.text import listing, plural
+from toposcope.text import listing, plural
 
 _MOST_NAMES: Final = 3
 
@@ -41,14 +44,18 @@ def shared_room(workload: Workload, nodes: Sequence[Node], shares: NodeShares) -
     names: list[str] = []
     kinds: dict[str, None] = {}
     for node in nodes:
-        shared = next((one for one in shares.get(node.name, ()) if one.resource == ALLOCATABLE_GPUS), None)
+        shared = next(
+            (one for one in shares.get(node.name, ()) if one.resource == ALLOCATABLE_GPUS), None
+        )
         if shared and any(_may_use(node, kind) for kind in pods):
             names.append(node.name)
             kinds[shared.described] = None
     return SharedRoom(tuple(names), tuple(kinds)) if names else None
 
 
-def with_shares(verdict: Verdict, room: SharedRoom, nodes: Sequence[Node], levels: Sequence[Level]) -> Verdict:
+def with_shares(
+    verdict: Verdict, room: SharedRoom, nodes: Sequence[Node], levels: Sequence[Level]
+) -> Verdict:
     """The verdict on a workload that fits on shares only: what is free in its best domain is not called GPUs."""
     verdict = replace(verdict, on_shares=True)
     best = verdict.best

@@ -10,17 +10,18 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group
 from toposcope.placement.room import PODS, Path, Room, Shape, most_copies
-from toposcope.topology.levels import Level
 
 _RANKS: Final = {ALLOCATABLE_GPUS: 0, "cpu": 2, "memory": 3, PODS: 5}
 """The scarcest first; 1: other devices, 4: everything else."""
 
 Amounts = tuple[tuple[str, int], ...]
 Counted = Literal["pod", "resource", "pods", "groups", "domains", "several", "pieces"]
-"""What there is too little of: a resource on any one node; a resource; nodes that take whole pods; domains for a
-smaller group; domains for copies that share none; in each domain something else; nothing, but not for all at once.
+"""What there is too little of: a resource on any one node; a resource; nodes that take whole
+pods; domains for a smaller group; domains for copies that share none; in each domain something
+else; nothing, but not for all at once.
 """
 
 
@@ -71,7 +72,10 @@ class _Bound:
 
 def by_scarcity(resources: Iterable[str]) -> list[str]:
     """GPUs, other devices, CPU, memory, everything else, and pods, of which every node takes many."""
-    return sorted(resources, key=lambda resource: (_RANKS.get(resource, 1 if "/" in resource else 4), resource))
+    return sorted(
+        resources,
+        key=lambda resource: (_RANKS.get(resource, 1 if "/" in resource else 4), resource),
+    )
 
 
 def scarce(need: Iterable[str]) -> str:
@@ -95,10 +99,16 @@ def shortage_of(room: Room, groups: Sequence[Group]) -> Shortage:
 
 
 def _together(room: Room, groups: Sequence[Group]) -> Shortage:
-    whole = groups[0] if len(groups) == 1 and groups[0].copies == 1 else Group("all of it", groups=tuple(groups))
+    whole = (
+        groups[0]
+        if len(groups) == 1 and groups[0].copies == 1
+        else Group("all of it", groups=tuple(groups))
+    )
     for bound in _resources(room, whole, ((),)):
         if bound.there[()] < bound.needs:
-            return Shortage(whole, None, "resource", bound.resource, bound.needs, bound.there[()], (), 1, 0)
+            return Shortage(
+                whole, None, "resource", bound.resource, bound.needs, bound.there[()], (), 1, 0
+            )
     return Shortage(whole, whole.required, "pieces", scarce(whole.total()), 0, 0, (), 1, 0)
 
 
@@ -118,15 +128,27 @@ def _shortage(room: Room, group: Group, copies: int) -> Shortage:
             in_it = there // bound.needs
             fits += min(in_it, 1) if group.anti_affinity else in_it
             if not in_it:
-                short.setdefault(domain, (bound.counted, bound.inner.name if bound.inner else bound.resource))
+                short.setdefault(
+                    domain, (bound.counted, bound.inner.name if bound.inner else bound.resource)
+                )
         if fits < copies:
             best = max(domains, key=lambda domain: bound.there[domain], default=())
             largest = bound.there.get(best, 0)
             numbers = bound.needs, largest, best, copies, fits
-            return Shortage(group, group.required, bound.counted, bound.resource, *numbers, bound.each, bound.inner)
+            return Shortage(
+                group,
+                group.required,
+                bound.counted,
+                bound.resource,
+                *numbers,
+                bound.each,
+                bound.inner,
+            )
     lacking = tuple(Lack(*what, count) for what, count in Counter(short.values()).most_common())
     each, counts = _amounts(group.total()), (0, 0, (), copies, most_copies(room, group))
-    return Shortage(group, group.required, "several", scarce(group.total()), *counts, each, lacking=lacking)
+    return Shortage(
+        group, group.required, "several", scarce(group.total()), *counts, each, lacking=lacking
+    )
 
 
 def _too_large(room: Room, group: Group, copies: int) -> Shortage | None:
@@ -160,22 +182,34 @@ def _resources(room: Room, group: Group, domains: Sequence[Path]) -> Iterator[_B
     """What is free of each resource on nodes that some pod of the group may use."""
     shapes = {room.shapes[pods].number for nested, _ in group.everything() for pods in nested.pods}
     members = {
-        domain: [number for number in room.members[domain] if any(room.eligible[number][shape] for shape in shapes)]
+        domain: [
+            number
+            for number in room.members[domain]
+            if any(room.eligible[number][shape] for shape in shapes)
+        ]
         for domain in domains
     }
     for resource, amount in _amounts(group.total()):
         column = room.resources.index(resource)
-        there = {domain: sum(room.free[number][column] for number in inside) for domain, inside in members.items()}
+        there = {
+            domain: sum(room.free[number][column] for number in inside)
+            for domain, inside in members.items()
+        }
         yield _Bound("resource", resource, amount, there)
 
 
 def _amounts(amounts: Mapping[str, int]) -> Amounts:
-    return tuple((resource, amounts[resource]) for resource in by_scarcity(amounts) if amounts[resource])
+    return tuple(
+        (resource, amounts[resource]) for resource in by_scarcity(amounts) if amounts[resource]
+    )
 
 
 def _places(room: Room, shape: Shape, domain: Path, each: Amounts) -> int:
     """How many pods that request no more than `each` there are places for."""
-    columns = [(room.resources.index(PODS), 1), *((room.resources.index(name), amount) for name, amount in each)]
+    columns = [
+        (room.resources.index(PODS), 1),
+        *((room.resources.index(name), amount) for name, amount in each),
+    ]
     return sum(
         min(room.free[number][column] // amount for column, amount in columns)
         for number in room.members[domain]

@@ -16,21 +16,36 @@ _MOST_TRIED: Final = 32
 
 
 def tolerate(
-    workload: Workload, verdict: Verdict, nodes: Iterable[Node], judge: Callable[[Workload], Verdict | None]
+    workload: Workload,
+    verdict: Verdict,
+    nodes: Iterable[Node],
+    judge: Callable[[Workload], Verdict | None],
 ) -> Remedy | None:
-    """The fewest taints whose tolerations make it fit; None where none do. `judge` gives the verdict on a workload.
+    """The fewest taints whose tolerations make it fit; None where none do.
 
-    Of more than `_MOST_TRIED` taints those are tried that keep out the most nodes: each takes as long as a verdict.
+    `judge` gives the verdict on a workload.
+
+    Of more than `_MOST_TRIED` taints those are tried that keep out the most nodes: each takes as
+    long as a verdict.
     """
     groups = (*workload.groups, *workload.pod_groups)
-    filters = {pods.node_filter for top in groups for group, _ in top.everything() for pods in group.pods}
-    left_out = {name for reason, names in verdict.excluded if reason.startswith("has taint") for name in names}
+    filters = {
+        pods.node_filter for top in groups for group, _ in top.everything() for pods in group.pods
+    }
+    left_out = {
+        name
+        for reason, names in verdict.excluded
+        if reason.startswith("has taint")
+        for name in names
+    }
     repelled: dict[Taint, list[str]] = {}
     for node in nodes:
         for taint in node.taints if node.name in left_out else ():
             if not all(of.tolerates(taint) for of in filters):
                 repelled.setdefault(taint, []).append(node.name)
-    wanted = {taint: names for taint, names in repelled.items() if not taint.key.startswith(_CONDITIONS)}
+    wanted = {
+        taint: names for taint, names in repelled.items() if not taint.key.startswith(_CONDITIONS)
+    }
     if not wanted:
         return None
     if len(wanted) > _MOST_TRIED:
@@ -49,7 +64,12 @@ def tolerate(
 def _tolerant(workload: Workload, extra: tuple[Toleration, ...]) -> Workload:
     def of(group: Group) -> Group:
         pods = (
-            replace(kind, node_filter=replace(kind.node_filter, tolerations=(*kind.node_filter.tolerations, *extra)))
+            replace(
+                kind,
+                node_filter=replace(
+                    kind.node_filter, tolerations=(*kind.node_filter.tolerations, *extra)
+                ),
+            )
             for kind in group.pods
         )
         return replace(group, pods=tuple(pods), groups=tuple(map(of, group.groups)))
@@ -68,4 +88,8 @@ def as_yaml(taints: Iterable[Taint]) -> Iterator[str]:
     """The tolerations as lines of YAML; strings in double quotes mean the same as in JSON."""
     yield "tolerations:"
     for taint in taints:
-        yield "- {" + ", ".join(f"{name}: {json.dumps(value)}" for name, value in toleration(taint).items()) + "}"
+        yield (
+            "- {"
+            + ", ".join(f"{name}: {json.dumps(value)}" for name, value in toleration(taint).items())
+            + "}"
+        )

@@ -1,16 +1,19 @@
-"""Would it fit? The answer with its evidence: the domains with room, or what is missing where, and what would help."""
+"""Whether a workload would fit.
+
+With its evidence: the domains with room, or what is missing where, and what would help.
+"""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, simplified
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.placement.exhaustive import Exhaustive
 from toposcope.placement.room import Node, Path, Room, is_exact, most_within
 from toposcope.placement.search import Placed, Search
 from toposcope.placement.shortage import Shortage, scarce, shortage_of
-from toposcope.topology.levels import Level
 
 _MAX_TRIED: Final = 64
 """Domains in which a tree of groups is tried, to count those with room for it."""
@@ -86,10 +89,18 @@ class Verdict:
         return self.names.get(domain) or "/".join(domain) or "the cluster"
 
 
-def judge(groups: Sequence[Group], levels: Sequence[Level], nodes: Iterable[Node], *, partial: bool = False) -> Verdict:
+def judge(
+    groups: Sequence[Group],
+    levels: Sequence[Level],
+    nodes: Iterable[Node],
+    *,
+    partial: bool = False,
+) -> Verdict:
     """Whether `groups` fit together onto `nodes`, within the domains of `levels`; `partial` as in `Room`."""
     verdict, room = _judge(simplified(groups), levels, list(nodes), partial=partial)
-    named = {placed.domain for placed in verdict.placed} | {remedy.domain for remedy in verdict.remedies}
+    named = {placed.domain for placed in verdict.placed} | {
+        remedy.domain for remedy in verdict.remedies
+    }
     named |= {verdict.best.domain} if verdict.best else set()
     named |= {verdict.shortage.best} if verdict.shortage else set()
     return replace(verdict, names={domain: room.name_of(domain) for domain in named})
@@ -116,13 +127,20 @@ def _judge(
     shortage = shortage_of(room, groups)
     empty = Room(levels, nodes, groups, emptied=True, opened=True, partial=partial)
     if not most_within(empty, whole, ()) or Exhaustive(empty).place(groups) == (None, True):
-        return Verdict("never", shortage=shortage_of(empty, groups), steps=steps, excluded=excluded), empty
+        return Verdict(
+            "never", shortage=shortage_of(empty, groups), steps=steps, excluded=excluded
+        ), empty
     ways = remedies(levels, nodes, groups, room, partial=partial)
     return Verdict("full", shortage=shortage, remedies=ways, steps=steps, excluded=excluded), empty
 
 
 def remedies(
-    levels: Sequence[Level], nodes: Sequence[Node], groups: Sequence[Group], now: Room, *, partial: bool
+    levels: Sequence[Level],
+    nodes: Sequence[Node],
+    groups: Sequence[Group],
+    now: Room,
+    *,
+    partial: bool,
 ) -> tuple[Remedy, ...]:
     """For one copy of one group of equal pods; nothing for anything else, which would need a plan and not a list."""
     if len(groups) != 1 or groups[0].copies != 1 or not is_exact(groups[0]):
@@ -132,14 +150,25 @@ def remedies(
         after = Room(levels, nodes, groups, opened=opened, emptied=not opened, partial=partial)
         if best := _fewest(groups[0], now, after):
             domain, names = best
-            ways.append(Remedy("open" if opened else "drain", names, domain, _taken(groups[0], now, after, names)))
+            ways.append(
+                Remedy(
+                    "open" if opened else "drain",
+                    names,
+                    domain,
+                    _taken(groups[0], now, after, names),
+                )
+            )
     return tuple(ways)
 
 
 def _taken(group: Group, now: Room, after: Room, names: Container[str]) -> tuple[str, ...]:
     """The resources of which too little is free on these nodes for as many pods as they take when they are empty."""
     shape = after.shapes[group.pods[0]]
-    places = {name: slots[shape.number] for name, slots in zip(after.names, after.slots, strict=True) if name in names}
+    places = {
+        name: slots[shape.number]
+        for name, slots in zip(after.names, after.slots, strict=True)
+        if name in names
+    }
     short = {
         resource: None
         for name, free in zip(now.names, now.free, strict=True)
@@ -179,7 +208,9 @@ def _roomy(room: Room, groups: Sequence[Group]) -> tuple[int, bool]:
     if len(groups) != 1 or groups[0].required is None or groups[0].copies != 1:
         return 0, True
     group = groups[0]
-    domains = [domain for domain in room.domains((), group.required) if most_within(room, group, domain)]
+    domains = [
+        domain for domain in room.domains((), group.required) if most_within(room, group, domain)
+    ]
     if is_exact(group):
         return len(domains), True
     count = sum(Search(room).place(groups, domain) is not None for domain in domains[:_MAX_TRIED])
@@ -192,7 +223,9 @@ def _best(room: Room, group: Group, placed: Sequence[Placed]) -> Best | None:
         return None
     outer = next(copy for copy in placed if copy.group is group)
     domain, resource = outer.domain[: room.depth[group.required]], scarce(group.total())
-    return Best(group.required, domain, len(room.members[domain]), resource, room.free_in(domain, resource))
+    return Best(
+        group.required, domain, len(room.members[domain]), resource, room.free_in(domain, resource)
+    )
 
 
 def _steps(room: Room, groups: Sequence[Group]) -> Iterable[Step]:
@@ -227,22 +260,36 @@ class Fittings:
 
 
 def fittings(
-    groups: Sequence[Group], levels: Sequence[Level], nodes: Iterable[Node], *, partial: bool = False
+    groups: Sequence[Group],
+    levels: Sequence[Level],
+    nodes: Iterable[Node],
+    *,
+    partial: bool = False,
 ) -> Fittings | None:
     """Where one copy of the first group with a required level would fit now; None where no group has one."""
     simple = simplified(groups)
-    group = next((nested for top in simple for nested, _ in top.everything() if nested.required), None)
+    group = next(
+        (nested for top in simple for nested, _ in top.everything() if nested.required), None
+    )
     if group is None or group.required is None:
         return None
     room = Room(levels, nodes, simple, partial=partial)
     resource = scarce(group.total())
-    roomy = [domain for domain in room.domains((), group.required) if most_within(room, group, domain)]
+    roomy = [
+        domain for domain in room.domains((), group.required) if most_within(room, group, domain)
+    ]
     exact = is_exact(group)
     if not exact and len(roomy) <= _MAX_TRIED:
         one = replace(group, copies=1)
         roomy = [domain for domain in roomy if Search(room).place((one,), domain) is not None]
         exact = True
-    with_room = [Fitting(domain, len(room.members[domain]), room.free_in(domain, resource)) for domain in roomy]
+    with_room = [
+        Fitting(domain, len(room.members[domain]), room.free_in(domain, resource))
+        for domain in roomy
+    ]
     return Fittings(
-        group, group.required, tuple(sorted(with_room, key=lambda fitting: (fitting.free, fitting.domain))), exact
+        group,
+        group.required,
+        tuple(sorted(with_room, key=lambda fitting: (fitting.free, fitting.domain))),
+        exact,
     )

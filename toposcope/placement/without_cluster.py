@@ -4,19 +4,28 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from toposcope.api.levels import Level
+from toposcope.hierarchy.catalogue import Catalogue
 from toposcope.integrations.documents import with_documents
 from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import Finding
 from toposcope.integrations.framework.levels import TopologyLevels
-from toposcope.integrations.framework.system import LEVELS_FIRST, ClusterFacts, Reading, ReadTopologies
+from toposcope.integrations.framework.system import (
+    LEVELS_FIRST,
+    ClusterFacts,
+    Reading,
+    ReadTopologies,
+)
 from toposcope.integrations.registry import READS, readings
 from toposcope.placement.check import Checked
-from toposcope.topology.catalogue import Catalogue
-from toposcope.topology.levels import Level
 
-NOT_CHECKED: Final = "not checked without a cluster: topologies, levels, queues, what exists already, and room"
+NOT_CHECKED: Final = (
+    "not checked without a cluster: topologies, levels, queues, what exists already, and room"
+)
 _OF_LEVELS: Final = frozenset({"level-exists", "domain-exists", "transfer-domain"})
-_EXISTENCE: Final = frozenset({"topology-exists", "transfer-topology", "queue-exists", "flavor-exists"})
+_EXISTENCE: Final = frozenset(
+    {"topology-exists", "transfer-topology", "queue-exists", "flavor-exists"}
+)
 """Rules about what is in the cluster, by their names without the system's."""
 _BETTER: Final = ("did you mean", "label keys", "Grove takes", "Dynamo takes")
 
@@ -40,7 +49,10 @@ class _AnyTopology(dict[str, TopologyLevels]):
 
 
 class WithoutCluster:
-    """Checks documents against each other and the catalogue. Topologies among them count as applied."""
+    """Checks documents against each other and the catalogue.
+
+    Topologies among them count as applied.
+    """
 
     def __init__(self, catalogue: Catalogue, documents: Iterable[Mapping[str, Any]]) -> None:
         """`documents` are all documents of this run."""
@@ -48,13 +60,19 @@ class WithoutCluster:
         facts = with_documents(ClusterFacts(domain_of=catalogue.domain_of), list(documents))
         self._documented = {option: topologies.by_name for option, topologies in facts.read.items()}
         known = {option: self._documented.get(option, {}) for option in READS.values()}
-        known["kueue"] = known["kueue"] or {"": TopologyLevels("", levels)}  # which one, the flavor says
-        read = {option: ReadTopologies(_AnyTopology(named, levels), "no cluster") for option, named in known.items()}
+        # which one, the flavor says
+        known["kueue"] = known["kueue"] or {"": TopologyLevels("", levels)}
+        read = {
+            option: ReadTopologies(_AnyTopology(named, levels), "no cluster")
+            for option, named in known.items()
+        }
         self._facts = replace(facts, read=read)
 
     def check(self, document: Mapping[str, Any]) -> tuple[Checked, ...]:
         """As `Checker.check`, with no verdict, and a note of what was not checked. Never raises."""
-        return tuple(Checked(self._known(reading), None) for reading in readings(document, self._facts))
+        return tuple(
+            Checked(self._known(reading), None) for reading in readings(document, self._facts)
+        )
 
     def _known(self, reading: Reading) -> Reading:
         workload = reading.workload
@@ -64,14 +82,20 @@ class WithoutCluster:
             return reading
         notes = tuple(note for note in workload.notes if note != LEVELS_FIRST)
         topology = workload.topology or None
-        return replace(reading, workload=replace(workload, topology=topology, notes=(*notes, NOT_CHECKED)))
+        return replace(
+            reading, workload=replace(workload, topology=topology, notes=(*notes, NOT_CHECKED))
+        )
 
     def _finding(self, finding: Finding, workload: Workload | None) -> Finding | None:
         """What holds in any cluster; None for what only a cluster can say."""
         name = finding.rule.partition("/")[2]
         if name in _EXISTENCE:
             return None
-        if name not in _OF_LEVELS or self._documents(workload) or finding.message.endswith(("Required value", "'")):
+        if (
+            name not in _OF_LEVELS
+            or self._documents(workload)
+            or finding.message.endswith(("Required value", "'"))
+        ):
             return finding
         text = "names no level of the catalogue; whether the cluster has it was not checked"
         fix = finding.fix.partition(": write '")[0] if finding.fix.startswith(_BETTER) else ""

@@ -9,7 +9,9 @@ from toposcope.integrations.framework.node_affinity import OPERATORS, Expression
 from toposcope.kube.discovery import Kind
 from toposcope.snapshot.model import PodView
 
-BUDGET: Final = Kind("policy", "PodDisruptionBudget", "poddisruptionbudgets", ("v1",), short=("pdb",))
+BUDGET: Final = Kind(
+    "policy", "PodDisruptionBudget", "poddisruptionbudgets", ("v1",), short=("pdb",)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,25 +28,37 @@ class Budget:
 
     def covers(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """Whether a pod counts to it. An empty selector selects every pod of the namespace."""
-        return namespace == self.namespace and all(condition.holds("", labels) for condition in self.selector)
+        return namespace == self.namespace and all(
+            condition.holds("", labels) for condition in self.selector
+        )
 
 
 def budget_of(document: Mapping[str, Any]) -> Budget:
     """A PodDisruptionBudget as it stands in the cluster; without a status it lets nothing go."""
     root = Field(document)
     metadata, selector = root / "metadata", root / "spec" / "selector"
-    expressions = [Expression(key, "In", (value,)) for key, value in (selector / "matchLabels").texts().items()]
+    expressions = [
+        Expression(key, "In", (value,)) for key, value in (selector / "matchLabels").texts().items()
+    ]
     for expression in (selector / "matchExpressions").items():
-        operator = next((known for known in OPERATORS if known == (expression / "operator").text()), None)
+        operator = next(
+            (known for known in OPERATORS if known == (expression / "operator").text()), None
+        )
         if operator is not None:
-            values = tuple(text for value in (expression / "values").items() if (text := value.text()) is not None)
+            values = tuple(
+                text
+                for value in (expression / "values").items()
+                if (text := value.text()) is not None
+            )
             expressions.append(Expression((expression / "key").text() or "", operator, values))
     return Budget(
         (metadata / "namespace").text() or "default",
         (metadata / "name").text() or "",
         tuple(expressions),
         (root / "status" / "disruptionsAllowed").number(0),
-        frozenset(filter(None, (name.text() for name in (root / "pods").items()))) if "pods" in document else None,
+        frozenset(filter(None, (name.text() for name in (root / "pods").items())))
+        if "pods" in document
+        else None,
     )
 
 
@@ -66,7 +80,8 @@ class Budgets:
             self.budgets.append(budget_of(document))
         else:
             self.labelled(
-                f"{metadata.get('namespace') or 'default'}/{metadata.get('name')}", metadata.get("labels") or {}
+                f"{metadata.get('namespace') or 'default'}/{metadata.get('name')}",
+                metadata.get("labels") or {},
             )
 
     def labelled(self, pod: str, labels: Mapping[str, str]) -> None:
@@ -80,7 +95,11 @@ class Budgets:
         return [
             budget
             for budget in self.budgets
-            if (labels is not None and budget.covers(namespace, labels) if budget.pods is None else name in budget.pods)
+            if (
+                labels is not None and budget.covers(namespace, labels)
+                if budget.pods is None
+                else name in budget.pods
+            )
             and budget.namespace == namespace
         ]
 

@@ -49,7 +49,11 @@ class Capacity:
     """The nodes of a scope, and for every kind of pods how many of them fit on each."""
 
     def __init__(
-        self, snapshot: Snapshot, scope: Scope, gangs: Iterable[Gang] = (), like: "Capacity | None" = None
+        self,
+        snapshot: Snapshot,
+        scope: Scope,
+        gangs: Iterable[Gang] = (),
+        like: "Capacity | None" = None,
     ) -> None:
         """`gangs`: those whose end `View.ENDED` foresees; `like`: before a change, of which most still holds."""
         self.levels = scope.levels
@@ -73,7 +77,11 @@ class Capacity:
             if gang.ends:
                 for pod in gang.placed:
                     add(self.counted.ending.setdefault(pod.node, {}), pod.requests)
-        same = like is not None and (like.levels, like.number, like.paths) == (self.levels, self.number, self.paths)
+        same = like is not None and (like.levels, like.number, like.paths) == (
+            self.levels,
+            self.number,
+            self.paths,
+        )
         self._like = like if same else None
         self._changed = [*self._differing(like)] if like and same else []
         self._members: dict[int, dict[Path, list[int]]] = {}
@@ -98,9 +106,17 @@ class Capacity:
 
     def alike(self, gang: Gang) -> Labels:
         """What the nodes of a gang have in common of product and number of GPUs."""
-        nodes = [self.nodes[self.number[name]] for name in {pod.node for pod in gang.placed} if name in self.number]
+        nodes = [
+            self.nodes[self.number[name]]
+            for name in {pod.node for pod in gang.placed}
+            if name in self.number
+        ]
         values = ((key, {node.labels.get(key) for node in nodes}) for key in (GPU_PRODUCT, GPUS))
-        return tuple((key, value) for key, shown in values if len(shown) == 1 and (value := shown.pop()) is not None)
+        return tuple(
+            (key, value)
+            for key, shown in values
+            if len(shown) == 1 and (value := shown.pop()) is not None
+        )
 
     def slots(self, view: View, pods: Pods) -> list[int]:
         """By node: how many such pods fit, were they alone."""
@@ -108,13 +124,20 @@ class Capacity:
         if made is None:
             allowed: dict[tuple[object, ...], bool] = {}
             before = self._like and self._like.counted.slots.get((view, pods))
-            made = self.counted.slots[view, pods] = before.copy() if before else [0] * len(self.nodes)
-            amounts = [(PODS, 1), *((resource, amount) for resource, amount in pods.requests if amount)]
+            made = self.counted.slots[view, pods] = (
+                before.copy() if before else [0] * len(self.nodes)
+            )
+            amounts = [
+                (PODS, 1),
+                *((resource, amount) for resource, amount in pods.requests if amount),
+            ]
             for number in self._changed if before else range(len(self.nodes)):
                 node = self.nodes[number]
                 closed = node.obstacle and view is not View.EMPTY
                 made[number] = (
-                    0 if closed or not _may_use(node, pods, allowed) else fits(self.offered(number, view), amounts)
+                    0
+                    if closed or not _may_use(node, pods, allowed)
+                    else fits(self.offered(number, view), amounts)
                 )
         return made
 
@@ -156,12 +179,19 @@ class Capacity:
         """The domains of a level that take such pods, with the negative number of pods: the roomiest first."""
         made = self._ranked.get((view, pods, depth))
         if made is None:
-            counts = ((-count, domain) for domain, count in self.sums(view, pods, depth).items() if count)
+            counts = (
+                (-count, domain) for domain, count in self.sums(view, pods, depth).items() if count
+            )
             made = self._ranked[view, pods, depth] = sorted(counts)
         return made
 
     def fewest(
-        self, view: View, pods: Pods, depth: int, wanted: int, instead: Mapping[Path, int] | None = None
+        self,
+        view: View,
+        pods: Pods,
+        depth: int,
+        wanted: int,
+        instead: Mapping[Path, int] | None = None,
     ) -> int | None:
         """The fewest domains of a level that hold so many pods; None where all of them do not.
 
@@ -170,7 +200,9 @@ class Capacity:
         ranked = self.ranked(view, pods, depth)
         if instead:
             others = sorted((-count, domain) for domain, count in instead.items() if count)
-            ranked_now: Iterable[tuple[int, Path]] = merge((pair for pair in ranked if pair[1] not in instead), others)
+            ranked_now: Iterable[tuple[int, Path]] = merge(
+                (pair for pair in ranked if pair[1] not in instead), others
+            )
         else:
             ranked_now = ranked
         held = accumulate(-count for count, _ in islice(ranked_now, wanted))
@@ -186,7 +218,7 @@ def add(total: dict[str, int], requests: Mapping[str, int], times: int = 1) -> N
 
 def fits(offered: Mapping[str, int], amounts: Sequence[tuple[str, int]]) -> int:
     """How many pods of these amounts fit into what is offered."""
-    return max(0, min([offered.get(resource, 0) // amount for resource, amount in amounts]))
+    return max(0, min(offered.get(resource, 0) // amount for resource, amount in amounts))
 
 
 def _may_use(node: Node, pods: Pods, known: dict[tuple[object, ...], bool]) -> bool:
@@ -198,6 +230,7 @@ def _may_use(node: Node, pods: Pods, known: dict[tuple[object, ...], bool]) -> b
     key = (node.name if wants.terms else "", asked, node.taints)
     may = known.get(key)
     if may is None:
-        taints = [taint for taint in node.taints if not is_gpu(taint.key)]  # pods with GPUs tolerate these
+        # pods with GPUs tolerate these
+        taints = [taint for taint in node.taints if not is_gpu(taint.key)]
         may = known[key] = not wants.rejection(node.name, node.labels, taints)
     return may

@@ -17,7 +17,10 @@ _STATES: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 def drained(snapshot: Snapshot, names: Collection[str]) -> Snapshot:
     """These nodes cordoned, and their pods gone from them."""
     closed = frozenset(names)
-    nodes = (msgspec.structs.replace(n, schedulable=False) if n.name in closed else n for n in snapshot.nodes)
+    nodes = (
+        msgspec.structs.replace(n, schedulable=False) if n.name in closed else n
+        for n in snapshot.nodes
+    )
     kept = tuple(pod for pod in snapshot.pods or () if pod.node not in closed)
     return replace(snapshot, nodes=tuple(nodes), pods=kept)
 
@@ -41,7 +44,9 @@ def added(snapshot: Snapshot, like: NodeView, count: int, domains: Mapping[str, 
         name = f"{like.name}-new-{number}"
         if name in taken:
             continue
-        own = {key: name for key, value in like.labels.items() if value == like.name or key == HOSTNAME}
+        own = {
+            key: name for key, value in like.labels.items() if value == like.name or key == HOSTNAME
+        }
         if like.label(NVLINK_DOMAIN) == like.label(HOSTNAME):
             own[NVLINK_DOMAIN] = name
         labels = dict(sorted({**like.labels, **own, **domains}.items()))
@@ -58,7 +63,9 @@ def added(snapshot: Snapshot, like: NodeView, count: int, domains: Mapping[str, 
                 taints=taints,
             )
         )
-    return replace(snapshot, nodes=tuple(sorted((*snapshot.nodes, *new), key=lambda node: node.name)))
+    return replace(
+        snapshot, nodes=tuple(sorted((*snapshot.nodes, *new), key=lambda node: node.name))
+    )
 
 
 def occupied(snapshot: Snapshot, pods: Iterable[PodView]) -> Snapshot:

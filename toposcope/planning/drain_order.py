@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Pods
 from toposcope.placement.room import Path
 from toposcope.planning.budgets import Budgets
@@ -19,7 +20,6 @@ from toposcope.planning.gangs import Gang
 from toposcope.planning.slots import shape_of
 from toposcope.snapshot.filters import FAULTS, marks
 from toposcope.snapshot.model import NodeView, Snapshot
-from toposcope.topology.levels import Level
 
 _Table = tuple[int, Sequence[int], dict[Path, int]]
 """Pods of a kind that fit: the depth of a level, by node, and by domain of the level without what is down."""
@@ -36,8 +36,9 @@ _BAD: Final = re.compile(
     r"|Failed|Failure|Fatal|Flapping|Hang|Hung|Inactive|Issue|Lost|Maintenance(?:Scheduled)?|Missing|Offline|Pressure"
     r"|Problem|Read[Oo]nly(?:\w*File[Ss]ystem)?|Shutdown|Stuck|Suspected|Throttling|Unavailable|Unhealthy)s?$"
 )
-"""Conditions that should be True, as EKS' are, and those that should not: those of the kubelet, node-problem-detector,
-NVSentinel (docs/INTEGRATIONS.md, rules of health-events-analyzer), AKS, Nebius, Soperator, and what is called alike."""
+"""Conditions that should be True, as EKS' are, and those that should not: those of the kubelet,
+node-problem-detector, NVSentinel (docs/INTEGRATIONS.md, rules of health-events-analyzer), AKS,
+Nebius, Soperator, and what is called alike."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,8 @@ class Step:
 def faults(node: NodeView) -> tuple[str, ...]:
     """What is wrong with a node: our own marks, and conditions that others set.
 
-    The API does not say which status of a condition is the bad one, so its name does. One with another name, such as
-    `EtcdIsVoter` of k3s and RKE2, is no fault whatever its status.
+    The API does not say which status of a condition is the bad one, so its name does. One with
+    another name, such as `EtcdIsVoter` of k3s and RKE2, is no fault whatever its status.
     """
     found = [mark.value for mark in marks(node) if mark in FAULTS]
     for kind, status in sorted(node.conditions.items()):
@@ -97,10 +98,13 @@ def _faulty(kind: str) -> str | None:
     return "False" if _GOOD.search(kind) else "True" if _BAD.search(kind) else None
 
 
-def units_of(snapshot: Snapshot, capacity: Capacity, gangs: Iterable[Gang], budgets: Budgets, depth: int) -> list[Unit]:
+def units_of(
+    snapshot: Snapshot, capacity: Capacity, gangs: Iterable[Gang], budgets: Budgets, depth: int
+) -> list[Unit]:
     """The domains of a level (`depth`: 1 is the broadest), or with 0 the nodes.
 
-    Of cordoned nodes only those that still run gangs: NVSentinel cordons what it finds broken before it is drained.
+    Of cordoned nodes only those that still run gangs: NVSentinel cordons what it finds broken
+    before it is drained.
     """
     running: dict[str, dict[int, Gang]] = {}
     for gang in gangs:
@@ -116,7 +120,9 @@ def units_of(snapshot: Snapshot, capacity: Capacity, gangs: Iterable[Gang], budg
         names = [capacity.nodes[number].name for number in numbers]
         stopping = {key: gang for name in names for key, gang in running.get(name, {}).items()}
         held = sum((counts[name] for name in names if name in counts), Counter[tuple[str, str]]())
-        needs = tuple(dict.fromkeys(fault for name in names for fault in faults(snapshot.by_name[name])))
+        needs = tuple(
+            dict.fromkeys(fault for name in names for fault in faults(snapshot.by_name[name]))
+        )
         units.append(Unit("/".join(path), tuple(numbers), needs, tuple(stopping.values()), held))
     return units
 
@@ -130,20 +136,30 @@ def _counts(snapshot: Snapshot, budgets: Budgets) -> dict[str, Counter[tuple[str
     return counts
 
 
-def over_budget(snapshot: Snapshot, budgets: Budgets, down: Collection[str]) -> dict[str, tuple[int, int]]:
+def over_budget(
+    snapshot: Snapshot, budgets: Budgets, down: Collection[str]
+) -> dict[str, tuple[int, int]]:
     """The budgets that keep pods on these nodes: how many pods there count to each, and how many it lets go now."""
-    held = sum((counts for node, counts in _counts(snapshot, budgets).items() if node in down), Counter())
+    held = sum(
+        (counts for node, counts in _counts(snapshot, budgets).items() if node in down), Counter()
+    )
     allowed = {(budget.namespace, budget.name): budget.allowed for budget in budgets.budgets}
-    return {"/".join(key): (held[key], allowed[key]) for key in sorted(held) if held[key] > allowed[key]}
+    return {
+        "/".join(key): (held[key], allowed[key]) for key in sorted(held) if held[key] > allowed[key]
+    }
 
 
 class DrainOrder:
     """The order, step by step."""
 
-    def __init__(self, capacity: Capacity, budgets: Budgets, sizes: Sequence[int], per_pod: int) -> None:
+    def __init__(
+        self, capacity: Capacity, budgets: Budgets, sizes: Sequence[int], per_pod: int
+    ) -> None:
         self._levels = capacity.levels
         self._paths = capacity.paths
-        self._allowed = {(budget.namespace, budget.name): budget.allowed for budget in budgets.budgets}
+        self._allowed = {
+            (budget.namespace, budget.name): budget.allowed for budget in budgets.budgets
+        }
         self._tables: list[_Table] = []
         self._columns: list[tuple[int, int, int]] = []
         """What slots are counted of: GPUs, pods, and number of the table; the largest and narrowest first."""
@@ -156,17 +172,27 @@ class DrainOrder:
                 if table == len(self._tables):
                     counted = dict(capacity.sums(View.NOW, pods, depth))
                     self._tables.append((depth, capacity.slots(View.NOW, pods), counted))
-        self._members = Counter(path[:depth] for path in self._paths for depth in range(len(path) + 1))
+        self._members = Counter(
+            path[:depth] for path in self._paths for depth in range(len(path) + 1)
+        )
         """By domain: its nodes."""
         self._shared = [
-            next((path[:depth] for depth in range(len(path) - 1, 0, -1) if self._members[path[:depth]] > 1), ())
+            next(
+                (
+                    path[:depth]
+                    for depth in range(len(path) - 1, 0, -1)
+                    if self._members[path[:depth]] > 1
+                ),
+                (),
+            )
             for path in self._paths
         ]
         """By node: its narrowest domain with other nodes in it."""
         self._different = list({id(slots): slots for _, slots, _ in self._tables}.values())
         self._parts: list[dict[str, _Part]] = [{} for _ in self._tables]
         self._fitting = [
-            sum(count // wanted for count in self._tables[table][2].values()) for _, wanted, table in self._columns
+            sum(count // wanted for count in self._tables[table][2].values())
+            for _, wanted, table in self._columns
         ]
 
     def steps(self, units: Iterable[Unit]) -> Iterator[Step]:
@@ -174,13 +200,17 @@ class DrainOrder:
         kinds: dict[object, list[Unit]] = {}
         for unit in sorted(units, key=lambda unit: unit.name, reverse=True):
             kinds.setdefault(self._kind(unit), []).append(unit)
-        ranks = {kind: (not alike[-1].needs, bool(alike[-1].gangs)) for kind, alike in kinds.items()}
+        ranks = {
+            kind: (not alike[-1].needs, bool(alike[-1].gangs)) for kind, alike in kinds.items()
+        }
         while kinds:
             bound = ((kind, alike[-1]) for kind, alike in kinds.items() if alike[-1].budgets)
             blocked = {kind: budgets for kind, unit in bound if (budgets := self._blocked(unit))}
             classes = {kind: (kind in blocked, *ranks[kind]) for kind in kinds}
             first = min(classes.values())
-            best = self._kind(self._cheapest([kinds[kind][-1] for kind, of in classes.items() if of == first]))
+            best = self._kind(
+                self._cheapest([kinds[kind][-1] for kind, of in classes.items() if of == first])
+            )
             unit = kinds[best].pop()
             if not kinds[best]:
                 del kinds[best]
@@ -230,16 +260,28 @@ class DrainOrder:
             domain = self._paths[number][:depth]
             taken[domain] = taken.get(domain, 0) + slots[number]
             nodes[domain] = nodes.get(domain, 0) + 1
-        own = [count for domain, count in taken.items() if count and nodes[domain] == self._members[domain]]
-        return own, [(at, count) for at, count in taken.items() if count and nodes[at] < self._members[at]]
+        own = [
+            count
+            for domain, count in taken.items()
+            if count and nodes[domain] == self._members[domain]
+        ]
+        return own, [
+            (at, count) for at, count in taken.items() if count and nodes[at] < self._members[at]
+        ]
 
     def _blocked(self, unit: Unit) -> tuple[str, ...]:
-        return tuple("/".join(key) for key, count in unit.budgets.items() if count > self._allowed.get(key, 0))
+        return tuple(
+            "/".join(key)
+            for key, count in unit.budgets.items()
+            if count > self._allowed.get(key, 0)
+        )
 
     def _told(self, losses: Sequence[int]) -> Iterator[Loss]:
         """Each size at the narrowest level at which it loses slots."""
         told = set()
-        for (gpus, _, table), before, loss in zip(self._columns, self._fitting, losses, strict=True):
+        for (gpus, _, table), before, loss in zip(
+            self._columns, self._fitting, losses, strict=True
+        ):
             if loss and gpus not in told:
                 told.add(gpus)
                 yield Loss(gpus, self._levels[self._tables[table][0] - 1], before, before - loss)

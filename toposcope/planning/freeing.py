@@ -22,7 +22,12 @@ class Freeing:
 
 
 def freeings(
-    capacity: Capacity, pods: Iterable[PodView], gpus: int, per_pod: int, depth: int, movable: Callable[[PodView], bool]
+    capacity: Capacity,
+    pods: Iterable[PodView],
+    gpus: int,
+    per_pod: int,
+    depth: int,
+    movable: Callable[[PodView], bool],
 ) -> Iterator[Freeing]:
     """For every domain of a level that can be freed for a gang of `gpus`: the fewest pods to move, the best one first.
 
@@ -45,7 +50,11 @@ def freeings(
         costs = [
             steps
             for number in numbers
-            if (steps := _steps(capacity.nodes[number].free, on_node.get(capacity.nodes[number].name, ()), each))
+            if (
+                steps := _steps(
+                    capacity.nodes[number].free, on_node.get(capacity.nodes[number].name, ()), each
+                )
+            )
         ]
         best = _cheapest(costs, missing)
         if best is not None:
@@ -55,11 +64,16 @@ def freeings(
 
 
 def _steps(free: Mapping[str, int], pods: Sequence[PodView], each: int) -> list[_Cost]:
-    """For 1, 2, ... more slots on a node: the pods to move. Taking the largest first moves the fewest."""
+    """For 1, 2, ... more slots on a node: the pods to move.
+
+    Taking the largest first moves the fewest.
+    """
     steps: list[_Cost] = []
     before = left = max(0, free.get(ALLOCATABLE_GPUS, 0))
     moving: tuple[PodView, ...] = ()
-    for pod in sorted(pods, key=lambda pod: (-pod.requests[ALLOCATABLE_GPUS], pod.namespace, pod.name)):
+    for pod in sorted(
+        pods, key=lambda pod: (-pod.requests[ALLOCATABLE_GPUS], pod.namespace, pod.name)
+    ):
         left += pod.requests[ALLOCATABLE_GPUS]
         moving = (*moving, pod)
         while left // each - before // each > len(steps):
@@ -68,7 +82,10 @@ def _steps(free: Mapping[str, int], pods: Sequence[PodView], each: int) -> list[
 
 
 def _cheapest(nodes: Sequence[Sequence[_Cost]], missing: int) -> _Cost | None:
-    """The fewest pods for so many more slots: one number of slots chosen for each node. None where they have fewer."""
+    """The fewest pods for so many more slots: one number of slots chosen for each node.
+
+    None where they have fewer.
+    """
     if missing <= 0:
         return 0, ()
     if all(len(steps) == 1 for steps in nodes):

@@ -56,7 +56,9 @@ class Gang:
 def gangs_of(
     snapshot: Snapshot, required: Mapping[tuple[str, str, str], str] = MappingProxyType({})
 ) -> tuple[Gang, ...]:
-    """All gangs with GPUs, by namespace and name; a pod that belongs to none is one of its own. Shares are no GPUs.
+    """All gangs with GPUs, by namespace and name; a pod that belongs to none is one of its own.
+
+    Shares are no GPUs.
 
     `required`: as of `RequiredLevels.keys`.
     """

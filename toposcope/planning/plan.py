@@ -36,7 +36,9 @@ class Plan:
     def shared(self) -> tuple[str, ...]:
         """Nodes of which the figures do not count some GPUs, because they are offered in shares."""
         shares = self.snapshot.shares
-        return tuple(node.name for node in self.scope.nodes if node.name in shares) if shares else ()
+        return (
+            tuple(node.name for node in self.scope.nodes if node.name in shares) if shares else ()
+        )
 
     @cached_property
     def parts(self) -> int:

@@ -1,6 +1,7 @@
 """Where gangs go whose pods lose their nodes, and what becomes of their being close together.
 
-Gangs are placed one after the other, those with the most GPUs first; schedulers may take another order.
+Gangs are placed one after the other, those with the most GPUs first; schedulers may take another
+order.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -10,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group
 from toposcope.integrations.kai import api as kai
 from toposcope.integrations.kueue import api as kueue
@@ -20,8 +22,7 @@ from toposcope.planning.capacity import Capacity, Labels
 from toposcope.planning.gangs import Gang
 from toposcope.planning.score import Kinds
 from toposcope.snapshot.model import PodView
-from toposcope.topology.levels import Level
-from toposcope.topology.text import plural
+from toposcope.text import plural
 
 _REQUIRING: Final = (kueue.REQUIRED, kai.REQUIRED, lws.EXCLUSIVE)
 
@@ -82,7 +83,9 @@ class Rehomed:
                 return f"{name}: waits, as there is no room for it"
 
 
-def rehome(before: Capacity, after: Capacity, gangs: Iterable[Gang], lost: Collection[str]) -> Iterator[Rehomed]:
+def rehome(
+    before: Capacity, after: Capacity, gangs: Iterable[Gang], lost: Collection[str]
+) -> Iterator[Rehomed]:
     """What becomes of the gangs when the pods `NAMESPACE/NAME` of `lost` need other nodes; `after` is without them."""
     hit = [gang for gang in gangs if any(_name(pod) in lost for pod in gang.placed)]
     hit.sort(key=lambda gang: (-gang.gpus, gang.handle))
@@ -102,7 +105,10 @@ class _Rehoming:
         self._kinds = Kinds()
         self._alike: Labels = ()
         pods = dict.fromkeys(
-            kind for gang in gangs for alike in (before.alike(gang), ()) for kind in self._kinds.of(gang.placed, alike)
+            kind
+            for gang in gangs
+            for alike in (before.alike(gang), ())
+            for kind in self._kinds.of(gang.placed, alike)
         )
         self._deepest = after.levels[-1] if after.levels else None
         everything = Group("", tuple(pods), required=self._deepest)
@@ -124,7 +130,9 @@ class _Rehoming:
         moved = list(self._moved([*gone, *kept], placed))
         names = {_name(pod) for pod in moved}
         where = {pod.node for pod in (*moved, *(pod for pod in kept if _name(pod) not in names))}
-        domain = _common([self._room.paths[self._number[name]] for name in where if name in self._number])
+        domain = _common(
+            [self._room.paths[self._number[name]] for name in where if name in self._number]
+        )
         level = self._levels[len(home) - 1] if home else None
         return Rehomed(gang, len(gone), level, outcome, domain, required, tuple(moved))
 
@@ -150,8 +158,12 @@ class _Rehoming:
             return Outcome.STAYS, placed
         if home:
             self._put(kept, -1)
-            if (placed := self._search([*gone, *kept], self._levels[len(home) - 1], ())) is not None:
-                return (Outcome.MOVES if kept or self._elsewhere(placed, home) else Outcome.STAYS), placed
+            if (
+                placed := self._search([*gone, *kept], self._levels[len(home) - 1], ())
+            ) is not None:
+                return (
+                    Outcome.MOVES if kept or self._elsewhere(placed, home) else Outcome.STAYS
+                ), placed
             self._put(kept, 1)
         elif not kept and (placed := self._search(gone, None, ())) is not None:
             return Outcome.STAYS, placed
@@ -163,7 +175,9 @@ class _Rehoming:
 
     def _elsewhere(self, placed: Sequence[Placed], home: Path) -> bool:
         return any(
-            self._room.paths[self._number[name]][: len(home)] != home for copy in placed for name, _ in copy.nodes
+            self._room.paths[self._number[name]][: len(home)] != home
+            for copy in placed
+            for name, _ in copy.nodes
         )
 
     def _home(self, gang: Gang) -> Path:
@@ -173,14 +187,29 @@ class _Rehoming:
         return _common(paths) if len(paths) == len(numbers) else ()
 
     def _required(self, gang: Gang) -> Level | None:
-        asked = {pod.annotations[key] for pod in gang.placed for key in _REQUIRING if key in pod.annotations}
+        asked = {
+            pod.annotations[key]
+            for pod in gang.placed
+            for key in _REQUIRING
+            if key in pod.annotations
+        }
         asked.add(gang.required)
-        return next((level for level in reversed(self._levels) if level.key in asked or level.domain in asked), None)
+        return next(
+            (
+                level
+                for level in reversed(self._levels)
+                if level.key in asked or level.domain in asked
+            ),
+            None,
+        )
 
-    def _search(self, pods: Iterable[PodView], level: Level | None, inside: Path) -> Sequence[Placed] | None:
+    def _search(
+        self, pods: Iterable[PodView], level: Level | None, inside: Path
+    ) -> Sequence[Placed] | None:
         kinds = self._kinds.of(pods, self._alike)
         groups = tuple(
-            Group(str(number), (replace(kind, count=count),)) for number, (kind, count) in enumerate(kinds.items())
+            Group(str(number), (replace(kind, count=count),))
+            for number, (kind, count) in enumerate(kinds.items())
         )
         for kind, count in kinds.items():
             self._room.shapes[replace(kind, count=count)] = self._room.shapes[kind]

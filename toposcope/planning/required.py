@@ -53,7 +53,9 @@ class RequiredLevels:
             names = {"namespace": namespace_of(root), "name": name_of(root)}
             self.keys[kind, names["namespace"], names["name"]] = key
             spec = {constraint: (root / "spec" / constraint).value}
-            self._documents.append({"apiVersion": f"{group}/v", "kind": kind, "metadata": names, "spec": spec})
+            self._documents.append(
+                {"apiVersion": f"{group}/v", "kind": kind, "metadata": names, "spec": spec}
+            )
 
     def read(self, client: Caller) -> None:
         """Take what the cluster has. Raises KubeError; a missing right is a warning."""
@@ -63,7 +65,9 @@ class RequiredLevels:
                     self.put({**item, "apiVersion": kind.api_version(), "kind": kind.kind})
             except ApiError as error:
                 if error.forbidden:
-                    self.warnings.append(forbidden(kind.name, "levels that only they require are unknown", error))
+                    self.warnings.append(
+                        forbidden(kind.name, "levels that only they require are unknown", error)
+                    )
                 elif not error.not_found:
                     raise
 

@@ -1,9 +1,10 @@
 """How well gangs are placed: the domains that each spans, beside the fewest it could span.
 
-A gang's score is the mean over its levels of (the fewest domains of the level that could hold it on an empty cluster /
-the domains of the level that it spans): 1 where it is as close together as it can be, towards 0 the further it is
-scattered. Each level is looked at by itself, on nodes with as many GPUs of the same product as those it runs on. A
-level at which it has no choice does not count: where there is only one domain, or where every pod fills a domain.
+A gang's score is the mean over its levels of (the fewest domains of the level that could hold it on
+an empty cluster / the domains of the level that it spans): 1 where it is as close together as it
+can be, towards 0 the further it is scattered. Each level is looked at by itself, on nodes with as
+many GPUs of the same product as those it runs on. A level at which it has no choice does not count:
+where there is only one domain, or where every pod fills a domain.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from itertools import combinations, islice
 from math import comb
 from typing import Final
 
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Pods
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.pods import node_filter_of
@@ -21,7 +23,6 @@ from toposcope.placement.room import PODS, Path
 from toposcope.planning.capacity import Capacity, Labels, View, add, fits
 from toposcope.planning.gangs import Gang
 from toposcope.snapshot.model import PodView
-from toposcope.topology.levels import Level
 
 _MOST_NODES: Final = 64
 _MOST_CHOICES: Final = 200
@@ -53,7 +54,9 @@ class Score:
     @cached_property
     def value(self) -> float:
         """From 0 to 1."""
-        shares = [spread.empty / spread.spans for spread in self.spreads if spread.empty < spread.worst]
+        shares = [
+            spread.empty / spread.spans for spread in self.spreads if spread.empty < spread.worst
+        ]
         return sum(shares) / len(shares) if shares else 1.0
 
     @cached_property
@@ -69,7 +72,9 @@ class Score:
     @property
     def misplaced(self) -> bool:
         """Whether it spans at least twice the domains of some level that it would span if it were placed anew."""
-        return self.better_now and any(tier.now is not None and 2 * tier.now <= tier.spans for tier in self.spreads)
+        return self.better_now and any(
+            tier.now is not None and 2 * tier.now <= tier.spans for tier in self.spreads
+        )
 
 
 def better_place(capacity: Capacity, score: Score) -> tuple[Level, tuple[Path, ...]] | None:
@@ -84,7 +89,9 @@ def scores(capacity: Capacity, gangs: Iterable[Gang]) -> tuple[Score, ...]:
     """The running gangs of more than one pod, the worst first, then the largest."""
     scorer = _Scorer(capacity)
     made = [scorer.score(gang) for gang in gangs if len(gang.placed) > 1]
-    return tuple(sorted(filter(None, made), key=lambda one: (one.value, -one.gang.gpus, one.gang.handle)))
+    return tuple(
+        sorted(filter(None, made), key=lambda one: (one.value, -one.gang.gpus, one.gang.handle))
+    )
 
 
 class Kinds:
@@ -113,7 +120,9 @@ class _Scorer:
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
         self._kinds = Kinds()
-        self._gained: tuple[Mapping[int, Mapping[str, int]], dict[tuple[View, Pods], dict[int, int]]] = {}, {}
+        self._gained: tuple[
+            Mapping[int, Mapping[str, int]], dict[tuple[View, Pods], dict[int, int]]
+        ] = {}, {}
         """What the gang at hand holds, and what that is worth for its pods."""
 
     def score(self, gang: Gang) -> Score | None:
@@ -141,38 +150,63 @@ class _Scorer:
     def place(self, score: Score) -> tuple[Level, tuple[Path, ...]] | None:
         """As `better_place`: of single domains the fullest that holds it, else the roomiest ones."""
         capacity, gang = self._capacity, score.gang
-        depth = next(at for at, tier in enumerate(score.spreads, 1) if tier.now is not None and tier.now < tier.spans)
+        depth = next(
+            at
+            for at, tier in enumerate(score.spreads, 1)
+            if tier.now is not None and tier.now < tier.spans
+        )
         count = score.spreads[depth - 1].now or 1
         kinds, freed = self._kinds.of(gang.placed, capacity.alike(gang)), _held(capacity, gang)
         rooms = [
-            {**capacity.sums(View.NOW, pods, depth), **self._instead(View.NOW, pods, depth, freed)} for pods in kinds
+            {**capacity.sums(View.NOW, pods, depth), **self._instead(View.NOW, pods, depth, freed)}
+            for pods in kinds
         ]
         members = capacity.members(depth)
         domains = sorted(members, key=lambda domain: (*(room[domain] for room in rooms), domain))
         if count == 1:
             domains = [
-                d for d in domains if all(room[d] >= wanted for room, wanted in zip(rooms, kinds.values(), strict=True))
+                d
+                for d in domains
+                if all(
+                    room[d] >= wanted for room, wanted in zip(rooms, kinds.values(), strict=True)
+                )
             ]
-        chosen = [tuple(domains[-count:])] if len(kinds) == 1 and count > 1 else combinations(domains, count)
+        chosen = (
+            [tuple(domains[-count:])]
+            if len(kinds) == 1 and count > 1
+            else combinations(domains, count)
+        )
         for place in islice(chosen, _MOST_CHOICES):
             numbers = [number for domain in place for number in members[domain]]
-            if len(kinds) == 1 or len(numbers) > _MOST_NODES or self._fit(View.NOW, kinds, numbers, freed):
+            if (
+                len(kinds) == 1
+                or len(numbers) > _MOST_NODES
+                or self._fit(View.NOW, kinds, numbers, freed)
+            ):
                 return score.spreads[depth - 1].level, place
         return None
 
     def _fewest(
-        self, view: View, kinds: Mapping[Pods, int], depth: int, freed: Mapping[int, Mapping[str, int]]
+        self,
+        view: View,
+        kinds: Mapping[Pods, int],
+        depth: int,
+        freed: Mapping[int, Mapping[str, int]],
     ) -> int | None:
         """The fewest domains that hold all pods; for pods of several kinds in large clusters at least so many."""
         bound = 1
         for pods, wanted in kinds.items():
-            fewest = self._capacity.fewest(view, pods, depth, wanted, self._instead(view, pods, depth, freed))
+            fewest = self._capacity.fewest(
+                view, pods, depth, wanted, self._instead(view, pods, depth, freed)
+            )
             if fewest is None:
                 return None
             bound = max(bound, fewest)
         return bound if len(kinds) == 1 else self._packed(view, kinds, depth, freed, bound)
 
-    def _instead(self, view: View, pods: Pods, depth: int, freed: Mapping[int, Mapping[str, int]]) -> dict[Path, int]:
+    def _instead(
+        self, view: View, pods: Pods, depth: int, freed: Mapping[int, Mapping[str, int]]
+    ) -> dict[Path, int]:
         """The domains of a gang with what it holds itself counted as free."""
         capacity, changed = self._capacity, dict[Path, int]()
         if not freed:
@@ -183,7 +217,9 @@ class _Scorer:
             changed[domain] = changed.get(domain, sums[domain]) + gain
         return changed
 
-    def _gains(self, view: View, pods: Pods, freed: Mapping[int, Mapping[str, int]]) -> Mapping[int, int]:
+    def _gains(
+        self, view: View, pods: Pods, freed: Mapping[int, Mapping[str, int]]
+    ) -> Mapping[int, int]:
         """By node of a gang: how many more pods fit there without it; the same at every level."""
         key = view, pods
         if self._gained[0] is not freed:
@@ -191,7 +227,10 @@ class _Scorer:
         known = self._gained[1]
         if key not in known:
             capacity, slots = self._capacity, self._capacity.slots(view, pods)
-            amounts = [(PODS, 1), *((resource, amount) for resource, amount in pods.requests if amount)]
+            amounts = [
+                (PODS, 1),
+                *((resource, amount) for resource, amount in pods.requests if amount),
+            ]
             known[key] = {
                 number: 0
                 if capacity.nodes[number].obstacle
@@ -201,7 +240,12 @@ class _Scorer:
         return known[key]
 
     def _packed(
-        self, view: View, kinds: Mapping[Pods, int], depth: int, freed: Mapping[int, Mapping[str, int]], bound: int
+        self,
+        view: View,
+        kinds: Mapping[Pods, int],
+        depth: int,
+        freed: Mapping[int, Mapping[str, int]],
+        bound: int,
     ) -> int | None:
         """Tries every choice of domains with an exact packing, as long as that is little; else the bound."""
         members = self._capacity.members(depth)
@@ -215,10 +259,16 @@ class _Scorer:
         return None
 
     def _fit(
-        self, view: View, kinds: Mapping[Pods, int], numbers: Sequence[int], freed: Mapping[int, Mapping[str, int]]
+        self,
+        view: View,
+        kinds: Mapping[Pods, int],
+        numbers: Sequence[int],
+        freed: Mapping[int, Mapping[str, int]],
     ) -> bool:
         """Whether all pods fit onto these nodes, or that takes too long to find out."""
-        resources = list(dict.fromkeys([PODS, *(name for pods in kinds for name, _ in pods.requests)]))
+        resources = list(
+            dict.fromkeys([PODS, *(name for pods in kinds for name, _ in pods.requests)])
+        )
         asked = [dict(pods.requests) | {PODS: 1} for pods in kinds]
         bins = list(self._bins(view, kinds, numbers, freed, resources))
         sizes = [tuple(amounts.get(name, 0) for name in resources) for amounts in asked]
@@ -251,4 +301,6 @@ def _held(capacity: Capacity, gang: Gang) -> dict[int, dict[str, int]]:
 
 
 def _more(offered: Mapping[str, int], held: Mapping[str, int]) -> Mapping[str, int]:
-    return {name: amount + held.get(name, 0) for name, amount in offered.items()} if held else offered
+    return (
+        {name: amount + held.get(name, 0) for name, amount in offered.items()} if held else offered
+    )

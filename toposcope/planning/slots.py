@@ -12,9 +12,9 @@ from itertools import pairwise
 from statistics import median_low
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Pods
 from toposcope.planning.capacity import Capacity, View
-from toposcope.topology.levels import Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,19 @@ class Slots:
 
 def without_repeats(table: Sequence[Slots]) -> list[Slots]:
     """Without the rows that say what the next one does: what fits into a domain fits into the one around it."""
-    kept = [row for row, narrower in pairwise(table) if (row.gpus, row.fitting) != (narrower.gpus, narrower.fitting)]
+    kept = [
+        row
+        for row, narrower in pairwise(table)
+        if (row.gpus, row.fitting) != (narrower.gpus, narrower.fitting)
+    ]
     return [*kept, *table[-1:]]
 
 
 def gpus_per_pod(capacity: Capacity) -> int:
     """As many GPUs as most nodes have, at least one: gangs are mostly made of pods that fill a node."""
     offered = (node.total.get(ALLOCATABLE_GPUS, 0) for node in capacity.nodes)
-    counts = Counter(gpus for gpus in offered if gpus > 0)  # a file may say that a node has less than none
+    # a file may say that a node has less than none
+    counts = Counter(gpus for gpus in offered if gpus > 0)
     return max(counts, key=lambda gpus: (counts[gpus], gpus), default=1)
 
 
@@ -55,7 +60,9 @@ def sizes_of(capacity: Capacity, per_pod: int) -> tuple[int, ...]:
     pods = one_pod(per_pod)
     found, most = set[int](), 0
     for depth in range(1, len(capacity.levels) + 1):
-        counts = [count * per_pod for count in capacity.sums(View.EMPTY, pods, depth).values() if count]
+        counts = [
+            count * per_pod for count in capacity.sums(View.EMPTY, pods, depth).values() if count
+        ]
         if counts:
             most = max(most, *counts)
             found.add(median_low(counts))
@@ -90,7 +97,8 @@ def slots(capacity: Capacity, sizes: Sequence[int], per_pod: int) -> Iterator[Sl
         pods, wanted = shape_of(gpus, per_pod)
         for depth, level in enumerate(capacity.levels, 1):
             fitting = {
-                view: sum(count // wanted * domains for count, domains in tally(view, pods, depth)) for view in View
+                view: sum(count // wanted * domains for count, domains in tally(view, pods, depth))
+                for view in View
             }
             if fitting[View.EMPTY]:
                 yield Slots(gpus, level, fitting, free)

@@ -1,4 +1,7 @@
-"""What a change would do: which gangs find other nodes, what still fits. Everything happens in a snapshot."""
+"""What a change would do: which gangs find other nodes, what still fits.
+
+Everything happens in a snapshot.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -54,11 +57,17 @@ class WhatIf:
     @property
     def well(self) -> bool:
         """Whether every gang is as close together as before, and everything fits."""
-        return all(change.fits for change in self.admitted) and not any(change.worse for change in self.rehomed)
+        return all(change.fits for change in self.admitted) and not any(
+            change.worse for change in self.rehomed
+        )
 
 
 def whatif(
-    snapshot: Snapshot, topology: str | None, before: Capacity, gangs: Sequence[Gang], changes: Changes
+    snapshot: Snapshot,
+    topology: str | None,
+    before: Capacity,
+    gangs: Sequence[Gang],
+    changes: Changes,
 ) -> WhatIf:
     """The cluster with these changes; `before` and `gangs` are those of the snapshot."""
     ended = {(gang.kind, gang.namespace, gang.name) for gang in changes.finish}
@@ -69,20 +78,33 @@ def whatif(
     rehomed: tuple[Rehomed, ...] = ()
     if changes.drain:
         left = [gang for gang in gangs if (gang.kind, gang.namespace, gang.name) not in ended]
-        lost = [f"{pod.namespace}/{pod.name}" for gang in left for pod in gang.placed if pod.node in changes.drain]
+        lost = [
+            f"{pod.namespace}/{pod.name}"
+            for gang in left
+            for pod in gang.placed
+            if pod.node in changes.drain
+        ]
         rehomed, after = relocated(before, drained(after, changes.drain), topology, left, lost)
     admitted: list[Admitted] = []
     for document in changes.admit:
         found, after = _admit(after, document, changes.admit)
         admitted += found
-    return WhatIf(before, _capacity(after, topology, gangs_of(after), before), after, rehomed, tuple(admitted))
+    return WhatIf(
+        before, _capacity(after, topology, gangs_of(after), before), after, rehomed, tuple(admitted)
+    )
 
 
 def relocated(
-    before: Capacity, without: Snapshot, topology: str | None, gangs: Sequence[Gang], lost: Collection[str]
+    before: Capacity,
+    without: Snapshot,
+    topology: str | None,
+    gangs: Sequence[Gang],
+    lost: Collection[str],
 ) -> tuple[tuple[Rehomed, ...], Snapshot]:
     """The gangs that lose pods (`NAMESPACE/NAME`), and the snapshot `without` them once they have found other nodes."""
-    rehomed = tuple(rehome(before, _capacity(without, topology, (), before), gangs, frozenset(lost)))
+    rehomed = tuple(
+        rehome(before, _capacity(without, topology, (), before), gangs, frozenset(lost))
+    )
     moved = [pod for gang in rehomed for pod in gang.placed]
     names = {(pod.namespace, pod.name) for pod in moved}
     kept = tuple(pod for pod in without.pods or () if (pod.namespace, pod.name) not in names)
@@ -100,7 +122,9 @@ def vacated(
 ) -> tuple[Rehomed, ...]:
     """What becomes of the gangs whose pods leave a domain that is kept for a gang of `gpus`."""
     leaving = {id(pod) for pod in freeing.pods}
-    without = replace(snapshot, pods=tuple(pod for pod in snapshot.pods or () if id(pod) not in leaving))
+    without = replace(
+        snapshot, pods=tuple(pod for pod in snapshot.pods or () if id(pod) not in leaving)
+    )
     shape, wanted = shape_of(gpus, per_pod)
     requests, kept = dict(shape.requests), list[PodView]()
     each = requests[ALLOCATABLE_GPUS]
@@ -108,13 +132,17 @@ def vacated(
         if path[: len(freeing.domain)] == freeing.domain:
             node = without.by_name[before.nodes[number].name]
             count = min(without.free_gpus(node) or 0, each * (wanted - len(kept))) // each
-            kept += [PodView("", "kept", node.name, "Running", requests, None, {}, {}, "", "")] * count
+            kept += [
+                PodView("", "kept", node.name, "Running", requests, None, {}, {}, "", "")
+            ] * count
     lost = [f"{pod.namespace}/{pod.name}" for pod in freeing.pods]
     rehomed, _ = relocated(before, occupied(without, kept), topology, gangs, lost)
     return rehomed
 
 
-def _capacity(snapshot: Snapshot, topology: str | None, gangs: Iterable[Gang], before: Capacity) -> Capacity:
+def _capacity(
+    snapshot: Snapshot, topology: str | None, gangs: Iterable[Gang], before: Capacity
+) -> Capacity:
     return Capacity(snapshot, select_scope(snapshot, topology), gangs, before)
 
 
@@ -127,27 +155,45 @@ def _admit(
         errors = [error.message for error in checked.errors]
         if checked.verdict is None and not errors:
             continue
-        text = f"rejected: {errors[0]}" if errors else answer(checked.verdict) if checked.verdict else ""
+        text = (
+            f"rejected: {errors[0]}"
+            if errors
+            else answer(checked.verdict)
+            if checked.verdict
+            else ""
+        )
         workload = checked.reading.workload
-        found.append(Admitted(workload.handle if workload else checked.reading.subject, text, checked.well))
+        found.append(
+            Admitted(workload.handle if workload else checked.reading.subject, text, checked.well)
+        )
         if checked.well and checked.verdict:
             placed = checked.verdict.placed
     return found, occupied(snapshot, _pods_of(snapshot, placed))
 
 
 def _pods_of(snapshot: Snapshot, placed: Iterable[Placed]) -> Iterator[PodView]:
-    """The placed pods. A placement does not say which of several kinds is where, so they are packed once more."""
+    """The placed pods.
+
+    A placement does not say which of several kinds is where, so they are packed once more.
+    """
     number = 0
     taken: dict[str, dict[str, int]] = {}
     for copy in placed:
         kinds = [kind for kind in copy.group.pods if kind.count]
-        resources = list(dict.fromkeys([PODS, *(name for kind in kinds for name, _ in kind.requests)]))
-        sizes = [tuple((dict(kind.requests) | {PODS: 1}).get(name, 0) for name in resources) for kind in kinds]
+        resources = list(
+            dict.fromkeys([PODS, *(name for kind in kinds for name, _ in kind.requests)])
+        )
+        sizes = [
+            tuple((dict(kind.requests) | {PODS: 1}).get(name, 0) for name in resources)
+            for kind in kinds
+        ]
         bins = []
         for place, (name, _) in enumerate(copy.nodes):
             node = snapshot.by_name[name]
             free, held = snapshot.free(node) or {}, taken.get(name, {})
-            left = tuple(free.get(name, 110 if name == PODS else 0) - held.get(name, 0) for name in resources)
+            left = tuple(
+                free.get(name, 110 if name == PODS else 0) - held.get(name, 0) for name in resources
+            )
             bins.append(Bin(place, left, (True,) * len(kinds)))
         packing = pack(bins, sizes, tuple(kind.count for kind in kinds)).placed or {}
         for place, counts in packing.items():
@@ -159,4 +205,6 @@ def _pods_of(snapshot: Snapshot, placed: Iterable[Placed]) -> Iterator[PodView]:
                     for resource, amount in (*kind.requests, (PODS, 1)):
                         held[resource] = held.get(resource, 0) + amount
                     requests = dict(kind.requests)
-                    yield PodView("", f"admitted-{number}", name, "Running", requests, None, {}, {}, "", "")
+                    yield PodView(
+                        "", f"admitted-{number}", name, "Running", requests, None, {}, {}, "", ""
+                    )

@@ -12,6 +12,8 @@ from dataclasses import replace
 from itertools import combinations, count, pairwise
 from typing import Final
 
+from toposcope.hardware.pci import normal_address
+from toposcope.hardware.ranges import format_list
 from toposcope.simulator import machine as hardware
 from toposcope.simulator.capture_text import Capture, CaptureError, read_capture
 from toposcope.simulator.machine import (
@@ -27,11 +29,16 @@ from toposcope.simulator.machine import (
     ancestor,
     identity,
 )
-from toposcope.simulator.nvlink import ARCHITECTURES, NVLINK_VERSIONS, PRODUCTS, Wiring, WiringError, wire
+from toposcope.simulator.nvlink import (
+    ARCHITECTURES,
+    NVLINK_VERSIONS,
+    PRODUCTS,
+    Wiring,
+    WiringError,
+    wire,
+)
 from toposcope.simulator.paste import Shows
 from toposcope.simulator.pci import Card, LayoutError, Port, RootComplex, Switch, place
-from toposcope.topology.pci import normal_address
-from toposcope.topology.ranges import format_list
 
 __all__ = ["CaptureError", "machine_from_capture"]
 
@@ -42,7 +49,9 @@ _ETHERNET: Final = re.compile(r"roce.*|bnxt_re.*|irdma.*|qedr.*|.*_bond_?\d+")
 _MOST_PORTS: Final = 18
 """No GPU has had more NVLink ports so far: more links in a row than this can only be shared ones, through switches."""
 _MOST_FUNCTIONS: Final = 8
-_WIRED: Final = re.compile(r"[AH][128]00[- ]SXM|A800-SXM|H100 80GB HBM3|H200(?! NVL)|H20\b|H800$|GH200|\bG?B[23]00\b")
+_WIRED: Final = re.compile(
+    r"[AH][128]00[- ]SXM|A800-SXM|H100 80GB HBM3|H200(?! NVL)|H20\b|H800$|GH200|\bG?B[23]00\b"
+)
 """Products whose boards wire every NVLink: a matrix of theirs without any shows a fault, or cannot show NVLink."""
 _NAMED: Final = 10
 """How many cells or rows an error message names."""
@@ -60,9 +69,13 @@ def machine_from_capture(text: str, name: str = "capture", host: str | None = No
     roots, numa_notes = _root_complexes(capture, cells, claims)
     functions = _functions(capture, roots)
     unread = _links_unread(capture, cells)
-    links, link_note = (_no_links(capture), (unread,)) if unread else _links(capture, cells, functions)
+    links, link_note = (
+        (_no_links(capture), (unread,)) if unread else _links(capture, cells, functions)
+    )
     implied = _implied_nodes(capture, claims)
-    machine = _assemble(capture, name, functions, links, tuple(_numa_nodes(capture, roots, claims, implied)))
+    machine = _assemble(
+        capture, name, functions, links, tuple(_numa_nodes(capture, roots, claims, implied))
+    )
     _compare(capture, cells, machine)
     notes = (*capture.notes, *numa_notes, *_implied_note(implied), *link_note, *_unknowns(capture))
     return replace(machine, notes=notes, nvlinks_known=not unread)
@@ -70,7 +83,9 @@ def machine_from_capture(text: str, name: str = "capture", host: str | None = No
 
 def _check_names(capture: Capture) -> None:
     if capture.gpus != tuple(f"GPU{i}" for i in range(len(capture.gpus))):
-        raise CaptureError(f"the GPUs are {', '.join(capture.gpus)}; paste a header with GPU0 and all that follow it")
+        raise CaptureError(
+            f"the GPUs are {', '.join(capture.gpus)}; paste a header with GPU0 and all that follow it"
+        )
     if beyond := [nic for nic in capture.legend if nic not in capture.devices]:
         raise CaptureError(
             f"the NIC legend names {_some(beyond)}, and the header does not: its lines are cut off; paste whole lines "
@@ -79,7 +94,9 @@ def _check_names(capture: Capture) -> None:
     names = [capture.legend.get(nic, nic) for nic in capture.nics]
     for name in names:
         if not hardware.DEVICE_NAME.fullmatch(name):
-            raise CaptureError(f"{name!r} is not a device name; check the header and the NIC legend")
+            raise CaptureError(
+                f"{name!r} is not a device name; check the header and the NIC legend"
+            )
         if names.count(name) > 1:
             raise CaptureError(f"two NICs are called {name}; check the NIC legend")
 
@@ -103,7 +120,9 @@ def _symmetric_cells(capture: Capture) -> dict[tuple[str, str], str]:
             continue
         cells[a, b] = both.pop()
         if cells[a, b] == "X" or (cells[a, b].startswith("NV") and not {a, b} <= set(capture.gpus)):
-            raise CaptureError(f"{a}-{b} is {cells[a, b]}, which two different devices of these kinds cannot be")
+            raise CaptureError(
+                f"{a}-{b} is {cells[a, b]}, which two different devices of these kinds cannot be"
+            )
     if unknown:
         rows = [device for device in capture.devices if (device, device) not in capture.cells]
         raise CaptureError(
@@ -130,13 +149,17 @@ def _grouped(
             for device in group[b]:
                 group[device] = group[a]
     order = {device: i for i, device in enumerate(group)}
-    return list(dict.fromkeys(tuple(sorted(devices, key=order.__getitem__)) for devices in group.values()))
+    return list(
+        dict.fromkeys(tuple(sorted(devices, key=order.__getitem__)) for devices in group.values())
+    )
 
 
 # The PCI tree
 
 
-def _ports(root: tuple[str, ...], cells: dict[tuple[str, str], str], gpus: tuple[str, ...]) -> Iterator[Port]:
+def _ports(
+    root: tuple[str, ...], cells: dict[tuple[str, str], str], gpus: tuple[str, ...]
+) -> Iterator[Port]:
     """The root ports of one root complex."""
     for below in _grouped(root, cells, (Ancestor.PIX, Ancestor.PXB)):
         leaves = _grouped(below, cells, (Ancestor.PIX,))
@@ -145,7 +168,10 @@ def _ports(root: tuple[str, ...], cells: dict[tuple[str, str], str], gpus: tuple
         else:
             # Each leaf gets a switch of its own: two ports of one switch would be PIX.
             yield Switch(
-                tuple(port if isinstance(port := _leaf(leaf, gpus), Switch) else Switch((port,)) for leaf in leaves)
+                tuple(
+                    port if isinstance(port := _leaf(leaf, gpus), Switch) else Switch((port,))
+                    for leaf in leaves
+                )
             )
 
 
@@ -169,7 +195,9 @@ def _root_complexes(
     complexes = {group: _grouped(group, cells, near) for group in groups}
     nodes = _resolve(groups, complexes, claims, cells)
     placed = ((nodes[group], root) for group in groups for root in complexes[group])
-    roots = tuple(RootComplex(node, tuple(_ports(root, cells, capture.gpus))) for node, root in placed)
+    roots = tuple(
+        RootComplex(node, tuple(_ports(root, cells, capture.gpus))) for node, root in placed
+    )
     return roots, tuple(_numa_notes(groups, nodes, claims))
 
 
@@ -198,8 +226,13 @@ def _resolve(
 ) -> dict[tuple[str, ...], int]:
     """A NUMA node for every group, -1 where unknown, such that SYS cells never join equal nodes."""
     apart = {frozenset(pair) for pair, cell in cells.items() if cell == Ancestor.SYS.name}
-    claimed = {group: Counter(claims[device] for device in group if device in claims) for group in groups}
-    wanted = {group: min(votes, key=lambda node: (-votes[node], node), default=-1) for group, votes in claimed.items()}
+    claimed = {
+        group: Counter(claims[device] for device in group if device in claims) for group in groups
+    }
+    wanted = {
+        group: min(votes, key=lambda node: (-votes[node], node), default=-1)
+        for group, votes in claimed.items()
+    }
     nodes: dict[tuple[str, ...], int] = {}
 
     def contested(group: tuple[str, ...], others: dict[tuple[str, ...], int]) -> bool:
@@ -210,15 +243,24 @@ def _resolve(
     unused = count(1 + max(claims.values(), default=-1))
     for group in groups:
         if len(complexes[group]) > 1:
-            nodes[group] = next(unused) if wanted[group] < 0 or contested(group, nodes) else wanted[group]
+            nodes[group] = (
+                next(unused) if wanted[group] < 0 or contested(group, nodes) else wanted[group]
+            )
     firm = wanted | nodes
-    return {group: nodes.get(group, -1 if contested(group, firm) else wanted[group]) for group in groups}
+    return {
+        group: nodes.get(group, -1 if contested(group, firm) else wanted[group]) for group in groups
+    }
 
 
 def _numa_notes(
     groups: list[tuple[str, ...]], nodes: dict[tuple[str, ...], int], claims: dict[str, int]
 ) -> Iterator[str]:
-    denied = [device for group in groups for device in group if claims.get(device, nodes[group]) != nodes[group]]
+    denied = [
+        device
+        for group in groups
+        for device in group
+        if claims.get(device, nodes[group]) != nodes[group]
+    ]
     if denied:
         yield f"the affinity columns contradict the matrix for {', '.join(denied)}: the matrix was believed"
     for group in groups:
@@ -227,7 +269,11 @@ def _numa_notes(
 
 
 def _functions(capture: Capture, roots: tuple[RootComplex, ...]) -> dict[str, PciFunction]:
-    fixed = {f"GPU{i}": normal_address(a) for i, a in capture.addresses.items() if f"GPU{i}" in capture.gpus}
+    fixed = {
+        f"GPU{i}": normal_address(a)
+        for i, a in capture.addresses.items()
+        if f"GPU{i}" in capture.gpus
+    }
     if len(set(fixed.values())) < len(fixed):
         raise CaptureError("the list of PCI bus ids names one address twice")
     try:
@@ -250,8 +296,8 @@ def _functions(capture: Capture, roots: tuple[RootComplex, ...]) -> dict[str, Pc
 def _links_unread(capture: Capture, cells: dict[tuple[str, str], str]) -> str:
     """Why the text does not say which NVLinks there are; empty where it does.
 
-    `nvidia-smi topo -mp` leaves them out. A matrix without NVLink, legend and command may be of either kind: that of
-    a product whose board wires all links is not believed.
+    `nvidia-smi topo -mp` leaves them out. A matrix without NVLink, legend and command may be of
+    either kind: that of a product whose board wires all links is not believed.
     """
     if len(capture.gpus) > 1 and any(cell.startswith("NV") for cell in cells.values()):
         return ""
@@ -264,7 +310,9 @@ def _links_unread(capture: Capture, cells: dict[tuple[str, str], str]) -> str:
     elif len(capture.gpus) == 1 and wired and not up:
         return "NVLinks unknown: a matrix of one GPU shows none; append the output of `nvidia-smi nvlink -s`"
     elif capture.shows is Shows.UNSAID and (up or wired):
-        why = "the matrix shows no NVLink, and its legend, which would say whether it can, is missing"
+        why = (
+            "the matrix shows no NVLink, and its legend, which would say whether it can, is missing"
+        )
     else:
         return ""
     more = "; `nvlink -s` shows links, but not where they end" if up else ""
@@ -288,13 +336,17 @@ def _links(
         wiring, active = Wiring(pairs=pairs, ports=ports), rows
         note = "direct NVLinks assumed: no GPU has more links in its row than a GPU has ports"
     else:
-        active = [max((links for pair, links in counts.items() if gpu in pair), default=0) for gpu in gpus]
+        active = [
+            max((links for pair, links in counts.items() if gpu in pair), default=0) for gpu in gpus
+        ]
         wiring = _switched(capture, active, ports)
         note = f"NVSwitches out of sight assumed: no GPU has {max(rows)} ports, so that the links must be shared"
     for gpu, links in capture.links.items():
         seen = sum(speed is not None for speed in links)
         if gpu < len(gpus) and seen != active[gpu]:
-            raise CaptureError(f"GPU{gpu} has {seen} active links in `nvlink -s` but {active[gpu]} by its row")
+            raise CaptureError(
+                f"GPU{gpu} has {seen} active links in `nvlink -s` but {active[gpu]} by its row"
+            )
     try:
         wired = wire(wiring, [functions[gpu].address for gpu in gpus], ())
     except WiringError as error:
@@ -335,7 +387,9 @@ def _assemble(
                 architecture=known[i][0],
                 links=links[i],
                 nvlink_version=known[i][1],
-                link_mbps=next((speed for speed in capture.links.get(i, ()) if speed is not None), None),
+                link_mbps=next(
+                    (speed for speed in capture.links.get(i, ()) if speed is not None), None
+                ),
                 memory_node=capture.tails[gpu].memory_node if gpu in capture.tails else None,
             )
             for i, gpu in enumerate(capture.gpus)
@@ -350,7 +404,9 @@ def _assemble(
             )
             for nic in capture.nics
         ),
-        data_direct=tuple(DataDirect(functions[device], _owner(capture, device)) for device in capture.data_direct),
+        data_direct=tuple(
+            DataDirect(functions[device], _owner(capture, device)) for device in capture.data_direct
+        ),
     )
 
 
@@ -377,8 +433,8 @@ def _product(name: str | None) -> tuple[int | None, int | None]:
 def _implied_nodes(capture: Capture, claims: dict[str, int]) -> dict[int, frozenset[int]]:
     """NUMA nodes that the text does not name, but implies, with the CPUs that it leaves to them.
 
-    Node 3 implies the nodes 0 to 2, as CPU 48 implies the CPUs 0 to 47. Where every CPU belongs to a node that is
-    named, there are no others: POWER9 numbers its nodes 0 and 8.
+    Node 3 implies the nodes 0 to 2, as CPU 48 implies the CPUs 0 to 47. Where every CPU belongs to
+    a node that is named, there are no others: POWER9 numbers its nodes 0 and 8.
     """
     if capture.node_cpus:
         return {}
@@ -446,15 +502,22 @@ def _implied_note(implied: dict[int, frozenset[int]]) -> Iterator[str]:
 
 
 def _numa_nodes(
-    capture: Capture, roots: tuple[RootComplex, ...], claims: dict[str, int], implied: dict[int, frozenset[int]]
+    capture: Capture,
+    roots: tuple[RootComplex, ...],
+    claims: dict[str, int],
+    implied: dict[int, frozenset[int]],
 ) -> Iterator[NumaNode]:
     """Every NUMA node that the text names, with the CPUs that it names for it, and those that it implies."""
     named = {root.numa_node for root in roots if root.numa_node >= 0}
     named |= set(capture.node_cpus) | set(claims.values()) | set(implied)
     for tail in capture.tails.values():
-        named |= set(tail.numa or ()) | ({tail.memory_node} if tail.memory_node is not None else set())
+        named |= set(tail.numa or ()) | (
+            {tail.memory_node} if tail.memory_node is not None else set()
+        )
     # A kernel has at least node 0.
-    cpus: dict[int, frozenset[int]] = {node: capture.node_cpus.get(node, frozenset()) for node in named or {0}}
+    cpus: dict[int, frozenset[int]] = {
+        node: capture.node_cpus.get(node, frozenset()) for node in named or {0}
+    }
     if sum(map(len, cpus.values())) > len(frozenset().union(*cpus.values())):
         raise CaptureError("the NUMA lines of lscpu put a CPU on two nodes")
     if not capture.node_cpus:
@@ -466,7 +529,9 @@ def _numa_nodes(
     computing = [node for node in sorted(cpus) if cpus[node]]
     sockets = capture.sockets or len(computing)
     packages = dict.fromkeys(sorted(cpus), 0)
-    packages |= {node: position * sockets // len(computing) for position, node in enumerate(computing)}
+    packages |= {
+        node: position * sockets // len(computing) for position, node in enumerate(computing)
+    }
     distances = hardware.default_distances(packages, set(cpus) - set(computing))
     for node in sorted(cpus):
         yield NumaNode(node, cpus[node], packages[node], distances[node])
@@ -491,13 +556,19 @@ def _compare(capture: Capture, cells: dict[tuple[str, str], str], machine: Machi
 def _links_between(a: Gpu, b: Gpu) -> int:
     """Active NVLinks between two GPUs: the direct ones, else what both have into switches."""
     direct = sum(link.active and link.address == b.function.address for link in a.links)
-    shared = min(sum(link.active and link.remote is Remote.SWITCH for link in gpu.links) for gpu in (a, b))
+    shared = min(
+        sum(link.active and link.remote is Remote.SWITCH for link in gpu.links) for gpu in (a, b)
+    )
     return direct or shared
 
 
 def _unknowns(capture: Capture) -> Iterator[str]:
     seen = any(cell.startswith("NV") for cell in capture.cells.values())
-    if capture.shows is Shows.UNSAID and len(capture.gpus) > 1 and not (seen or capture.products or capture.links):
+    if (
+        capture.shows is Shows.UNSAID
+        and len(capture.gpus) > 1
+        and not (seen or capture.products or capture.links)
+    ):
         yield "no NVLinks assumed: the matrix shows none, and there is no legend that says whether it could"
     if len(capture.products) < len(capture.gpus):
         yield "GPU names unknown: a matrix does not say them; append the output of `nvidia-smi -L`"

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from toposcope.errors import ToposcopeError
+from toposcope.hardware.ranges import parse_list
 from toposcope.simulator.paste import Matrix, Shows, cleaned, matrices
 from toposcope.simulator.wrapped import CELL, NUMBERED, TAIL_COLUMNS, leading_cells, unwrapped
-from toposcope.topology.ranges import parse_list
-from toposcope.topology.text import listing, printable
+from toposcope.text import listing, printable
 
 _LONGEST_MESSAGE: Final = 2000
 _TAB: Final = 8
@@ -34,8 +34,12 @@ _NO_LINKS: Final = ("all links are inactive", "not have or support nvlink")
 """What the matrix, or `nvidia-smi nvlink -s`, says of GPUs without a link, in lower case."""
 _GPU_LINE: Final = re.compile(r"GPU (\d{1,9}): ([^(]*[^(\s])(?:\s*\(UUID: ([^)]*)\))?\s*")
 _LINK_LINE: Final = re.compile(r"\s*Link (\d{1,9}): (?:(\d{1,9}(?:\.\d{1,9})?) GB/s|<inactive>)\s*")
-_BUS_LINE: Final = re.compile(r"(\d{1,9}),\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*")
-_NODE_LINE: Final = re.compile(r"\s*NUMA node(\d{1,9}) CPU\(s\):\s*((?:\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*,?)?)")
+_BUS_LINE: Final = re.compile(
+    r"(\d{1,9}),\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*"
+)
+_NODE_LINE: Final = re.compile(
+    r"\s*NUMA node(\d{1,9}) CPU\(s\):\s*((?:\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*,?)?)"
+)
 _SOCKET_LINE: Final = re.compile(r"\s*Socket\(s\):\s*(\d{1,9})\s*")
 _UUID: Final = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -59,7 +63,10 @@ class Tail:
 
 @dataclass(slots=True)
 class Capture:
-    """The text as data. Devices are named as in the header; `cells` holds rows as they were, by row and column."""
+    """The text as data.
+
+    Devices are named as in the header; `cells` holds rows as they were, by row and column.
+    """
 
     devices: tuple[str, ...] = ()
     cells: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -86,7 +93,9 @@ class Capture:
     @property
     def nics(self) -> tuple[str, ...]:
         """The NICs among the devices."""
-        return tuple(device for device in self.devices if not (_is_gpu(device) or _is_direct(device)))
+        return tuple(
+            device for device in self.devices if not (_is_gpu(device) or _is_direct(device))
+        )
 
     @property
     def data_direct(self) -> tuple[str, ...]:
@@ -95,9 +104,12 @@ class Capture:
 
 
 def read_capture(text: str, host: str | None = None) -> Capture:
-    """Parse a capture; `host` chooses one of several. Raises CaptureError when there is no matrix that can be read.
+    """Parse a capture; `host` chooses one of several.
 
-    Where one host has several matrices, that of `nvidia-smi topo -m` is read, and those of `-p2p` and `-mp` are not.
+    Raises CaptureError when there is no matrix that can be read.
+
+    Where one host has several matrices, that of `nvidia-smi topo -m` is read, and those of `-p2p`
+    and `-mp` are not.
     """
     lines = cleaned(text)
     choice = _chosen(lines, host)
@@ -149,7 +161,9 @@ def _chosen(lines: Sequence[str], host: str | None) -> _Choice:
     own = tuple(line for matrix in found if matrix.host in hosts for line in matrix.lines)
     if len(readable) == 1:
         return _Choice(best, own)
-    return _Choice(best, own, (f"{len(readable)} matrices in the text, which agree: {_named(readable)}",))
+    return _Choice(
+        best, own, (f"{len(readable)} matrices in the text, which agree: {_named(readable)}",)
+    )
 
 
 def _named(found: Sequence[Matrix]) -> str:
@@ -182,7 +196,9 @@ def _cells_of(matrix: Matrix) -> dict[tuple[str, int], str]:
 
 def _no_matrix(lines: Sequence[str], *, peer_access: bool) -> str:
     """What to paste, and what the text seems to be instead."""
-    wanted = "no matrix: paste the text of `nvidia-smi topo -m` with its header line (GPU0 GPU1 ...)"
+    wanted = (
+        "no matrix: paste the text of `nvidia-smi topo -m` with its header line (GPU0 GPU1 ...)"
+    )
     if peer_access:
         return f"{wanted}; this is `-p2p`, which says who may access whom, and not how GPUs are connected"
     text = "\n".join(lines)
@@ -196,7 +212,10 @@ _AMD: Final = re.compile(r"\bXGMI\b|ROCm|(?i:rocm-smi|amd-smi)")
 _OTHERS: Final = (
     ("AMD's rocm-smi or amd-smi, and only NVIDIA's is read", _AMD),
     ("`nvidia-smi nvlink -s`", re.compile(r"^[ \t]{0,64}Link \d{1,9}: ", re.MULTILINE)),
-    ("`nvidia-smi -L`", re.compile(r"^[ \t]{0,64}GPU \d{1,9}: [^\n(]{0,256}\(UUID: ", re.MULTILINE)),
+    (
+        "`nvidia-smi -L`",
+        re.compile(r"^[ \t]{0,64}GPU \d{1,9}: [^\n(]{0,256}\(UUID: ", re.MULTILINE),
+    ),
     ("`nvidia-smi` without `topo -m`", re.compile(r"NVIDIA-SMI \d|Driver Version\s*:")),
     ("lspci", re.compile(r"^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] ", re.MULTILINE)),
 )
@@ -233,14 +252,18 @@ def _read_row(capture: Capture, name: str, row: str, columns: tuple[str, ...]) -
         capture.cells[name, column] = match[1].replace("SOC", "SYS")
         position = match.end()
     if _is_gpu(name):
-        capture.tails[name] = _read_tail(name, dict(zip(columns, _tail_cells(row, position, columns), strict=False)))
+        capture.tails[name] = _read_tail(
+            name, dict(zip(columns, _tail_cells(row, position, columns), strict=False))
+        )
 
 
 def _rdma_name(first: str, rest: str) -> str:
     """The RDMA device of a line of the legend; some scripts write its network interface beside or before it."""
     if _RDMA_NAME.fullmatch(first):
         return first
-    return next((word for word in re.findall(r"[\w.-]+", rest) if _RDMA_NAME.fullmatch(word)), first)
+    return next(
+        (word for word in re.findall(r"[\w.-]+", rest) if _RDMA_NAME.fullmatch(word)), first
+    )
 
 
 def _no_cell(words: Sequence[str]) -> str:
@@ -248,7 +271,9 @@ def _no_cell(words: Sequence[str]) -> str:
     what = "is not a cell (X, NV#, PIX, PXB, PHB, NODE, SYS)"
     if words:
         return f"{words[0]!r} {what}"
-    return f"'the end of the line' {what}: it is cut off; paste whole lines (nvidia-smi topo -m | cat)"
+    return (
+        f"'the end of the line' {what}: it is cut off; paste whole lines (nvidia-smi topo -m | cat)"
+    )
 
 
 def _tail_cells(row: str, position: int, columns: tuple[str, ...]) -> list[str]:
@@ -258,7 +283,8 @@ def _tail_cells(row: str, position: int, columns: tuple[str, ...]) -> list[str]:
         return _without_double_tab(cells, columns)
     expanded = _expanded_tail(row, position)
     if expanded is None or len(expanded) < len(columns):
-        # No tab stops to go by. The cell that goes empty is the first: a job without a CPU near that GPU.
+        # No tab stops to go by. The cell that goes empty is the first: a job without a CPU near
+        # that GPU.
         words = row[position:].split()
         return [""] * (len(columns) - len(words)) + words
     return _without_double_tab(expanded, columns)
@@ -324,7 +350,9 @@ def _read_extra(capture: Capture, line: str) -> None:
             capture.uuids[gpu] = match[3]
     elif (match := _LINK_LINE.fullmatch(line)) and capture.products:
         latest = next(reversed(capture.products))
-        capture.links.setdefault(latest, []).append(round(float(match[2]) * 1000) if match[2] else None)
+        capture.links.setdefault(latest, []).append(
+            round(float(match[2]) * 1000) if match[2] else None
+        )
     elif match := _BUS_LINE.fullmatch(line):
         capture.addresses[int(match[1])] = match[2]
     elif match := _NODE_LINE.fullmatch(line.rstrip()):

@@ -1,6 +1,7 @@
 """Clusters as data: the demo's machines, and Node objects by the thousand for benchmarks.
 
-Block and rack carry the label keys that GKE writes; the hierarchy zone > block > rack > NVLink domain > host nests.
+Block and rack carry the label keys that GKE writes; the hierarchy zone > block > rack > NVLink
+domain > host nests.
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from toposcope.api.yaml_text import load
 from toposcope.simulator.machine import Fabric, Machine, Platform, identity, with_identity
 from toposcope.simulator.node_object import node_object
 from toposcope.simulator.profile import load_profile
-from toposcope.topology.text import compact
+from toposcope.text import compact
 
 REGION_KEY: Final = "topology.kubernetes.io/region"
 ZONE_KEY: Final = "topology.kubernetes.io/zone"
@@ -84,7 +85,12 @@ def _tray(machine: Machine, rack: str, index: int) -> Machine:
     def registered(fabric: Fabric | None) -> Fabric | None:
         return fabric and replace(fabric, cluster_uuid=identity(rack, "fabric"), clique=_CLIQUE)
 
-    return replace(tray, gpus=tuple(replace(gpu, fabric=registered(gpu.fabric), platform=place) for gpu in tray.gpus))
+    return replace(
+        tray,
+        gpus=tuple(
+            replace(gpu, fabric=registered(gpu.fabric), platform=place) for gpu in tray.gpus
+        ),
+    )
 
 
 def _labels(machine: Machine, block: str, rack: str) -> dict[str, str]:
@@ -105,7 +111,8 @@ def large_cluster(count: int, seed: int = 0, rails: int = 0) -> Iterator[dict[st
 
     With `rails` every 32 nodes are a unit with so many leaf switches, one for each rail.
 
-    The parts that are alike on every node are shared between the objects: do not change them in place.
+    The parts that are alike on every node are shared between the objects: do not change them in
+    place.
     """
     made = 0
     rack = 0
@@ -126,8 +133,12 @@ def large_cluster(count: int, seed: int = 0, rails: int = 0) -> Iterator[dict[st
             }
             if nvl72:
                 labels |= {label_keys.CHASSIS: str(_CHASSIS + rack), label_keys.TRAY: str(position)}
-            node = node_object(name, labels, 4 if nvl72 else 8, uid=str(identity(seed, "node", made)))
-            node["metadata"]["annotations"] |= _cabling(*divmod(made, _UNIT), rails) if rails else {}
+            node = node_object(
+                name, labels, 4 if nvl72 else 8, uid=str(identity(seed, "node", made))
+            )
+            node["metadata"]["annotations"] |= (
+                _cabling(*divmod(made, _UNIT), rails) if rails else {}
+            )
             yield node
             made += 1
         rack += 1
@@ -135,5 +146,10 @@ def large_cluster(count: int, seed: int = 0, rails: int = 0) -> Iterator[dict[st
 
 def _cabling(unit: int, port: int, rails: int) -> dict[str, str]:
     leaves = [f"leaf-{unit:04}-{rail}" for rail in range(rails)]
-    ends = [{"switch": leaf, "id": f"guid:{identity(leaf).hex[:16]}", "port": f"Ethernet1/{port}"} for leaf in leaves]
-    return {label_keys.RAILS: compact([{"nic": f"mlx5_{rail}", **end} for rail, end in enumerate(ends)])}
+    ends = [
+        {"switch": leaf, "id": f"guid:{identity(leaf).hex[:16]}", "port": f"Ethernet1/{port}"}
+        for leaf in leaves
+    ]
+    return {
+        label_keys.RAILS: compact([{"nic": f"mlx5_{rail}", **end} for rail, end in enumerate(ends)])
+    }

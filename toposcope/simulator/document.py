@@ -8,7 +8,7 @@ import msgspec
 
 from toposcope.api.yaml_text import YamlSyntaxError, load
 from toposcope.errors import ToposcopeError
-from toposcope.topology.text import printable
+from toposcope.text import printable
 
 Kind = TypeVar("Kind")
 Number = Annotated[int, msgspec.Meta(ge=0)]
@@ -34,9 +34,14 @@ class DocumentError(ToposcopeError, ValueError):
 
 
 def read_document(
-    path: Path, kind: type[Kind], error: type[DocumentError], words: Mapping[Any, Callable[[Any], Any]] | None = None
+    path: Path,
+    kind: type[Kind],
+    error: type[DocumentError],
+    words: Mapping[Any, Callable[[Any], Any]] | None = None,
 ) -> Kind:
-    """Read a YAML file; an empty one is an empty mapping. `words` makes values of types that YAML does not have.
+    """Read a YAML file; an empty one is an empty mapping.
+
+    `words` makes values of types that YAML does not have.
 
     Raises `error`, OSError.
     """
@@ -46,7 +51,9 @@ def read_document(
         raise error(f"{path.name}, line {broken.line}: {broken}") from broken
     try:
         return msgspec.convert(
-            {} if document is None else document, kind, dec_hook=lambda wanted, value: (words or {})[wanted](value)
+            {} if document is None else document,
+            kind,
+            dec_hook=lambda wanted, value: (words or {})[wanted](value),
         )
     except msgspec.ValidationError as broken:
         raise error(f"{path.name}: {_in_words(str(broken))}") from broken

@@ -39,7 +39,9 @@ class CallFault(Part):
     def __post_init__(self) -> None:
         """Raise ValueError unless the call fails in exactly one way."""
         if (self.error is not None) + self.hang + self.crash != 1:
-            raise ValueError("give exactly one of `error: <NVML code>`, `hang: true`, `crash: true`")
+            raise ValueError(
+                "give exactly one of `error: <NVML code>`, `hang: true`, `crash: true`"
+            )
         if self.field is not None and (self.call != _FIELD_VALUES or self.error is None):
             raise ValueError(f"field: goes with `call: {_FIELD_VALUES}` and an `error`")
 
@@ -64,7 +66,9 @@ class Faults(Part):
     def of(self, call: str, gpu: int | None) -> CallFault | None:
         """What goes wrong when `call` is made for a GPU (None: for no GPU in particular)."""
         whole = (fault for fault in self.calls if fault.field is None)
-        return next((fault for fault in whole if fault.call == call and fault.gpu in (None, gpu)), None)
+        return next(
+            (fault for fault in whole if fault.call == call and fault.gpu in (None, gpu)), None
+        )
 
     def field_error(self, field: int, gpu: int) -> int | None:
         """The NVML error of one field of a GPU; None: it answers."""

@@ -1,6 +1,9 @@
-"""What is physically in a simulated machine: PCI tree, NVLink wiring, NUMA nodes. No derived fact is stored.
+"""What is physically in a simulated machine: PCI tree, NVLink wiring, NUMA nodes.
 
-The simulated NVML and the sysfs tree are two views of one `Machine`; neither hands out a link matrix.
+No derived fact is stored.
+
+The simulated NVML and the sysfs tree are two views of one `Machine`; neither hands out a link
+matrix.
 """
 
 import hashlib
@@ -11,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Final
 
+from toposcope.hardware.ranges import format_list
 from toposcope.simulator.faults import Faults
-from toposcope.topology.ranges import format_list
 
 NVIDIA: Final = 0x10DE
 CLASS_DISPLAY: Final = 0x030000
@@ -84,7 +87,10 @@ class PciFunction:
 
 @dataclass(frozen=True, slots=True)
 class NvLink:
-    """One NVLink port of a GPU. `address` None: the far end has no PCI address that this machine can see."""
+    """One NVLink port of a GPU.
+
+    `address` None: the far end has no PCI address that this machine can see.
+    """
 
     remote: Remote
     address: str | None = None
@@ -122,7 +128,10 @@ class Platform:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU (on a K80: one die). None means that the product has no such thing, or that it is unknown."""
+    """One GPU (on a K80: one die).
+
+    None means that the product has no such thing, or that it is unknown.
+    """
 
     function: PciFunction
     uuid: str
@@ -156,7 +165,10 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Nic:
-    """One RDMA device with one port. `physfn` is the PCI address of the parent of a virtual function."""
+    """One RDMA device with one port.
+
+    `physfn` is the PCI address of the parent of a virtual function.
+    """
 
     name: str
     function: PciFunction
@@ -190,7 +202,10 @@ class DataDirect:
 
 @dataclass(frozen=True, slots=True)
 class NumaNode:
-    """One NUMA node; no `cpus` on a node that is only memory. `distances` are in order of node id."""
+    """One NUMA node; no `cpus` on a node that is only memory.
+
+    `distances` are in order of node id.
+    """
 
     id: int
     cpus: frozenset[int]
@@ -220,7 +235,10 @@ class Machine:
     notes: tuple[str, ...] = ()
     """What was assumed where the description of the machine left something open."""
     nvlinks_known: bool = True
-    """Whether the description says which NVLinks there are. Without it, that there are none in `gpus` says nothing."""
+    """Whether the description says which NVLinks there are.
+
+    Without it, that there are none in `gpus` says nothing.
+    """
 
     @property
     def functions(self) -> tuple[PciFunction, ...]:
@@ -249,7 +267,9 @@ def ancestor(a: Slot, b: Slot) -> Ancestor:
     return Ancestor.PIX if max(own) <= 1 else Ancestor.PXB
 
 
-def default_distances(packages: dict[int, int], cpuless: Iterable[int] = ()) -> dict[int, tuple[int, ...]]:
+def default_distances(
+    packages: dict[int, int], cpuless: Iterable[int] = ()
+) -> dict[int, tuple[int, ...]]:
     """ACPI distances of nodes given as id to package: 10 on the diagonal, 12 within a package, 20 or 40 beyond.
 
     40 is for nodes that are only memory, as a GPU's memory is on Grace.
@@ -268,7 +288,10 @@ def default_distances(packages: dict[int, int], cpuless: Iterable[int] = ()) -> 
 
 def identity(*parts: object) -> uuid.UUID:
     """A UUID that depends on `parts` only: the same machine has the same serials in every run."""
-    return uuid.UUID(bytes=hashlib.blake2b("/".join(map(str, parts)).encode(), digest_size=16).digest(), version=4)
+    return uuid.UUID(
+        bytes=hashlib.blake2b("/".join(map(str, parts)).encode(), digest_size=16).digest(),
+        version=4,
+    )
 
 
 def with_identity(machine: Machine, name: str) -> Machine:
@@ -278,7 +301,8 @@ def with_identity(machine: Machine, name: str) -> Machine:
             gpu,
             uuid=f"GPU-{identity(name, 'gpu', i)}",
             serial=gpu.serial and serial_number(name, i),
-            mig=gpu.mig and tuple(f"MIG-{identity(name, 'gpu', i, 'mig', n)}" for n in range(len(gpu.mig))),
+            mig=gpu.mig
+            and tuple(f"MIG-{identity(name, 'gpu', i, 'mig', n)}" for n in range(len(gpu.mig))),
         )
         for i, gpu in enumerate(machine.gpus)
     )

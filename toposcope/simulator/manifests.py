@@ -22,7 +22,10 @@ def crd(kind: str) -> dict[str, Any]:
 
 def pending() -> list[dict[str, Any]]:
     """A namespace, and in it a workload for each scheduler that waits."""
-    return [load(text.encode()) for text in (_HERE / "pending.yaml").read_text(encoding="utf-8").split("\n---\n")]
+    return [
+        load(text.encode())
+        for text in (_HERE / "pending.yaml").read_text(encoding="utf-8").split("\n---\n")
+    ]
 
 
 def _load(file: Path) -> dict[str, Any]:

@@ -20,7 +20,9 @@ _REPOSITORY: Final = "registry.example.com/accelerated-computing/platform/releas
 
 
 def node_object(name: str, labels: dict[str, str], gpus: int, *, uid: str) -> dict[str, Any]:
-    """A Ready, schedulable Node of some 26 kB. `labels` are joined by those that feature discovery writes.
+    """A Ready, schedulable Node of some 26 kB.
+
+    `labels` are joined by those that feature discovery writes.
 
     Lists that are alike on every node are shared between the objects: do not change them in place.
     """
@@ -33,9 +35,18 @@ def node_object(name: str, labels: dict[str, str], gpus: int, *, uid: str) -> di
         "nfd.node.kubernetes.io/feature-labels": ",".join(_feature_labels(gpus)),
         **_SHARED["annotations"],
     }
-    metadata = {"name": name, "uid": uid, "resourceVersion": "1", "creationTimestamp": _TIME, "labels": every_label}
+    metadata = {
+        "name": name,
+        "uid": uid,
+        "resourceVersion": "1",
+        "creationTimestamp": _TIME,
+        "labels": every_label,
+    }
     status = {
-        "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "Hostname", "address": name}],
+        "addresses": [
+            {"type": "InternalIP", "address": "10.0.0.1"},
+            {"type": "Hostname", "address": name},
+        ],
         "allocatable": resources,
         "capacity": resources,
         "conditions": _conditions(),
@@ -46,7 +57,11 @@ def node_object(name: str, labels: dict[str, str], gpus: int, *, uid: str) -> di
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {**metadata, "annotations": annotations, "managedFields": _managed_fields(tuple(every_label))},
+        "metadata": {
+            **metadata,
+            "annotations": annotations,
+            "managedFields": _managed_fields(tuple(every_label)),
+        },
         "spec": {**_SHARED["spec"], "providerID": f"example://{uid}"},
         "status": status,
     }
@@ -56,7 +71,11 @@ def node_object(name: str, labels: dict[str, str], gpus: int, *, uid: str) -> di
 def _feature_labels(gpus: int) -> dict[str, str]:
     features, ours = _SHARED["labels"].items()
     labels = {features[0] + feature: "true" for feature in features[1]}
-    return labels | {ours[0] + key: value for key, value in ours[1].items()} | {label_keys.GPU_COUNT: str(gpus)}
+    return (
+        labels
+        | {ours[0] + key: value for key, value in ours[1].items()}
+        | {label_keys.GPU_COUNT: str(gpus)}
+    )
 
 
 @functools.cache
@@ -70,7 +89,10 @@ def _conditions() -> list[dict[str, str]]:
 def _images() -> list[dict[str, Any]]:
     def image(number: int) -> dict[str, Any]:
         digest = "".join(identity("image", number, half).hex for half in range(2))
-        names = [f"{_REPOSITORY}-{number:02}@sha256:{digest}", f"{_REPOSITORY}-{number:02}:v1.{number}.0-ubuntu24.04"]
+        names = [
+            f"{_REPOSITORY}-{number:02}@sha256:{digest}",
+            f"{_REPOSITORY}-{number:02}:v1.{number}.0-ubuntu24.04",
+        ]
         return {"names": names, "sizeBytes": 4_000_000_000 - number * 71_234_567}
 
     return [image(number) for number in range(_IMAGES)]
@@ -83,9 +105,15 @@ def _managed_fields(labels: tuple[str, ...]) -> list[dict[str, Any]]:
     told = _fields(("lastHeartbeatTime", "lastTransitionTime", "message", "reason", "status"))
     status["f:conditions"] = {f'k:{{"type":"{kind}"}}': told for kind, *_ in _SHARED["conditions"]}
     writers = {
-        "kubelet": [label for label in labels if "kubernetes.io/" in label and not label.startswith("feature.")],
+        "kubelet": [
+            label
+            for label in labels
+            if "kubernetes.io/" in label and not label.startswith("feature.")
+        ],
         "nfd-master": [label for label in labels if label.startswith(("feature.", "nvidia.com/"))],
-        "cloud-controller-manager": [label for label in labels if label.startswith(("topology.", "cloud."))],
+        "cloud-controller-manager": [
+            label for label in labels if label.startswith(("topology.", "cloud."))
+        ],
         "toposcope-agent": [label for label in labels if label.startswith(label_keys.PREFIX)],
     }
     entries = [
@@ -112,7 +140,13 @@ def pod_objects(node: Mapping[str, Any], number: int) -> Iterator[dict[str, Any]
     name = node["metadata"]["name"]
     gpus = node["status"]["allocatable"][label_keys.ALLOCATABLE_GPUS]
     for daemon in ("device-plugin", "node-exporter"):
-        yield _pod("gpu-system", f"{daemon}-{number:06}", name, ("apps/v1", "DaemonSet", daemon), {"cpu": "100m"})
+        yield _pod(
+            "gpu-system",
+            f"{daemon}-{number:06}",
+            name,
+            ("apps/v1", "DaemonSet", daemon),
+            {"cpu": "100m"},
+        )
     if number % 4:
         job = f"train-{number // 64:05}"
         wants = {"cpu": "64", "memory": "512Gi", label_keys.ALLOCATABLE_GPUS: gpus}
@@ -124,7 +158,12 @@ def _pod(
 ) -> dict[str, Any]:
     """What is alike on every pod is shared between the objects: do not change it in place."""
     version, kind, owned_by = owner
-    of = {"apiVersion": version, "kind": kind, "name": owned_by, "uid": str(identity("owner", owned_by))}
+    of = {
+        "apiVersion": version,
+        "kind": kind,
+        "name": owned_by,
+        "uid": str(identity("owner", owned_by)),
+    }
     metadata = {
         **_POD["metadata"],
         "name": name,
@@ -136,6 +175,11 @@ def _pod(
     image = {"image": f"registry.example.com/accelerated-computing/{owned_by}:v1.2.3"}
     resources = {"limits": dict(requests), "requests": dict(requests)}
     containers = [{**_CONTAINER, **image, "resources": resources}]
-    spec = {**_POD["spec"], "containers": containers, "nodeName": node, "serviceAccountName": owned_by}
+    spec = {
+        **_POD["spec"],
+        "containers": containers,
+        "nodeName": node,
+        "serviceAccountName": owned_by,
+    }
     status = {**_POD["status"], "containerStatuses": [{**_STATUS, **image}]}
     return {**_POD, "metadata": metadata, "spec": spec, "status": status}

@@ -10,7 +10,9 @@ from toposcope.errors import ToposcopeError
 from toposcope.simulator.faults import LinksByGpu
 from toposcope.simulator.machine import NvLink, Remote
 
-_NUMBERS: Final[dict[str, dict[str, Any]]] = load(Path(__file__).with_name("numbers.yaml").read_bytes())
+_NUMBERS: Final[dict[str, dict[str, Any]]] = load(
+    Path(__file__).with_name("numbers.yaml").read_bytes()
+)
 ARCHITECTURES: Final[dict[str, int]] = _NUMBERS["architectures"]
 NVLINK_VERSIONS: Final[dict[str, int]] = _NUMBERS["nvlink versions"]
 PRODUCTS: Final[dict[str, tuple[str, str | None]]] = _NUMBERS["products"]
@@ -38,7 +40,9 @@ class Wiring:
 
 
 def wire(wiring: Wiring, gpus: Sequence[str], switches: Sequence[str]) -> list[tuple[NvLink, ...]]:
-    """The links of every GPU, given PCI addresses. Without `switches` the switched links end out of sight.
+    """The links of every GPU, given PCI addresses.
+
+    Without `switches` the switched links end out of sight.
 
     Raises WiringError.
     """
@@ -55,7 +59,9 @@ def wire(wiring: Wiring, gpus: Sequence[str], switches: Sequence[str]) -> list[t
         own.extend(_into_switches(wiring.switched, used))
         own.extend([NvLink(Remote.CPU)] * wiring.cpu)
         if wiring.ports and len(own) > wiring.ports:
-            raise WiringError(f"links: {len(own)} are wired but each GPU has {wiring.ports} ports; raise `links`")
+            raise WiringError(
+                f"links: {len(own)} are wired but each GPU has {wiring.ports} ports; raise `links`"
+            )
         own.extend([NvLink(Remote.UNKNOWN, active=False)] * (wiring.ports - len(own)))
     for gpu, dead in wiring.inactive.items():
         if gpu >= len(gpus) or (dead and dead != "all" and max(dead) >= len(links[gpu])):

@@ -1,9 +1,9 @@
 # ruff: noqa: N802, N815 - the names of methods are those of NVML
 """A simulated NVML: an object that answers like the module `pynvml` on the machine it is given.
 
-Same function names, structs, error classes and traps; driver calls younger than the machine's driver do not exist.
-Behaviour from nvml.h where it says something, else from public reports of real machines. Only what one library call
-answers is computed here: there is no link matrix in NVML.
+Same function names, structs, error classes and traps; driver calls younger than the machine's
+driver do not exist. Behaviour from nvml.h where it says something, else from public reports of real
+machines. Only what one library call answers is computed here: there is no link matrix in NVML.
 """
 
 import ctypes
@@ -19,9 +19,9 @@ from typing import Any, Final, NoReturn, TypeVar, cast
 
 import pynvml
 
+from toposcope.hardware.pci import normal_address
 from toposcope.simulator.faults import load_faults
 from toposcope.simulator.machine import Ancestor, Fabric, Gpu, Machine, NvLink, Remote, ancestor
-from toposcope.topology.pci import normal_address
 
 _Class = TypeVar("_Class", bound="SimulatedNvml")
 _Fact = TypeVar("_Fact")
@@ -46,7 +46,9 @@ _CALL_SINCE: Final = {
     for call in calls
 }
 _FIELD_SINCE: Final = {
-    **dict.fromkeys((pynvml.NVML_FI_DEV_NVLINK_GET_SPEED, pynvml.NVML_FI_DEV_NVLINK_GET_STATE), 520),
+    **dict.fromkeys(
+        (pynvml.NVML_FI_DEV_NVLINK_GET_SPEED, pynvml.NVML_FI_DEV_NVLINK_GET_STATE), 520
+    ),
     pynvml.NVML_FI_DEV_C2C_LINK_COUNT: 535,
     pynvml.NVML_FI_DEV_C2C_LINK_GET_STATUS: 535,
     pynvml.NVML_FI_DEV_C2C_LINK_GET_MAX_BW: 535,
@@ -92,9 +94,10 @@ def _fact(of: Callable[[Gpu], _Fact | None]) -> "Callable[[SimulatedNvml, _Handl
 class SimulatedNvml:
     """NVML on a `Machine`. Constants, structs and error classes are those of `pynvml`.
 
-    `faults` may be replaced at any time. A `faults_file`, when given, is read again at every nvmlInit and
-    nvmlDeviceGetCount, so that a running process can be broken from outside; without the file the faults are those of
-    the machine. `hang` and `crash` are what those faults do; `wait` receives the seconds that an event wait lasts.
+    `faults` may be replaced at any time. A `faults_file`, when given, is read again at every
+    nvmlInit and nvmlDeviceGetCount, so that a running process can be broken from outside; without
+    the file the faults are those of the machine. `hang` and `crash` are what those faults do;
+    `wait` receives the seconds that an event wait lasts.
     """
 
     def __init__(
@@ -249,10 +252,13 @@ class SimulatedNvml:
 
     nvmlDeviceGetName = _fact(lambda gpu: gpu.name)
     nvmlDeviceGetSerial = _fact(lambda gpu: gpu.serial)  # of the board; GeForce boards have none
-    nvmlDeviceGetModuleId = _fact(lambda gpu: gpu.module_id)  # the place on the baseboard, 0 off one
+    # the place on the baseboard, 0 off one
+    nvmlDeviceGetModuleId = _fact(lambda gpu: gpu.module_id)
     nvmlDeviceGetNumaNodeId = _fact(lambda gpu: gpu.memory_node)  # of its memory, not of its CPUs
     nvmlDeviceGetArchitecture = _fact(
-        lambda gpu: int(pynvml.NVML_DEVICE_ARCH_UNKNOWN) if gpu.architecture is None else gpu.architecture
+        lambda gpu: (
+            int(pynvml.NVML_DEVICE_ARCH_UNKNOWN) if gpu.architecture is None else gpu.architecture
+        )
     )
 
     # MIG
@@ -278,7 +284,10 @@ class SimulatedNvml:
     # NVLink
 
     def _link(self, handle: _Handle, link: int) -> NvLink:
-        """One link with its faults. One beyond the count is an invalid argument, even below the header's maximum."""
+        """One link with its faults.
+
+        One beyond the count is an invalid argument, even below the header's maximum.
+        """
         links = self._gpu(handle).links
         if not links:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
@@ -291,7 +300,11 @@ class SimulatedNvml:
         down = self.faults.link_down(gpu, link)
         if here.remote is Remote.GPU and not down:
             # A wire has two ends: what is dead at one is dead at the other.
-            peer = next(i for i, other in enumerate(self.machine.gpus) if other.function.address == here.address)
+            peer = next(
+                i
+                for i, other in enumerate(self.machine.gpus)
+                if other.function.address == here.address
+            )
             gone = peer in self.faults.lost | self.faults.vanished
             down = gone or self.faults.link_down(peer, here.remote_link)
         return replace(here, active=False) if down else here
@@ -371,7 +384,9 @@ class SimulatedNvml:
             case pynvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON:
                 return _known(gpu.link_mbps if self._active_links(handle.gpu) else None)
             case pynvml.NVML_FI_DEV_NVSWITCH_CONNECTED_LINK_COUNT:
-                switched = sum(link.remote is Remote.SWITCH for link in self._active_links(handle.gpu))
+                switched = sum(
+                    link.remote is Remote.SWITCH for link in self._active_links(handle.gpu)
+                )
                 return _known(switched if gpu.links else None)
             case pynvml.NVML_FI_DEV_NVLINK_GET_SPEED:
                 return _known(gpu.link_mbps) if self._link(handle, scope).active else 0
@@ -393,18 +408,25 @@ class SimulatedNvml:
 
     def nvmlDeviceGetP2PStatus(self, a: _Handle, b: _Handle, capability: int) -> int:
         """NVML_P2P_STATUS_* of one capability between two GPUs."""
-        # The binding hands the index to C as it is: its own constant for "read" is a tuple and fails like this.
+        # The binding hands the index to C as it is: its own constant for "read" is a tuple and
+        # fails like this.
         if not isinstance(capability, int):
-            raise ctypes.ArgumentError(f"argument 3: TypeError: {type(capability).__name__} is not an integer")
+            raise ctypes.ArgumentError(
+                f"argument 3: TypeError: {type(capability).__name__} is not an integer"
+            )
         one, other = self._pair(a, b)
         if not 0 <= capability < pynvml.NVML_P2P_CAPS_INDEX_UNKNOWN:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
         if capability in (pynvml.NVML_P2P_CAPS_INDEX_NVLINK, pynvml.NVML_P2P_CAPS_INDEX_ATOMICS):
             wired = self._nvlink_between(a.gpu, b.gpu)
             return int(pynvml.NVML_P2P_STATUS_OK if wired else pynvml.NVML_P2P_STATUS_NOT_SUPPORTED)
-        over_nvlink = capability != pynvml.NVML_P2P_CAPS_INDEX_PCI and self._nvlink_between(a.gpu, b.gpu)
+        over_nvlink = capability != pynvml.NVML_P2P_CAPS_INDEX_PCI and self._nvlink_between(
+            a.gpu, b.gpu
+        )
         possible = over_nvlink or (one.pcie_p2p and other.pcie_p2p)
-        return int(pynvml.NVML_P2P_STATUS_OK if possible else pynvml.NVML_P2P_STATUS_GPU_NOT_SUPPORTED)
+        return int(
+            pynvml.NVML_P2P_STATUS_OK if possible else pynvml.NVML_P2P_STATUS_GPU_NOT_SUPPORTED
+        )
 
     def _pair(self, a: _Handle, b: _Handle) -> tuple[Gpu, Gpu]:
         pair = self._gpu(a), self._gpu(b)
@@ -417,7 +439,10 @@ class SimulatedNvml:
         ours, theirs = self._active_links(a), self._active_links(b)
         if any(link.remote is Remote.GPU and link.address == peer for link in ours):
             return True
-        switches = [{link.address for link in links if link.remote is Remote.SWITCH} for links in (ours, theirs)]
+        switches = [
+            {link.address for link in links if link.remote is Remote.SWITCH}
+            for links in (ours, theirs)
+        ]
         return bool(switches[0] & switches[1])
 
     # Fabric and platform
@@ -450,7 +475,9 @@ class SimulatedNvml:
         if _version(memory) not in _PLATFORM_VERSIONS:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH)
         place = (platform.slot, platform.tray, platform.host, platform.peer_type, gpu.module_id)
-        struct.pack_into("=16s16s5B", memory, 4, platform.ib_guid, platform.chassis.encode(), *place)
+        struct.pack_into(
+            "=16s16s5B", memory, 4, platform.ib_guid, platform.chassis.encode(), *place
+        )
         return int(pynvml.NVML_SUCCESS)
 
     # Events
@@ -463,7 +490,9 @@ class SimulatedNvml:
         """The event types that the driver knows, as a mask."""
         self._gpu(handle)
         young = pynvml.nvmlEventTypeGpuUnavailableError | pynvml.nvmlEventTypeGpuRecoveryAction
-        return int(pynvml.nvmlEventTypeXidCriticalError | (0 if self._branch < _YOUNG_EVENTS else young))
+        return int(
+            pynvml.nvmlEventTypeXidCriticalError | (0 if self._branch < _YOUNG_EVENTS else young)
+        )
 
     def nvmlDeviceRegisterEvents(self, handle: _Handle, types: int, events: _EventSet) -> None:
         """Add a GPU to an event set; one type that is not supported refuses them all."""

@@ -67,12 +67,16 @@ _NUMBER: Final = re.compile(r"^\s{0,10}(\d{1,9})(?:[:|] ?|\t| {2})")
 _FEWEST: Final = 3
 """So many lines with numbers that follow each other are numbered."""
 
-_FIRST_ROW: Final = re.compile(r"(?P<prefix>.*?)(?<![\w./-])GPU0\s+X(?=\s|$|NV|PIX|PXB|PHB|NODE|SYS|SOC)")
+_FIRST_ROW: Final = re.compile(
+    r"(?P<prefix>.*?)(?<![\w./-])GPU0\s+X(?=\s|$|NV|PIX|PXB|PHB|NODE|SYS|SOC)"
+)
 _FIRST_COLUMN: Final = re.compile(r"(?<![\w./-])GPU0(?!\d)(?!\s+X(?:\s|$))")
 _HEADER: Final = re.compile(r"\s*GPU0\s*(?:GPU\d|NIC\d|\w+_|CPU)")
 _WIDEST_GAP: Final = 12
 """Lines between a header and the first row: a header of 16 GPUs and 24 NICs on a narrow terminal."""
-_COMMAND: Final = re.compile(r"nvidia-smi\s+topo\s+(?:-m\b|--matrix\b|-mp\b|--matrix_pci\b|-p2p\b|--p2p_?\w*)")
+_COMMAND: Final = re.compile(
+    r"nvidia-smi\s+topo\s+(?:-m\b|--matrix\b|-mp\b|--matrix_pci\b|-p2p\b|--p2p_?\w*)"
+)
 _NVLINK: Final = re.compile(r"NV\d+")
 _P2P_CELL: Final = re.compile(r"OK|CNS|GNS|TNS|NS|DR|U")
 _LEGEND: Final = re.compile(r"\s*(?P<key>X|SYS|SOC|NODE|PHB|PXB|PIX|NV#|OK|CNS|GNS|TNS|NS)\s+=\s.*")
@@ -164,7 +168,11 @@ def _cleaned(line: str) -> str:
 
 def _is_rule(line: str) -> bool:
     """Whether it is a line between the rows of a table."""
-    return line.lstrip()[:1] in ("|", "+") and ("--" in line or "==" in line) and _TABLE_RULE.issuperset(line)
+    return (
+        line.lstrip()[:1] in ("|", "+")
+        and ("--" in line or "==" in line)
+        and _TABLE_RULE.issuperset(line)
+    )
 
 
 def matrices(lines: Sequence[str]) -> list[Matrix]:
@@ -273,7 +281,12 @@ def _heading(lines: Sequence[_Line], before: int, header: int) -> int:
     start = header
     for number in range(header - 1, before, -1):
         text = lines[number].text
-        if _FIRST_ROW.match(text) or _LEGEND.fullmatch(text) or _NIC.match(text) or _ROW.match(text):
+        if (
+            _FIRST_ROW.match(text)
+            or _LEGEND.fullmatch(text)
+            or _NIC.match(text)
+            or _ROW.match(text)
+        ):
             break
         if _host_in(text) or _COMMAND.search(text):
             start = number
@@ -296,7 +309,9 @@ _HOST_LINES: Final = tuple(
 )
 _LONGEST_HOST_LINE: Final = 200
 _FARTHEST_NAME: Final = 12
-_NO_HOSTS: Final = frozenset({"Legend", "NIC", "X", "Legend:", "bash", "text", "shell", "console", "output"})
+_NO_HOSTS: Final = frozenset(
+    {"Legend", "NIC", "X", "Legend:", "bash", "text", "shell", "console", "output"}
+)
 
 
 def _host_in(line: str) -> str:
@@ -338,7 +353,10 @@ def _shows(lines: Sequence[str], header: int) -> Shows:
 
 
 def _by_legend(legend: set[str]) -> Shows:
-    """What a matrix shows by the keys of its legend. One with SOC is so old that it may not have known NVLink."""
+    """What a matrix shows by the keys of its legend.
+
+    One with SOC is so old that it may not have known NVLink.
+    """
     if "NV#" in legend:
         return Shows.NVLINKS
     return Shows.PCI_ONLY if legend and "SOC" not in legend else Shows.UNSAID
@@ -354,4 +372,9 @@ def _by_command(above: Sequence[str]) -> Shows:
     return Shows.UNSAID
 
 
-_FLAGS: Final = {"m": Shows.NVLINKS, "matrix": Shows.NVLINKS, "mp": Shows.PCI_ONLY, "matrix_pci": Shows.PCI_ONLY}
+_FLAGS: Final = {
+    "m": Shows.NVLINKS,
+    "matrix": Shows.NVLINKS,
+    "mp": Shows.PCI_ONLY,
+    "matrix_pci": Shows.PCI_ONLY,
+}

@@ -2,8 +2,9 @@
 
     RootComplex(0, (Switch((("gpu0",), ("nic0", "nic1"))), ("nic2",)))
 
-is a root complex on NUMA node 0 with two root ports: behind the first a switch with a GPU and a dual-port card,
-behind the second a card of its own. Addresses are given out depth first, as firmware does.
+is a root complex on NUMA node 0 with two root ports: behind the first a switch with a GPU and a
+dual-port card, behind the second a card of its own. Addresses are given out depth first, as
+firmware does.
 """
 
 import re
@@ -36,7 +37,10 @@ Port: TypeAlias = "Switch | Card"
 
 @dataclass(frozen=True, slots=True)
 class RootComplex:
-    """A host bridge. `numa_node` -1: the firmware does not say. `bus` is `DDDD:BB`, None: the next free one."""
+    """A host bridge.
+
+    `numa_node` -1: the firmware does not say. `bus` is `DDDD:BB`, None: the next free one.
+    """
 
     numa_node: int
     ports: tuple[Port, ...]
@@ -55,10 +59,14 @@ class _Buses:
         if bus is not None:
             match = _FIRST_BUS.fullmatch(bus)
             if match is None:
-                raise LayoutError(f"bus {bus!r}: write domain and bus in lower-case hexadecimal, such as '0000:17'")
+                raise LayoutError(
+                    f"bus {bus!r}: write domain and bus in lower-case hexadecimal, such as '0000:17'"
+                )
             self._last = int(match[1] + match[2], 16) - 1
             if self._last + 1 in self._taken:
-                raise LayoutError(f"bus {bus}: already used by the root complexes before it; choose a higher one")
+                raise LayoutError(
+                    f"bus {bus}: already used by the root complexes before it; choose a higher one"
+                )
         return self.next()
 
     def next(self) -> int:
@@ -68,10 +76,15 @@ class _Buses:
         return self._last
 
 
-def place(roots: tuple[RootComplex, ...], fixed: Mapping[str, str] | None = None) -> dict[str, Slot]:
-    """A slot for every card function of a tree. `fixed` names the PCI addresses that are known already.
+def place(
+    roots: tuple[RootComplex, ...], fixed: Mapping[str, str] | None = None
+) -> dict[str, Slot]:
+    """A slot for every card function of a tree.
 
-    Raises LayoutError when a bus number is malformed or used twice, or a bus gets more than 32 devices.
+    `fixed` names the PCI addresses that are known already.
+
+    Raises LayoutError when a bus number is malformed or used twice, or a bus gets more than 32
+    devices.
     """
     fixed = fixed or {}
     buses = _Buses({int(a[:-8] + a[-7:-5], 16) for a in fixed.values()})
@@ -80,12 +93,19 @@ def place(roots: tuple[RootComplex, ...], fixed: Mapping[str, str] | None = None
         bus = buses.start(root.bus)
         # Device 0 of a root bus is the host bridge itself.
         for name, (address, bridges) in _below(bus, root.ports, (), buses, fixed, first=1):
-            slots[name] = Slot(address, f"pci{bus >> 8:04x}:{bus & 0xFF:02x}", bridges, root.numa_node)
+            slots[name] = Slot(
+                address, f"pci{bus >> 8:04x}:{bus & 0xFF:02x}", bridges, root.numa_node
+            )
     return slots
 
 
 def _below(
-    bus: int, ports: tuple[Port, ...], bridges: tuple[str, ...], buses: _Buses, fixed: Mapping[str, str], first: int = 0
+    bus: int,
+    ports: tuple[Port, ...],
+    bridges: tuple[str, ...],
+    buses: _Buses,
+    fixed: Mapping[str, str],
+    first: int = 0,
 ) -> Iterator[tuple[str, tuple[str, tuple[str, ...]]]]:
     """Name, address and bridges of every function behind the ports that sit on `bus`."""
     for number, port in enumerate(ports, first):
@@ -104,5 +124,7 @@ def _below(
 
 def _address(bus: int, device: int, function: int = 0) -> str:
     if device >= 32 or function >= 8:  # noqa: PLR2004 - five and three bits in a PCI address
-        raise LayoutError("more than 32 ports on one bus or 8 functions on one card; split them over switches")
+        raise LayoutError(
+            "more than 32 ports on one bus or 8 functions on one card; split them over switches"
+        )
     return f"{bus >> 8:04x}:{bus & 0xFF:02x}:{device:02x}.{function}"

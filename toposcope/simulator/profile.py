@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from toposcope.errors import ToposcopeError
+from toposcope.hardware.ranges import parse_list
 from toposcope.simulator import machine as hardware
 from toposcope.simulator.document import DocumentError, Number, Part, read_document
 from toposcope.simulator.faults import Faults, LinksByGpu
@@ -29,7 +30,6 @@ from toposcope.simulator.machine import (
 )
 from toposcope.simulator.nvlink import ARCHITECTURES, NVLINK_VERSIONS, Wiring, WiringError, wire
 from toposcope.simulator.pci import LayoutError, Port, RootComplex, Switch, place
-from toposcope.topology.ranges import parse_list
 
 _PROFILES: Final = Path(__file__).with_name("profiles")
 _DIRECT: Final = "/dd"
@@ -85,9 +85,13 @@ _WORDS: Final[Mapping[Any, Callable[[Any], Any]]] = {
     _Cpus: _cpus,
     _Architecture: _one_of(_Architecture, ARCHITECTURES),
     _Version: _one_of(_Version, NVLINK_VERSIONS),
-    _FabricState: _one_of(_FabricState, {"not-supported": 0, "not-started": 1, "in-progress": 2, "completed": 3}),
+    _FabricState: _one_of(
+        _FabricState, {"not-supported": 0, "not-started": 1, "in-progress": 2, "completed": 3}
+    ),
     _Health: _one_of(_Health, {"not-supported": 0, "healthy": 1, "unhealthy": 2, "limited": 3}),
-    _PciClass: _one_of(_PciClass, {"InfiniBand": hardware.CLASS_INFINIBAND, "Ethernet": hardware.CLASS_ETHERNET}),
+    _PciClass: _one_of(
+        _PciClass, {"InfiniBand": hardware.CLASS_INFINIBAND, "Ethernet": hardware.CLASS_ETHERNET}
+    ),
     _Active: _one_of(_Active, {"ACTIVE": 1, "DOWN": 0}),
 }
 
@@ -113,18 +117,24 @@ class _Gpus(Part, kw_only=True):
         for name in ("modules", "memory_nodes"):
             values = getattr(self, name)
             if values and len(values) != self.count:
-                raise ValueError(f"{name}: has {len(values)} entries, write one for each of the {self.count} GPUs")
+                raise ValueError(
+                    f"{name}: has {len(values)} entries, write one for each of the {self.count} GPUs"
+                )
         dies = [gpu for board in self.boards for gpu in board]
         if len(set(dies)) < len(dies) or max(dies, default=-1) >= self.count:
             raise ValueError(f"boards: write each GPU below {self.count} on one board at most")
         if max(self.mig or {}, default=-1) >= self.count:
-            raise ValueError(f"mig: write GPU numbers below {self.count} with 1 to 7 MIG devices each")
+            raise ValueError(
+                f"mig: write GPU numbers below {self.count} with 1 to 7 MIG devices each"
+            )
 
     def mig_devices(self, name: str, gpu: int) -> tuple[str, ...] | None:
         """UUIDs of the GPU's MIG devices; None when the product has no MIG."""
         if self.mig is None:
             return None
-        return tuple(f"MIG-{identity(name, 'gpu', gpu, 'mig', i)}" for i in range(self.mig.get(gpu, 0)))
+        return tuple(
+            f"MIG-{identity(name, 'gpu', gpu, 'mig', i)}" for i in range(self.mig.get(gpu, 0))
+        )
 
 
 class _NicCard(Part, kw_only=True):
@@ -140,7 +150,9 @@ class _NicCard(Part, kw_only=True):
     def __post_init__(self) -> None:
         for name in self.names:
             if not hardware.DEVICE_NAME.fullmatch(name):
-                raise ValueError(f"names: {name!r} is not a device name; use letters, digits, `_`, `-` and `.`")
+                raise ValueError(
+                    f"names: {name!r} is not a device name; use letters, digits, `_`, `-` and `.`"
+                )
 
 
 class _Root(Part, kw_only=True):
@@ -204,13 +216,18 @@ def profile_names() -> tuple[str, ...]:
 
 
 def load_profile(name_or_path: str | Path) -> Machine:
-    """The machine of a shipped profile (by name) or of a profile file (by path). Raises ProfileError."""
+    """The machine of a shipped profile (by name) or of a profile file (by path).
+
+    Raises ProfileError.
+    """
     path = Path(name_or_path)
     if isinstance(name_or_path, str) and name_or_path in profile_names():
         path = _PROFILES / f"{name_or_path}.yaml"
     if not path.is_file():
         known = ", ".join(profile_names())
-        raise ProfileError(f"{name_or_path}: neither a profile file nor a shipped profile; shipped are {known}")
+        raise ProfileError(
+            f"{name_or_path}: neither a profile file nor a shipped profile; shipped are {known}"
+        )
     profile = read_document(path, _Profile, ProfileError, _WORDS)
     try:
         return _machine(profile)
@@ -224,7 +241,9 @@ class _FieldError(ToposcopeError):
 
 def _machine(profile: _Profile) -> Machine:
     if not profile.driver.partition(".")[0].isdecimal():
-        raise _FieldError(f"driver: {profile.driver!r} is not a driver version; write one such as '570.86.15'")
+        raise _FieldError(
+            f"driver: {profile.driver!r} is not a driver version; write one such as '570.86.15'"
+        )
     name, gpus, nvlink, platform = profile.name, profile.gpus, profile.nvlink, profile.platform
     nodes = _numa_nodes(profile)
     cards = _nic_cards(profile)
@@ -235,14 +254,18 @@ def _machine(profile: _Profile) -> Machine:
         there = f"the GPUs are 0 to {gpus.count - 1}"
         raise _FieldError(f"faults: GPU {max(profile.faults.gpus)} is not there; {there}")
     if not {node.id for node in nodes}.issuperset(gpus.memory_nodes):
-        raise _FieldError("gpus.memory_nodes: names a NUMA node that is not there; declare it at the top level")
+        raise _FieldError(
+            "gpus.memory_nodes: names a NUMA node that is not there; declare it at the top level"
+        )
     fabric = None
     if said := profile.fabric:
         numbers = (said.clique, said.status, said.health_mask, int(said.health_summary))
         fabric = Fabric(int(said.state), said.cluster_uuid, *numbers)
     placed = None
     if platform:
-        placed = Platform(**msgspec.structs.asdict(platform), ib_guid=identity(name, "platform").bytes)
+        placed = Platform(
+            **msgspec.structs.asdict(platform), ib_guid=identity(name, "platform").bytes
+        )
     return Machine(
         name=name,
         description=profile.description,
@@ -274,7 +297,9 @@ def _machine(profile: _Profile) -> Machine:
             Nic(
                 name=nic,
                 function=functions[nic],
-                link_layer="InfiniBand" if card.link_layer == hardware.CLASS_INFINIBAND else "Ethernet",
+                link_layer="InfiniBand"
+                if card.link_layer == hardware.CLASS_INFINIBAND
+                else "Ethernet",
                 active=bool(card.state),
                 node_guid=identity(name, nic).int >> 64,
                 physfn=functions[card.physfn].address if card.physfn else None,
@@ -284,9 +309,13 @@ def _machine(profile: _Profile) -> Machine:
             for nic, card in ((name, cards[name]) for name in slots if name in cards)
         ),
         data_direct=tuple(
-            DataDirect(functions[name], name.removesuffix(_DIRECT)) for name in slots if name.endswith(_DIRECT)
+            DataDirect(functions[name], name.removesuffix(_DIRECT))
+            for name in slots
+            if name.endswith(_DIRECT)
         ),
-        nvswitches=tuple(functions[switch] for switch in functions if switch.startswith("nvswitch")),
+        nvswitches=tuple(
+            functions[switch] for switch in functions if switch.startswith("nvswitch")
+        ),
         faults=profile.faults,
     )
 
@@ -299,7 +328,9 @@ def _numa_nodes(profile: _Profile) -> tuple[NumaNode, ...]:
         raise _FieldError('numa: give at least one node with CPUs, such as `{0: "0-31"}`')
     sockets = len(cpus) if profile.sockets is None else profile.sockets
     if not 0 < sockets <= len(cpus):
-        raise _FieldError(f"sockets: is {sockets}, write a number from 1 to the {len(cpus)} nodes with CPUs")
+        raise _FieldError(
+            f"sockets: is {sockets}, write a number from 1 to the {len(cpus)} nodes with CPUs"
+        )
     packages = {node: position * sockets // len(cpus) for position, node in enumerate(sorted(cpus))}
     bare = profile.memory_nodes
     if bare & set(cpus):
@@ -310,9 +341,13 @@ def _numa_nodes(profile: _Profile) -> tuple[NumaNode, ...]:
     distances = hardware.default_distances(packages, bare)
     if given := profile.distances:
         if len(given) != len(cpus) or any(len(row) != len(cpus) for row in given):
-            raise _FieldError(f"distances: write {len(cpus)} lists of {len(cpus)} numbers, one per NUMA node")
+            raise _FieldError(
+                f"distances: write {len(cpus)} lists of {len(cpus)} numbers, one per NUMA node"
+            )
         distances = dict(zip(sorted(cpus), given, strict=True))
-    return tuple(NumaNode(node, cpus[node], packages[node], distances[node]) for node in sorted(cpus))
+    return tuple(
+        NumaNode(node, cpus[node], packages[node], distances[node]) for node in sorted(cpus)
+    )
 
 
 def _nic_cards(profile: _Profile) -> dict[str, _NicCard]:
@@ -323,7 +358,9 @@ def _nic_cards(profile: _Profile) -> dict[str, _NicCard]:
                 raise _FieldError(f"nics: {name} is there twice; device names are unique on a node")
             cards[name] = card
     for name, card in cards.items():
-        if card.physfn is not None and (card.physfn not in cards or cards[card.physfn].physfn is not None):
+        if card.physfn is not None and (
+            card.physfn not in cards or cards[card.physfn].physfn is not None
+        ):
             raise _FieldError(f"nics: physfn of {name}: {card.physfn} is not a physical NIC")
     return cards
 
@@ -346,7 +383,9 @@ def _slots(profile: _Profile, cards: Mapping[str, _NicCard], numa: set[int]) -> 
         if named.count(name) > 1:
             raise _FieldError(f"pci: {name} stands in the tree twice")
         if name not in expected:
-            raise _FieldError(f"pci: {name} is not a GPU, NIC, Data Direct function or NVSwitch of this file")
+            raise _FieldError(
+                f"pci: {name} is not a GPU, NIC, Data Direct function or NVSwitch of this file"
+            )
     for name in expected:
         if name not in named:
             raise _FieldError(f"pci: {name} has no place in the tree; name it under some `ports`")
@@ -362,7 +401,9 @@ def _port(field: str, value: object) -> Port:
         return tuple(value.split("+"))
     if isinstance(value, list) and value:
         return Switch(tuple(_port(f"{field}[{i}]", member) for i, member in enumerate(value)))
-    raise _FieldError(f"{field}: is {value!r}, write a device name, `a+b` for one card, or a list for a switch")
+    raise _FieldError(
+        f"{field}: is {value!r}, write a device name, `a+b` for one card, or a list for a switch"
+    )
 
 
 def _names(port: Port) -> Iterator[str]:
@@ -373,7 +414,9 @@ def _names(port: Port) -> Iterator[str]:
         yield from port
 
 
-def _virtual_slots(cards: Mapping[str, _NicCard], slots: Mapping[str, Slot]) -> Iterator[tuple[str, Slot]]:
+def _virtual_slots(
+    cards: Mapping[str, _NicCard], slots: Mapping[str, Slot]
+) -> Iterator[tuple[str, Slot]]:
     """Virtual functions follow the last function of their card, eight to a device number."""
     taken: dict[str, int] = {}
     for name, card in cards.items():
@@ -390,19 +433,38 @@ def _virtual_slots(cards: Mapping[str, _NicCard], slots: Mapping[str, Slot]) -> 
 def _functions(
     gpus: _Gpus, cards: Mapping[str, _NicCard], slots: Mapping[str, Slot], nvlink: _NvLink | None
 ) -> dict[str, PciFunction]:
-    gpu = (hardware.NVIDIA, gpus.pci_id, hardware.CLASS_DISPLAY if gpus.geforce else hardware.CLASS_COMPUTE)
+    gpu = (
+        hardware.NVIDIA,
+        gpus.pci_id,
+        hardware.CLASS_DISPLAY if gpus.geforce else hardware.CLASS_COMPUTE,
+    )
     switch = (hardware.NVIDIA, nvlink.switch_pci_id if nvlink else 0, hardware.CLASS_NVSWITCH)
-    switches = sorted((name for name in slots if name.startswith("nvswitch")), key=lambda name: int(name[8:]))
+    switches = sorted(
+        (name for name in slots if name.startswith("nvswitch")), key=lambda name: int(name[8:])
+    )
     ids = dict.fromkeys((f"gpu{i}" for i in range(gpus.count)), gpu)
-    ids |= {name: (hardware.MELLANOX, card.pci_id, int(card.link_layer)) for name, card in cards.items()}
+    ids |= {
+        name: (hardware.MELLANOX, card.pci_id, int(card.link_layer)) for name, card in cards.items()
+    }
     ids |= {name: _DATA_DIRECT for name in slots if name.endswith(_DIRECT)}
-    return {name: PciFunction(slots[name], *about) for name, about in (ids | dict.fromkeys(switches, switch)).items()}
+    return {
+        name: PciFunction(slots[name], *about)
+        for name, about in (ids | dict.fromkeys(switches, switch)).items()
+    }
 
 
-def _wired(nvlink: _NvLink | None, functions: Mapping[str, PciFunction], gpus: int) -> list[tuple[NvLink, ...]]:
+def _wired(
+    nvlink: _NvLink | None, functions: Mapping[str, PciFunction], gpus: int
+) -> list[tuple[NvLink, ...]]:
     addresses = [functions[f"gpu{i}"].address for i in range(gpus)]
-    switches = [function.address for name, function in functions.items() if name.startswith("nvswitch")]
-    wiring = Wiring(nvlink.pairs, nvlink.switched, nvlink.cpu, nvlink.links, nvlink.inactive) if nvlink else Wiring()
+    switches = [
+        function.address for name, function in functions.items() if name.startswith("nvswitch")
+    ]
+    wiring = (
+        Wiring(nvlink.pairs, nvlink.switched, nvlink.cpu, nvlink.links, nvlink.inactive)
+        if nvlink
+        else Wiring()
+    )
     try:
         return wire(wiring, addresses, switches)
     except WiringError as error:

@@ -30,13 +30,17 @@ class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="
     value: int | str | list[int] | None
 
 
-class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="device"):
+class Device(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="device"
+):
     """A handle, by the name that later arguments give it."""
 
     name: str
 
 
-class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="struct"):
+class Memory(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="struct"
+):
     """The bytes of a struct, in hexadecimal; `type` is its name in `pynvml`."""
 
     type: str
@@ -47,7 +51,9 @@ class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
         bytes.fromhex(self.bytes)
 
 
-class Filled(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="filled"):
+class Filled(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="filled"
+):
     """The struct that the caller passed by reference, as it was after the call, and what the call returned."""
 
     struct: Memory
@@ -64,13 +70,17 @@ class FieldValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     status: int
 
 
-class Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="fields"):
+class Fields(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="fields"
+):
     """The array that nvmlDeviceGetFieldValues returns."""
 
     fields: list[FieldValue]
 
 
-class Raised(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="error"):
+class Raised(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="error"
+):
     """An exception: its class in `pynvml` or Python, NVML's code when it is an NVMLError, and its text."""
 
     error: str
@@ -78,7 +88,9 @@ class Raised(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
     text: str
 
 
-class Silence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="silence"):
+class Silence(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="silence"
+):
     """No answer: the call hung, or took its process down."""
 
 
@@ -106,13 +118,18 @@ class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="file"):
-    """A file of sysfs without the white space around its text. Paths start below /sys and pass through no link."""
+    """A file of sysfs without the white space around its text.
+
+    Paths start below /sys and pass through no link.
+    """
 
     path: str
     text: str
 
 
-class Folder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="folder"):
+class Folder(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="folder"
+):
     """A folder of sysfs that was listed, or looked at by its path alone."""
 
     path: str
@@ -164,7 +181,10 @@ def question(name: str, arguments: list[Argument]) -> bytes:
 
 
 def argument(value: Any) -> Argument:
-    """An argument of an NVML call as a recording names it. Raises RecordingError for one that it has no words for."""
+    """An argument of an NVML call as a recording names it.
+
+    Raises RecordingError for one that it has no words for.
+    """
     if isinstance(value, Handle):
         return value.name
     if isinstance(value, int | list):
@@ -226,9 +246,9 @@ _ALWAYS_CALLED: Final = frozenset({"nvmlInit", "nvmlDeviceGetCount"})
 class ReplayedNvml:
     """Answers like the module `pynvml` did on the recorded machine.
 
-    A question that was asked several times is answered in the order of the recording; the last answer stays. Raises
-    NotRecorded for a function that was never asked, RecordingError for arguments that it was never asked with and for
-    a call that the machine never answered.
+    A question that was asked several times is answered in the order of the recording; the last
+    answer stays. Raises NotRecorded for a function that was never asked, RecordingError for
+    arguments that it was never asked with and for a call that the machine never answered.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -244,7 +264,9 @@ class ReplayedNvml:
         if name.startswith("nvml") and callable(function) and not isinstance(function, type):
             # Handing out the real function would ask the real driver.
             error = RecordingError if name in _ALWAYS_CALLED else NotRecordedError
-            raise error(f"the recording holds no call of {name}: record the machine again with this version")
+            raise error(
+                f"the recording holds no call of {name}: record the machine again with this version"
+            )
         return function
 
     def _ask(self, name: str, *arguments: Any) -> Any:
@@ -270,7 +292,9 @@ class ReplayedNvml:
                 raise _exception(raised)
             case Silence():
                 pass
-        raise RecordingError(f"the recorded machine never answered {asked.decode()}: it hung or crashed there")
+        raise RecordingError(
+            f"the recorded machine never answered {asked.decode()}: it hung or crashed there"
+        )
 
     def nvmlEventSetCreate(self) -> NoReturn:  # noqa: N802 - NVML's name
         """Nothing ever happens to a recorded machine: there is nothing to listen to."""
@@ -280,17 +304,23 @@ class ReplayedNvml:
 def _struct(memory: Memory) -> Any:
     kind = getattr(pynvml, memory.type, None)
     if not (isinstance(kind, type) and issubclass(kind, ctypes.Structure)):
-        raise RecordingError(f"struct {memory.type}: the installed nvidia-ml-py does not have it; install a newer one")
+        raise RecordingError(
+            f"struct {memory.type}: the installed nvidia-ml-py does not have it; install a newer one"
+        )
     content = bytes.fromhex(memory.bytes)
     if len(content) != ctypes.sizeof(kind):
-        raise RecordingError(f"struct {memory.type}: {len(content)} bytes recorded, it has {ctypes.sizeof(kind)}")
+        raise RecordingError(
+            f"struct {memory.type}: {len(content)} bytes recorded, it has {ctypes.sizeof(kind)}"
+        )
     return kind.from_buffer_copy(content)
 
 
 def _fill(reference: Any, memory: Memory) -> None:
     target, source = reference._obj, _struct(memory)  # noqa: SLF001 - what `ctypes.byref` refers to
     if type(target) is not type(source):
-        raise RecordingError(f"struct {memory.type}: recorded as the answer to a call with {type(target).__name__}")
+        raise RecordingError(
+            f"struct {memory.type}: recorded as the answer to a call with {type(target).__name__}"
+        )
     ctypes.pointer(target)[0] = source
 
 
@@ -306,8 +336,11 @@ def _field_values(fields: list[FieldValue]) -> Any:
 def _exception(raised: Raised) -> Exception:
     if raised.error == "NVMLError":
         kind = type(pynvml.NVMLError(raised.code))
-        # The text of a code that the binding does not know comes from the driver, and there is none here.
-        error: Exception = type(kind.__name__, (kind,), {"__str__": lambda _: raised.text})(raised.code)
+        # The text of a code that the binding does not know comes from the driver, and there is none
+        # here.
+        error: Exception = type(kind.__name__, (kind,), {"__str__": lambda _: raised.text})(
+            raised.code
+        )
         return error
     if raised.error == "UnicodeDecodeError":
         return UnicodeDecodeError("utf-8", b"?", 0, 1, raised.text)
@@ -315,9 +348,13 @@ def _exception(raised: Raised) -> Exception:
 
 
 def write_recorded_sysfs(recording: Recording, root: Path) -> None:
-    """Write the recorded part of /sys into `root`. Raises RecordingError for a tree that would leave `root`."""
+    """Write the recorded part of /sys into `root`.
+
+    Raises RecordingError for a tree that would leave `root`.
+    """
     _check(recording.sysfs)
-    for entry in sorted(recording.sysfs, key=lambda entry: isinstance(entry, Link)):  # links last: no write follows one
+    # links last: no write follows one
+    for entry in sorted(recording.sysfs, key=lambda entry: isinstance(entry, Link)):
         place = root / entry.path
         folder = place if isinstance(entry, Folder) else place.parent
         folder.mkdir(parents=True, exist_ok=True)
@@ -334,7 +371,10 @@ def write_recorded_sysfs(recording: Recording, root: Path) -> None:
 
 
 def _check(entries: Iterable[Entry]) -> None:
-    """Recordings come from anybody: none may write or read outside of its tree. Raises RecordingError."""
+    """Recordings come from anybody: none may write or read outside of its tree.
+
+    Raises RecordingError.
+    """
     leaves = set()
     for entry in entries:
         _check_path(entry.path, entry.path)
@@ -359,7 +399,8 @@ def _check(entries: Iterable[Entry]) -> None:
 def _check_target(link: Link) -> None:
     """Only the kernel's form: up to a folder that both share, then down.
 
-    A `..` after a name would not do: the name may be a link, and its text does not tell where it leads.
+    A `..` after a name would not do: the name may be a link, and its text does not tell where it
+    leads.
     """
     parts = link.target.split("/")
     up = next((i for i, part in enumerate(parts) if part != ".."), len(parts))
@@ -371,4 +412,6 @@ def _check_target(link: Link) -> None:
 
 def _check_path(path: str, where: str) -> None:
     if any(part in ("", ".", "..") or "\0" in part for part in path.split("/")):
-        raise RecordingError(f"sysfs: {where}: write names joined by `/`, no `.` or `..` among them")
+        raise RecordingError(
+            f"sysfs: {where}: write names joined by `/`, no `.` or `..` among them"
+        )

@@ -8,17 +8,25 @@ import os
 from pathlib import Path
 from typing import Final
 
+from toposcope.hardware.ranges import format_list
 from toposcope.simulator.machine import Machine, Nic, PciFunction, identity
 from toposcope.simulator.vpd import vpd_data
-from toposcope.topology.ranges import format_list
 
 _BRIDGE_CLASS: Final = 0x060400
 _BRIDGE_ID: Final = (0x1000, 0xC030)
 
 
 def write_sysfs(machine: Machine, root: Path) -> None:
-    """Write the tree of `machine` into `root`, which must not hold one yet. Raises FileExistsError, OSError."""
-    for folder in ("bus/pci/devices", "class/infiniband", "devices/system/node", "devices/system/cpu"):
+    """Write the tree of `machine` into `root`, which must not hold one yet.
+
+    Raises FileExistsError, OSError.
+    """
+    for folder in (
+        "bus/pci/devices",
+        "class/infiniband",
+        "devices/system/node",
+        "devices/system/cpu",
+    ):
         (root / folder).mkdir(parents=True)
     top = str(root)
     _write_pci(machine, top)
@@ -37,7 +45,9 @@ def _folder(function: PciFunction) -> str:
 
 def _write_pci(machine: Machine, top: str) -> None:
     written: set[str] = set()
-    cpulists = {-1: format_list(machine.cpus)} | {node.id: node.cpulist for node in machine.numa_nodes}
+    cpulists = {-1: format_list(machine.cpus)} | {
+        node.id: node.cpulist for node in machine.numa_nodes
+    }
 
     def write(folder: str, vendor: int, device: int, pci_class: int, numa_node: int) -> None:
         if folder in written:
@@ -56,7 +66,9 @@ def _write_pci(machine: Machine, top: str) -> None:
         for depth in range(1, len(slot.bridges) + 1):
             bridge = "/".join(("devices", slot.root, *slot.bridges[:depth]))
             write(bridge, *_BRIDGE_ID, _BRIDGE_CLASS, slot.numa_node)
-        write(_folder(function), function.vendor, function.device, function.pci_class, slot.numa_node)
+        write(
+            _folder(function), function.vendor, function.device, function.pci_class, slot.numa_node
+        )
 
 
 def _write_infiniband(nic: Nic, top: str) -> None:
@@ -82,7 +94,10 @@ def _write_vpd(machine: Machine, top: str) -> None:
     for nic in machine.nics:
         if nic.vpd and nic.physfn is None and (nic.management or machine.data_direct):
             submodel = "SW_MNG" if nic.management else ""
-            _put_bytes(f"{top}/{_folder(nic.function)}/vpd", vpd_data(card=cards[nic.name], submodel=submodel))
+            _put_bytes(
+                f"{top}/{_folder(nic.function)}/vpd",
+                vpd_data(card=cards[nic.name], submodel=submodel),
+            )
     for direct in machine.data_direct:
         if direct.nic in readable:
             _put_bytes(f"{top}/{_folder(direct.function)}/vpd", vpd_data(card=cards[direct.nic]))
@@ -107,8 +122,8 @@ def _write_cpus(machine: Machine, folder: str) -> None:
     packages: dict[int, int] = {}
     for node in machine.numa_nodes:
         for cpu in sorted(node.cpus):
-            # The CPUs of a package differ in nothing that is shown here: one folder under many names, and a tree that
-            # is written in a fraction of the time.
+            # The CPUs of a package differ in nothing that is shown here: one folder under many
+            # names, and a tree that is written in a fraction of the time.
             first = packages.setdefault(node.package, cpu)
             if cpu == first:
                 os.makedirs(f"{folder}/cpu{cpu}/topology")  # noqa: PTH103 - pathlib is several times slower here

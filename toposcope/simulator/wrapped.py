@@ -10,7 +10,9 @@ NUMBERED: Final = r"GPU\d+|NIC\d+|DD\d+"
 
 _CELLS: Final = re.compile(rf"\s*({CELL})(?=\s|$|{CELL})")
 _CELL_WORD: Final = re.compile(rf"(?:{CELL}|OK|CNS|GNS|TNS|NS|DR|U)+")
-_HEAD: Final = re.compile(rf"\s*(?P<name>\S+)\s+(?=(?:{CELL}|OK|CNS|GNS|TNS|NS|DR|U)(?:\s|$|{CELL}))")
+_HEAD: Final = re.compile(
+    rf"\s*(?P<name>\S+)\s+(?=(?:{CELL}|OK|CNS|GNS|TNS|NS|DR|U)(?:\s|$|{CELL}))"
+)
 _WIDE_COLUMN: Final = re.compile(r"(?:CPU|NUMA)\s+Affinity|GPU\s+NUMA\s+ID")
 """A column's name of several words, which some programs set apart."""
 _HEADER_WORD: Final = re.compile(rf"(?:{NUMBERED})+|CPU|Affinity|NUMA|GPU|ID")
@@ -95,7 +97,10 @@ class _Rows:
             self._after_blank = False
 
     def _begins(self, name: str, line: str) -> bool:
-        """Whether a row begins here. Inside the matrix a device's name will do: its cells may be damaged."""
+        """Whether a row begins here.
+
+        Inside the matrix a device's name will do: its cells may be damaged.
+        """
         if not self._after_blank and name in self._devices:
             return True
         head = _head(line)

@@ -1,6 +1,7 @@
 """What changed between two snapshots of a cluster, grouped into what matters.
 
-A missing rack is one change, not eighteen; so are nodes that moved together from one domain to another.
+A missing rack is one change, not eighteen; so are nodes that moved together from one domain to
+another.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,11 +9,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from toposcope.api import label_keys
+from toposcope.api.levels import Level
+from toposcope.hierarchy.coverage import level_value
 from toposcope.snapshot.filters import marks
 from toposcope.snapshot.model import NodeView, Published
 from toposcope.snapshot.scope import Scope
-from toposcope.topology.hierarchy import level_value
-from toposcope.topology.levels import Level
 
 
 class Kind(StrEnum):
@@ -54,7 +55,10 @@ _HARDWARE = (
 
 
 def changes(
-    before: Scope, after: Scope, published_before: Sequence[Published] = (), published_after: Sequence[Published] = ()
+    before: Scope,
+    after: Scope,
+    published_before: Sequence[Published] = (),
+    published_after: Sequence[Published] = (),
 ) -> list[Change]:
     """Everything that changed from `before` to `after`."""
     old = {node.name: node for node in before.nodes}
@@ -74,7 +78,10 @@ def changes(
     for key in _HARDWARE:
         found += _grouped(both, Kind.HARDWARE, key.removeprefix(label_keys.PREFIX), _label(key))
     found += _grouped(
-        both, Kind.HARDWARE, "allocatable GPUs", lambda node: str(node.allocatable.get(label_keys.ALLOCATABLE_GPUS, 0))
+        both,
+        Kind.HARDWARE,
+        "allocatable GPUs",
+        lambda node: str(node.allocatable.get(label_keys.ALLOCATABLE_GPUS, 0)),
     )
     return found
 
@@ -82,7 +89,10 @@ def changes(
 def _levels(old: Sequence[Level], new: Sequence[Level]) -> Iterator[Change]:
     was, now = ({level.domain: level.key for level in levels} for levels in (old, new))
     yield from _differences(Kind.LEVEL, was, now)
-    kept = [[level.domain for level in levels if level.domain in was and level.domain in now] for levels in (old, new)]
+    kept = [
+        [level.domain for level in levels if level.domain in was and level.domain in now]
+        for levels in (old, new)
+    ]
     if kept[0] != kept[1]:
         yield Change(Kind.LEVEL, "order", " > ".join(kept[0]), " > ".join(kept[1]))
 
@@ -96,21 +106,32 @@ def _differences(kind: Kind, was: Mapping[str, str], now: Mapping[str, str]) -> 
 def _conditions(scope: Scope) -> dict[str, str]:
     conditions = scope.topology.status.get("conditions") if scope.topology else ()
     return {
-        str(c.get("type")): f"{c.get('status')} ({c.get('reason')})" for c in conditions or () if isinstance(c, dict)
+        str(c.get("type")): f"{c.get('status')} ({c.get('reason')})"
+        for c in conditions or ()
+        if isinstance(c, dict)
     }
 
 
 def _published(resources: Sequence[Published]) -> dict[str, str]:
-    return {resource.handle: " > ".join(level.key for level in resource.levels) for resource in resources}
+    return {
+        resource.handle: " > ".join(level.key for level in resource.levels)
+        for resource in resources
+    }
 
 
 def _come_and_gone(
-    here: Mapping[str, NodeView], there: Mapping[str, NodeView], scope: Scope, domain: Kind, node: Kind
+    here: Mapping[str, NodeView],
+    there: Mapping[str, NodeView],
+    scope: Scope,
+    domain: Kind,
+    node: Kind,
 ) -> Iterator[Change]:
     """What is `here` and not `there`: whole domains, as broad as possible, and the remaining nodes."""
     only = sorted(here.keys() - there.keys())
     # The last level is the host: a node is named as a node.
-    broad = replace(scope, levels=tuple(level for level in scope.levels if level.key != label_keys.HOSTNAME))
+    broad = replace(
+        scope, levels=tuple(level for level in scope.levels if level.key != label_keys.HOSTNAME)
+    )
     staying = {path for name in there for path in _paths(there[name], broad)}
     staying |= {path for name in here.keys() & there.keys() for path in _paths(here[name], broad)}
     whole: dict[tuple[str, ...], list[str]] = {}
@@ -125,7 +146,11 @@ def _come_and_gone(
     for path, names in sorted(whole.items()):
         value = "/".join(path)
         yield Change(
-            domain, broad.levels[len(path) - 1].domain, value if gone else "", "" if gone else value, tuple(names)
+            domain,
+            broad.levels[len(path) - 1].domain,
+            value if gone else "",
+            "" if gone else value,
+            tuple(names),
         )
     by_parent: dict[str, list[str]] = {}
     for name in single:
@@ -152,7 +177,10 @@ def _home(node: NodeView, scope: Scope) -> str:
 
 
 def _moved(
-    both: Sequence[tuple[NodeView, NodeView]], levels: Sequence[Level], before: frozenset[str], after: frozenset[str]
+    both: Sequence[tuple[NodeView, NodeView]],
+    levels: Sequence[Level],
+    before: frozenset[str],
+    after: frozenset[str],
 ) -> Iterator[Change]:
     """Per node the broadest level at which it moved: the levels below moved along."""
     groups: dict[tuple[str, str, str], list[str]] = {}
@@ -167,7 +195,10 @@ def _moved(
 
 
 def _grouped(
-    both: Sequence[tuple[NodeView, NodeView]], kind: Kind, subject: str, of: Callable[[NodeView], str]
+    both: Sequence[tuple[NodeView, NodeView]],
+    kind: Kind,
+    subject: str,
+    of: Callable[[NodeView], str],
 ) -> Iterator[Change]:
     groups: dict[tuple[str, str], list[str]] = {}
     for old, new in both:

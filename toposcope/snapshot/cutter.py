@@ -51,19 +51,25 @@ class Cutter:
         """The line that the next piece begins on, from 1; 0 where lines are not counted."""
 
     def starts_with(self, pattern: re.Pattern[bytes], *, after: int = 0) -> re.Match[bytes] | None:
-        """Whether what comes next, `after` some bytes, matches; nothing is consumed. Looks ahead by one chunk."""
+        """Whether what comes next, `after` some bytes, matches; nothing is consumed.
+
+        Looks ahead by one chunk.
+        """
         self._fill()
         return pattern.match(self._buffer, self._at + after)
 
     def until(self, pattern: re.Pattern[bytes], *, skip: int = 0) -> bytes | None:
-        """What comes before the next match, which begins the next piece. None when there is none: see `rest`.
+        """What comes before the next match, which begins the next piece.
+
+        None when there is none: see `rest`.
 
         The first `skip` bytes are part of the piece whatever they are.
         """
         begin = self._at + skip
         while True:
             match = pattern.search(self._buffer, begin)
-            # A match that touches the end might be longer, or begin elsewhere, with what is still to come.
+            # A match that touches the end might be longer, or begin elsewhere, with what is still
+            # to come.
             if match and (self._ended or match.end() + _OVERLAP < len(self._buffer)):
                 return self.take(match.start() - self._at)
             seen = match.start() if match else max(begin, len(self._buffer) - _OVERLAP)
@@ -75,7 +81,10 @@ class Cutter:
             begin = self._at + offset
 
     def until_last(self, separator: bytes) -> memoryview | None:
-        """What comes before the last such separator in the next chunk or two; None without one. Nothing is consumed."""
+        """What comes before the last such separator in the next chunk or two; None without one.
+
+        Nothing is consumed.
+        """
         for _ in range(2):
             self._fill()
             end = self._buffer.rfind(separator, self._at)

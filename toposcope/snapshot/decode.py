@@ -1,7 +1,7 @@
 """Kubernetes objects, decoded down to what a snapshot keeps, from JSON text or from parsed YAML.
 
-A Node of 27 kB becomes some 600 bytes: whatever repeats from node to node (label keys, values, resource lists,
-conditions) is kept once.
+A Node of 27 kB becomes some 600 bytes: whatever repeats from node to node (label keys, values,
+resource lists, conditions) is kept once.
 """
 
 import gc
@@ -14,18 +14,25 @@ import msgspec
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.cluster_topology import read as read_topology
 from toposcope.api.label_keys import MATRIX, STATE
+from toposcope.api.label_values import MAX_VALUE, is_harmless_value, is_name
+from toposcope.api.levels import Level
 from toposcope.api.yaml_text import YamlSyntaxError, load
+from toposcope.hardware.topology import State
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.integrations.grove.schedulers import profiles_of
 from toposcope.integrations.kai.api import GROUP_OF
 from toposcope.integrations.volcano import api as volcano
-from toposcope.kube.pod_resources import MOST, ContainerRequests, Requests, amounts, gpu_count, pod_requests
+from toposcope.kube.pod_resources import (
+    MOST,
+    ContainerRequests,
+    Requests,
+    amounts,
+    gpu_count,
+    pod_requests,
+)
 from toposcope.snapshot.model import NOTHING, NodeView, Owner, PodView, Published
-from toposcope.topology.hardware import State
-from toposcope.topology.label_values import MAX_VALUE, is_harmless_value, is_name
-from toposcope.topology.levels import Level
-from toposcope.topology.text import bounded, listing
+from toposcope.text import bounded, listing
 
 
 def checked_names(**names: str) -> None:
@@ -35,18 +42,25 @@ def checked_names(**names: str) -> None:
             raise ValueError(f"{name!r} {_NO_NAME} - at `$.metadata.{field}`")
 
 
-_NO_NAME: Final = "cannot be a name: those are of lower-case letters, digits, '-' and '.', up to 253 of them"
+_NO_NAME: Final = (
+    "cannot be a name: those are of lower-case letters, digits, '-' and '.', up to 253 of them"
+)
 
 
 def _checked_keys(keys: Sequence[str]) -> None:
-    """Raise ValueError for control characters and the like. Others that no label key can have do no harm."""
+    """Raise ValueError for control characters and the like.
+
+    Others that no label key can have do no harm.
+    """
     if not all(map(str.isprintable, keys)):
         bad = next(key for key in keys if not key.isprintable())
         raise ValueError(f"{bad[:_SHOWN]!r} cannot be in a label - at `$.metadata.labels`")
 
 
 def _checked_value(value: str) -> str:
-    """The value of a label. Raises ValueError for one that may mean something in another system's file or a shell.
+    """The value of a label.
+
+    Raises ValueError for one that may mean something in another system's file or a shell.
 
     Letters beyond ASCII, and signs at its ends, which no label has either, do no harm.
     """
@@ -212,11 +226,20 @@ class _Published(msgspec.Struct, frozen=True, gc=False):
 
 
 def _requests_of(spec: _PodSpec) -> dict[str, int]:
-    """What a pod with this spec requests. Raises ValueError that names the field and the resource."""
+    """What a pod with this spec requests.
+
+    Raises ValueError that names the field and the resource.
+    """
     return pod_requests(
-        [_container(f"spec.containers[{i}]", container) for i, container in enumerate(spec.containers or ())],
         [
-            ContainerRequests(_container(f"spec.initContainers[{i}]", container), container.restart_policy == "Always")
+            _container(f"spec.containers[{i}]", container)
+            for i, container in enumerate(spec.containers or ())
+        ],
+        [
+            ContainerRequests(
+                _container(f"spec.initContainers[{i}]", container),
+                container.restart_policy == "Always",
+            )
             for i, container in enumerate(spec.init_containers or ())
         ],
         _amounts("spec.overhead", spec.overhead) if spec.overhead else None,
@@ -287,12 +310,15 @@ class Decoder:
         if not self._capped:
             return []
         names = listing(self._capped, _MOST_NAMED)
-        return [f"{names}: an amount there is larger than Kubernetes counts, and counts as {MOST}; correct it"]
+        return [
+            f"{names}: an amount there is larger than Kubernetes counts, and counts as {MOST}; correct it"
+        ]
 
     def node(self, read: Callable[[type[Any]], Any]) -> NodeView:
         """One Node; `read` decodes the object to the type that it is given.
 
-        Raises msgspec.ValidationError (with the path of the field) or ValueError for an object that is not a Node.
+        Raises msgspec.ValidationError (with the path of the field) or ValueError for an object that
+        is not a Node.
         """
         return self._node(read(_Node))
 
@@ -303,7 +329,8 @@ class Decoder:
     def listed(self, text: Raw) -> tuple[list[NodeView], list[PodView | None]]:
         """The Nodes and Pods of a JSON list of nothing else; None for each Pod that has finished.
 
-        Raises msgspec.DecodeError, UnicodeDecodeError, RecursionError or ValueError where anything is wrong.
+        Raises msgspec.DecodeError, UnicodeDecodeError, RecursionError or ValueError where anything
+        is wrong.
         """
         items = _LISTED.decode(text)
         nodes = [self._node(item) for item in items if isinstance(item, _ListedNode)]
@@ -326,18 +353,24 @@ class Decoder:
         conditions = status.conditions or ()
         state = labels.get(STATE)
         matrix = (node.metadata.annotations or {}).get(MATRIX)
-        if matrix is not None and not self._keep_matrix(name, state is not None and state != State.OK):
+        if matrix is not None and not self._keep_matrix(
+            name, state is not None and state != State.OK
+        ):
             matrix = None
         return NodeView(
             name=name,
             uid=node.metadata.uid,
             places=places,
             values=self._values(name, [labels[key] for key in keys]),
-            ready=any(condition.type == "Ready" and condition.status == "True" for condition in conditions),
+            ready=any(
+                condition.type == "Ready" and condition.status == "True" for condition in conditions
+            ),
             schedulable=not spec.unschedulable,
             taints=self._shared_taints(spec.taints) if spec.taints else (),
             allocatable=allocatable,
-            conditions=_shared(self._conditions, tuple([(share(c.type, c.type), c.status) for c in conditions])),
+            conditions=_shared(
+                self._conditions, tuple([(share(c.type, c.type), c.status) for c in conditions])
+            ),
             matrix=self._matrices.setdefault(matrix, matrix) if matrix else matrix,
         )
 
@@ -384,7 +417,11 @@ class Decoder:
         return known
 
     def _shared_taints(self, taints: Iterable[_Taint]) -> tuple[Taint, ...]:
-        kept = tuple(Taint(t.key, t.value or "", t.effect) for t in taints if t.effect in ("NoSchedule", "NoExecute"))
+        kept = tuple(
+            Taint(t.key, t.value or "", t.effect)
+            for t in taints
+            if t.effect in ("NoSchedule", "NoExecute")
+        )
         return self._taints.setdefault(kept, kept)
 
     def _allocatable(self, quantities: Quantities) -> Requests:
@@ -397,7 +434,11 @@ class Decoder:
         return resources
 
     def _kept(self, texts: Mapping[str, str] | None) -> Mapping[str, str]:
-        pairs = tuple([pair for pair in texts.items() if pair[0].startswith(_KEPT_PREFIXES)]) if texts else ()
+        pairs = (
+            tuple([pair for pair in texts.items() if pair[0].startswith(_KEPT_PREFIXES)])
+            if texts
+            else ()
+        )
         return _shared(self._metadata, pairs) if pairs else _NO_METADATA
 
     def _wanted(self, spec: _PodSpec) -> Mapping[str, Any]:
@@ -431,7 +472,9 @@ def _shared(
 
 
 def _waiting(conditions: Iterable[_Condition]) -> str:
-    return bounded(next((c.message for c in conditions if c.type == "PodScheduled" and c.status != "True"), ""))
+    return bounded(
+        next((c.message for c in conditions if c.type == "PodScheduled" and c.status != "True"), "")
+    )
 
 
 def published(api_version: str, kind: str, read: Callable[[type[Any]], Any]) -> Published:

@@ -17,12 +17,19 @@ from typing import IO, Any, Final, TypeVar, cast
 
 import msgspec
 
-from toposcope.api.yaml_text import MAX_DEPTH, YamlSyntaxError, check_depth, load, locate, without_unread
+from toposcope.api.yaml_text import (
+    MAX_DEPTH,
+    YamlSyntaxError,
+    check_depth,
+    load,
+    locate,
+    without_unread,
+)
 from toposcope.kube.listing import UNREADABLE
 from toposcope.snapshot.cutter import BYTES_PER_OBJECT, LIMIT, Cutter, TooLargeError
 from toposcope.snapshot.problems import InputError, Place, Problem
 from toposcope.snapshot.sources import STDIN, Prefixed, Source
-from toposcope.topology.text import not_utf8, type_words
+from toposcope.text import not_utf8, type_words
 
 SUFFIXES: Final = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 """What is read of a directory."""
@@ -32,10 +39,15 @@ _PACKED: Final = b"TOPOSCOPE-SNAPSHOT"
 _LONGEST_LOCATED: Final = 1 << 20
 _OF_OBJECT: Final = 16
 _OF_YAML: Final = 4
-"""Parts of the limit that a JSON object and a YAML document may have. No API server takes an object of 16 MiB."""
+"""Parts of the limit that a JSON object and a YAML document may have.
+
+No API server takes an object of 16 MiB.
+"""
 _DEEPEST_LIST: Final = 8
 """Lists within lists: each is parsed once more for every list around it, and kubectl prints none."""
-_BLANK: Final = re.compile(rb"(?:[ \t]*+(?:\r?\n|\xef\xbb\xbf|#[^\n]*+\n|---[ \t\r]*+(?:#[^\n]*+)?\n))*+")
+_BLANK: Final = re.compile(
+    rb"(?:[ \t]*+(?:\r?\n|\xef\xbb\xbf|#[^\n]*+\n|---[ \t\r]*+(?:#[^\n]*+)?\n))*+"
+)
 """Whole lines that hold no object: blank ones, comments, and marks with nothing else on their line.
 
 Possessive, as `_EMPTY`: each line is read once, and no step of it is kept in memory."""
@@ -169,7 +181,9 @@ def documents(
                 with file.opened() as stream:
                     yield from reader(file.name).read(stream, on_read)
         except OSError as error:
-            report(Problem(Place(str(error.filename or source.name)), "", error.strerror or str(error)))
+            report(
+                Problem(Place(str(error.filename or source.name)), "", error.strerror or str(error))
+            )
 
 
 def kindless(document: Document) -> Problem:
@@ -182,7 +196,9 @@ def _files(source: Source) -> Sequence[Source]:
     path = Path(source.name)
     if source.stream is not None or not path.is_dir():
         return [source]
-    files = sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES) and file.is_file())
+    files = sorted(
+        file for file in path.rglob("*") if file.name.endswith(SUFFIXES) and file.is_file()
+    )
     if not files:
         raise FileNotFoundError(2, f"no file here that ends in {', '.join(SUFFIXES)}", str(path))
     return [Source(str(file)) for file in files]
@@ -199,7 +215,9 @@ class _Reader:
     _name: str
     _objects: int = 0
 
-    def read(self, stream: IO[bytes] | Prefixed, on_read: Callable[[int], None] | None) -> Iterator[Document]:
+    def read(
+        self, stream: IO[bytes] | Prefixed, on_read: Callable[[int], None] | None
+    ) -> Iterator[Document]:
         head = stream.read(len(_GZIP))
         if head == _PACKED[: len(_GZIP)]:
             head += stream.read(len(_PACKED) - len(head))
@@ -236,7 +254,8 @@ class _Reader:
                 cutter.take(len(before) + len(layout[0]))
                 yield from self._yaml_items(Place(self._name, number), cutter)
             else:
-                # What ends with the last mark is empty: each document looks at the lines before it once.
+                # What ends with the last mark is empty: each document looks at the lines before it
+                # once.
                 cutter.skip(before.rfind(b"\n---") + 1)
                 line = cutter.line
                 # A document begins with its own `---`, which does not end it.
@@ -310,7 +329,9 @@ class _Reader:
         else:
             self._report(_malformed(place, text, error))
 
-    def _json_items(self, place: Place, cutter: Cutter, layout: re.Match[bytes]) -> Iterator[Document]:
+    def _json_items(
+        self, place: Place, cutter: Cutter, layout: re.Match[bytes]
+    ) -> Iterator[Document]:
         """The items of a list on many lines, as kubectl prints it; many at a time, where somebody takes lists."""
         newline, outer, inner = layout.groups()
         closing, separator, opening = newline + inner + b"}", b"," + newline + inner, b"{" + newline
@@ -320,7 +341,9 @@ class _Reader:
         while True:
             if self._take_list and cutter.offset >= one_by_one:
                 items = cutter.until_last(closing + separator + opening)
-                if items and (taken := self._take_list(place, b"".join((b"[", items, closing, b"]")))):
+                if items and (
+                    taken := self._take_list(place, b"".join((b"[", items, closing, b"]")))
+                ):
                     item += taken
                     self._count(taken)
                     cutter.skip(len(items) + len(closing) + len(separator))
@@ -343,18 +366,27 @@ class _Reader:
                 return
 
     def _json_object(
-        self, place: Place, text: bytes | msgspec.Raw, kind: str = "", version: str = "", depth: int = 0
+        self,
+        place: Place,
+        text: bytes | msgspec.Raw,
+        kind: str = "",
+        version: str = "",
+        depth: int = 0,
     ) -> Iterator[Document]:
         """One object, or the items of a list; `kind` and `version` are those of a typed list for its items."""
         self._count()
         if depth > _DEEPEST_LIST:
-            self._report(Problem(place, "items", f"lists are nested more than {_DEEPEST_LIST} levels deep"))
+            self._report(
+                Problem(place, "items", f"lists are nested more than {_DEEPEST_LIST} levels deep")
+            )
             return
         named = _NAMED.match(text)
         if named and not named[2].endswith(b"List"):
             if self._too_large(place, "an object", text, _OF_OBJECT):
                 return
-            yield Document(place, named[1].decode(errors="replace"), named[2].decode(errors="replace"), text)
+            yield Document(
+                place, named[1].decode(errors="replace"), named[2].decode(errors="replace"), text
+            )
             return
         try:
             head = decoder(_Head).decode(text)
@@ -363,7 +395,9 @@ class _Reader:
                 if bytes((items := memoryview(whole.items))[:4]) != b"null":
                     of = _item_type(whole.kind, whole.api_version)
                     for number, item in enumerate(_elements(items), 1):
-                        yield from self._json_object(replace(place, item=number, line=0), item, *of, depth + 1)
+                        yield from self._json_object(
+                            replace(place, item=number, line=0), item, *of, depth + 1
+                        )
                     return
         except UNREADABLE as error:
             self._report(_malformed(place, bytes(text), error))
@@ -392,7 +426,8 @@ class _Reader:
             line = cutter.line
             text = cutter.until(_YAML_ITEM, skip=2)
             text = cutter.rest() if text is None else text
-            # The dash becomes a blank, so that the item is a document of its own with every column where it was.
+            # The dash becomes a blank, so that the item is a document of its own with every column
+            # where it was.
             yield from self._yaml_document(replace(place, item=item, line=line), b"  " + text[2:])
         # What is left of the list: its kind and metadata.
         if cutter.until(_DOCUMENT) is None:
@@ -414,11 +449,21 @@ class _Reader:
             yield from self._yaml_object(place, text, values)
 
     def _yaml_object(
-        self, place: Place, text: bytes, values: Any, kind: str = "", version: str = "", inside: str = ""
+        self,
+        place: Place,
+        text: bytes,
+        values: Any,
+        kind: str = "",
+        version: str = "",
+        inside: str = "",
     ) -> Iterator[Document]:
         self._count()
         if not isinstance(values, dict):
-            self._report(Problem(place, "", "not a Kubernetes object: it needs apiVersion, kind and metadata"))
+            self._report(
+                Problem(
+                    place, "", "not a Kubernetes object: it needs apiVersion, kind and metadata"
+                )
+            )
             return
         own = values.get("kind")
         items = values.get("items")
@@ -431,7 +476,9 @@ class _Reader:
                 at = f"{inside}.items[{number - 1}]"
                 yield from self._yaml_object(replace(place, item=number), text, item, *of, at)
             return
-        yield Document(place, str(values.get("apiVersion") or version), str(own or kind), text, values, inside)
+        yield Document(
+            place, str(values.get("apiVersion") or version), str(own or kind), text, values, inside
+        )
 
 
 def _after_blank(text: bytes, begin: int) -> int:

@@ -8,6 +8,7 @@ from typing import IO, Any, Final
 import msgspec
 
 from toposcope.api.cluster_topology import GROUP, KIND, Topology
+from toposcope.hierarchy.catalogue import BUILT_IN
 from toposcope.integrations.deciding import READ
 from toposcope.integrations.dra import api as dra
 from toposcope.integrations.framework.document import Field, kind_of, name_of, namespace_of
@@ -22,11 +23,12 @@ from toposcope.snapshot.model import Collector, NodeView, PodView, Published, Sn
 from toposcope.snapshot.packed import unpacked
 from toposcope.snapshot.problems import InputError, Meter, Place, Problem, Progress, silent
 from toposcope.snapshot.sources import STDIN, Source, sources
-from toposcope.topology.catalogue import BUILT_IN
 
 _PUBLISHED: Final = frozenset((kind.group, kind.kind) for kind in PUBLISHED)
 _OBJECTS: Final = {
-    kind.key: kept for kept, kinds in ((queues.kept, READ), (dra.kept, (*dra.READ, *dra.ASKED))) for kind in kinds
+    kind.key: kept
+    for kept, kinds in ((queues.kept, READ), (dra.kept, (*dra.READ, *dra.ASKED)))
+    for kind in kinds
 }
 SAVE: Final = "kubectl get nodes,pods,clustertopologies.gpu.topology -A -o json > cluster.json"
 """The command that saves everything a snapshot is made of."""
@@ -37,7 +39,12 @@ class _Builder:
     """Collects objects; of several with the same name the last one counts."""
 
     def __init__(
-        self, keep_matrix: decode.KeepMatrix, others: Collector | None, progress: Progress, meter: Meter, limit: int
+        self,
+        keep_matrix: decode.KeepMatrix,
+        others: Collector | None,
+        progress: Progress,
+        meter: Meter,
+        limit: int,
     ) -> None:
         self._decode = decode.Decoder(keep_matrix)
         self._others = others
@@ -76,9 +83,13 @@ class _Builder:
             return []
         return self._read(source, stdin, None)  # with the line of each problem
 
-    def _read(self, source: Source, stdin: IO[bytes] | None, take_list: TakeList | None) -> list[Problem]:
+    def _read(
+        self, source: Source, stdin: IO[bytes] | None, take_list: TakeList | None
+    ) -> list[Problem]:
         problems: list[Problem] = []
-        for document in documents([source], problems.append, stdin, self._meter.read, take_list, self._limit):
+        for document in documents(
+            [source], problems.append, stdin, self._meter.read, take_list, self._limit
+        ):
             try:
                 self._add(document)
                 if self._others and self._others.wants(document.group, document.kind):
@@ -92,13 +103,20 @@ class _Builder:
         return problems
 
     def _put(self, document: Document, named: dict[str, str]) -> None:
-        """Give it to whoever wants it. Raises InputError for a name that the API server would refuse."""
+        """Give it to whoever wants it.
+
+        Raises InputError for a name that the API server would refuse.
+        """
         values = document.read(dict)
         metadata = values.get("metadata")
         given = metadata if isinstance(metadata, dict) else {}
         try:
             decode.checked_names(
-                **{field: given[field] for field in ("name", "namespace") if isinstance(given.get(field), str)}
+                **{
+                    field: given[field]
+                    for field in ("name", "namespace")
+                    if isinstance(given.get(field), str)
+                }
             )
         except ValueError as error:
             raise document.bad(error) from error
@@ -123,7 +141,9 @@ class _Builder:
             elif kind == ("", "ConfigMap"):
                 self._grove.append(decode.configuration(document.read))
             elif kind in _PUBLISHED:
-                self._add_published(decode.published(document.api_version, document.kind, document.read))
+                self._add_published(
+                    decode.published(document.api_version, document.kind, document.read)
+                )
             elif kind in _OBJECTS:
                 named = {"apiVersion": document.api_version, "kind": document.kind}
                 self._add_object({**document.read(dict), **named})
@@ -158,7 +178,9 @@ class _Builder:
         warnings = self._decode.warnings()
         pods = self._all_pods()
         if pods is None:
-            warnings.append("there are no Pods in the files, so free GPUs are unknown; save them too: " + SAVE)
+            warnings.append(
+                "there are no Pods in the files, so free GPUs are unknown; save them too: " + SAVE
+            )
         if not self._nodes:
             warnings.append("there are no Nodes in the files; save them with: " + SAVE)
         snapshot = Snapshot(
@@ -201,9 +223,9 @@ def load_files(
 ) -> Snapshot:
     """The cluster in these files (`-`: standard input; directories recursively).
 
-    Files of `toposcope save` can stand beside others; of an object in both, the other file's counts. Objects of other
-    kinds are skipped, except those that `others` wants.
-    `limit` is how many bytes one document may have. Raises InputError with every problem of all files.
+    Files of `toposcope save` can stand beside others; of an object in both, the other file's
+    counts. Objects of other kinds are skipped, except those that `others` wants. `limit` is how
+    many bytes one document may have. Raises InputError with every problem of all files.
     """
     names = list(names)
     with decode.paused_gc(), ExitStack() as keep:
@@ -215,7 +237,9 @@ def load_files(
         if len(saved) == len(names) == 1:
             return saved[0]
         plain = [source for source in given if not source.packed]
-        builder = _Builder(keep_matrix, others, progress, Meter(source.name for source in plain), limit)
+        builder = _Builder(
+            keep_matrix, others, progress, Meter(source.name for source in plain), limit
+        )
         for snapshot in saved:
             builder.add_snapshot(snapshot)
         problems = [problem for source in plain for problem in builder.read(source, stdin)]

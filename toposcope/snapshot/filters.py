@@ -8,15 +8,15 @@ from operator import attrgetter
 from typing import Final
 
 from toposcope.api.label_keys import GPUS
+from toposcope.api.requirement import Requirement
 from toposcope.errors import ToposcopeError
+from toposcope.hardware.rails import reported
+from toposcope.hardware.topology import State
+from toposcope.hierarchy.coverage import level_value
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.kube.pod_resources import is_gpu
 from toposcope.snapshot.model import NodeView
 from toposcope.snapshot.scope import Scope
-from toposcope.topology.hardware import State
-from toposcope.topology.hierarchy import level_value
-from toposcope.topology.rails import reported
-from toposcope.topology.requirement import Requirement
 
 _KEY: Final = r"(?P<key>[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?)"
 _SET: Final = re.compile(_KEY + r"\s+(?P<how>in|notin)\s*\((?P<values>[^()]*)\)")
@@ -29,12 +29,18 @@ class SelectorError(ToposcopeError):
 
 
 def parse(text: str) -> tuple[Requirement, ...]:
-    """The requirements of a selector, all of which must hold; none for an empty one. Raises SelectorError."""
+    """The requirements of a selector, all of which must hold; none for an empty one.
+
+    Raises SelectorError.
+    """
     return tuple(_requirement(part) for part in _parts(text) if part)
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The text between commas, but for those within brackets. Raises SelectorError where brackets do not match."""
+    """The text between commas, but for those within brackets.
+
+    Raises SelectorError where brackets do not match.
+    """
     begin, within = 0, False
     for at, character in enumerate(text):
         if character in "()":
@@ -54,7 +60,9 @@ def _requirement(part: str) -> Requirement:
         values = frozenset(value.strip() for value in match["values"].split(","))
         return Requirement(match["key"], "In" if match["how"] == "in" else "NotIn", values)
     if match := _EQUAL.fullmatch(part):
-        return Requirement(match["key"], "NotIn" if match["how"] == "!=" else "In", frozenset({match["value"]}))
+        return Requirement(
+            match["key"], "NotIn" if match["how"] == "!=" else "In", frozenset({match["value"]})
+        )
     if match := _THERE.fullmatch(part):
         return Requirement(match["key"], "DoesNotExist" if match["absent"] else "Exists")
     raise SelectorError(
@@ -81,7 +89,9 @@ FAULTS = frozenset({Mark.NOT_READY, Mark.DEGRADED, Mark.UNKNOWN})
 """Marks of something broken; the others may be intended."""
 
 
-_TOLD_OTHERWISE: Final = frozenset(f"node.kubernetes.io/{why}" for why in ("not-ready", "unreachable", "unschedulable"))
+_TOLD_OTHERWISE: Final = frozenset(
+    f"node.kubernetes.io/{why}" for why in ("not-ready", "unreachable", "unschedulable")
+)
 """Keys of taints that repeat what other marks say."""
 _AKS: Final = ("sku", "gpu")
 
@@ -89,20 +99,28 @@ _AKS: Final = ("sku", "gpu")
 def repelling(node: NodeView) -> tuple[Taint, ...]:
     """The taints of a node that somebody has to tolerate by name.
 
-    Not those that repeat a mark, nor those that fence all nodes with GPUs: a resource of GPUs as key, which what
-    requests GPUs tolerates (ExtendedResourceToleration), or AKS' `sku=gpu`.
+    Not those that repeat a mark, nor those that fence all nodes with GPUs: a resource of GPUs as
+    key, which what requests GPUs tolerates (ExtendedResourceToleration), or AKS' `sku=gpu`.
     """
     return tuple(
         taint
         for taint in node.taints
-        if not (taint.key in _TOLD_OTHERWISE or is_gpu(taint.key) or (taint.key, taint.value) == _AKS)
+        if not (
+            taint.key in _TOLD_OTHERWISE or is_gpu(taint.key) or (taint.key, taint.value) == _AKS
+        )
     )
 
 
 def marks(node: NodeView) -> tuple[Mark, ...]:
     """The marks of a node, worst first; empty for most nodes."""
     state = node.state
-    if node.ready and node.schedulable and state is State.OK and not node.taints and GPUS in node.places:
+    if (
+        node.ready
+        and node.schedulable
+        and state is State.OK
+        and not node.taints
+        and GPUS in node.places
+    ):
         return ()
     found = []
     if not node.ready:
@@ -151,7 +169,11 @@ def filter_nodes(
     wanted = frozenset(conditions)
     if wanted:
         tests.append(lambda node: not wanted.isdisjoint(states(scope, node)))
-    return tuple(sorted((node for node in nodes if all(test(node) for test in tests)), key=attrgetter("name")))
+    return tuple(
+        sorted(
+            (node for node in nodes if all(test(node) for test in tests)), key=attrgetter("name")
+        )
+    )
 
 
 def unknown_domains(scope: Scope, domains: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -161,7 +183,9 @@ def unknown_domains(scope: Scope, domains: Iterable[tuple[str, str]]) -> Iterato
         values = {node.label(level.key) or "" for node in scope.nodes}
         if value not in values:
             close = get_close_matches(value, values, 1)
-            yield f"there is no {level.domain} {value!r}" + (f"; did you mean {close[0]!r}?" if close else "")
+            yield f"there is no {level.domain} {value!r}" + (
+                f"; did you mean {close[0]!r}?" if close else ""
+            )
 
 
 def states(scope: Scope, node: NodeView) -> tuple[str, ...]:

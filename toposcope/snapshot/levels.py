@@ -7,12 +7,13 @@ from itertools import compress
 from statistics import median_low
 from typing import Any, NamedTuple
 
+from toposcope.api.cluster_topology import USUAL_COVERAGE
 from toposcope.api.conditions import HIERARCHY_CONSISTENT, NAMES_MIXED
+from toposcope.api.levels import Level
+from toposcope.hierarchy.coverage import cover, crossings, lacking_any, nodes_needed, partly_carried
 from toposcope.integrations.framework.features import condition
 from toposcope.snapshot.model import NodeView
 from toposcope.snapshot.scope import Origin, Scope
-from toposcope.topology.hierarchy import USUAL_COVERAGE, cover, crossings, lacking_any, nodes_needed, partly_carried
-from toposcope.topology.levels import Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,11 @@ class LevelView:
             why = f"{lack} it{self.placeholders} and {everybody} {self.needed:,} must carry it"
             return f"not a level of the topology, because {why}"
         if self.missing:
-            lack = "1 node lacks it and falls" if self.missing == 1 else f"{self.missing} nodes lack it and fall"
+            lack = (
+                "1 node lacks it and falls"
+                if self.missing == 1
+                else f"{self.missing} nodes lack it and fall"
+            )
             return f"{lack} out of the topology{self.placeholders}"
         return ""
 
@@ -87,9 +92,13 @@ def level_views(scope: Scope, *, sized: bool = True) -> tuple[LevelView, ...]:
     workloads, preferring = _workloads(status, "requiredBy"), _workloads(status, "preferredBy")
     partial: tuple[Level, ...] = ()
     if scope.origin is not Origin.SPEC:
-        partial = partly_carried(scope.levels, scope.table_with(scope.catalogue.level_keys), scope.catalogue)
+        partial = partly_carried(
+            scope.levels, scope.table_with(scope.catalogue.level_keys), scope.catalogue
+        )
     table = scope.table_with(level.key for level in (*scope.levels, *partial))
-    needed = nodes_needed(len(scope.nodes), scope.topology.min_coverage if scope.topology else USUAL_COVERAGE)
+    needed = nodes_needed(
+        len(scope.nodes), scope.topology.min_coverage if scope.topology else USUAL_COVERAGE
+    )
     coverage = (*cover(scope.levels, table), *(cover([level], table)[0] for level in partial))
     views = []
     for place, covered in enumerate(coverage):
@@ -118,7 +127,11 @@ def level_views(scope: Scope, *, sized: bool = True) -> tuple[LevelView, ...]:
     for name in dict.fromkeys((*spec, *workloads, *preferring)):
         if name not in known:
             requested = name in spec, workloads.get(name, 0), preferring.get(name, 0)
-            views.append(LevelView(name, "", False, 0, None, 0, len(scope.nodes), (), "", needed, 0, *requested))
+            views.append(
+                LevelView(
+                    name, "", False, 0, None, 0, len(scope.nodes), (), "", needed, 0, *requested
+                )
+            )
     return tuple(views)
 
 
@@ -126,7 +139,9 @@ def left_out_of(scope: Scope) -> list[NodeView]:
     """The nodes that lack one of the levels."""
     table = scope.table()
     lacking = lacking_any(scope.levels, table)
-    return [*compress(scope.nodes, map(lacking.__getitem__, table.group_of_node))] if lacking else []
+    return (
+        [*compress(scope.nodes, map(lacking.__getitem__, table.group_of_node))] if lacking else []
+    )
 
 
 class Crossings(NamedTuple):
@@ -140,10 +155,19 @@ class Crossings(NamedTuple):
 def crossings_of(scope: Scope) -> Crossings:
     """Reused names are a problem where the controller, which knows who schedules, says that somebody mixes them."""
     crossed = crossings(scope.levels, scope.table())
-    said = condition({"status": scope.topology.status}, HIERARCHY_CONSISTENT) if scope.topology else None
+    said = (
+        condition({"status": scope.topology.status}, HIERARCHY_CONSISTENT)
+        if scope.topology
+        else None
+    )
     if crossed and said and (said.status, said.reason) == ("False", NAMES_MIXED):
         return Crossings([said.message], [])
-    return Crossings(*([clash.sentence for clash in crossed if clash.reused is reused] for reused in (False, True)))
+    return Crossings(
+        *(
+            [clash.sentence for clash in crossed if clash.reused is reused]
+            for reused in (False, True)
+        )
+    )
 
 
 def _sizes(columns: Sequence[Sequence[str | None]]) -> Sizes | None:

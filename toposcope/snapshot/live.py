@@ -84,19 +84,37 @@ class Wanted:
 
 
 def load_live(
-    client: ApiClient, source: str, now: datetime, wanted: Wanted = Wanted(), progress: Progress = silent
+    client: ApiClient,
+    source: str,
+    now: datetime,
+    wanted: Wanted = Wanted(),
+    progress: Progress = silent,
 ) -> Snapshot:
-    """The cluster as of `now`. Raises KubeError if its nodes cannot be read; other failures become warnings."""
+    """The cluster as of `now`.
+
+    Raises KubeError if its nodes cannot be read; other failures become warnings.
+    """
     return _Reader(client, progress, wanted.keep_matrix).snapshot(source, now, wanted)
 
 
 def load_published(client: ApiClient, source: str) -> Snapshot:
-    """Only what schedulers read, with a warning for each kind that must not be listed. Raises KubeError."""
+    """Only what schedulers read, with a warning for each kind that must not be listed.
+
+    Raises KubeError.
+    """
     reader = _Reader(client, silent, decode.degraded)
     found, objects = tuple(reader.published()), reader.objects()
     warnings, grove = tuple(reader.warnings), reader.grove()
     return Snapshot(
-        source, None, (), None, published=found, served=reader.served, objects=objects, warnings=warnings, grove=grove
+        source,
+        None,
+        (),
+        None,
+        published=found,
+        served=reader.served,
+        objects=objects,
+        warnings=warnings,
+        grove=grove,
     )
 
 
@@ -108,7 +126,9 @@ def load_topologies(client: ApiClient, source: str, now: datetime) -> Snapshot:
 
 
 class _Reader:
-    def __init__(self, client: ApiClient, progress: Progress, keep_matrix: decode.KeepMatrix) -> None:
+    def __init__(
+        self, client: ApiClient, progress: Progress, keep_matrix: decode.KeepMatrix
+    ) -> None:
         self._client = client
         self._progress = progress
         self._decode = decode.Decoder(keep_matrix)
@@ -121,7 +141,9 @@ class _Reader:
             if wanted.on_topologies:
                 wanted.on_topologies(topologies)
             nodes = self._nodes(wanted.node, topologies)
-            devices = self.devices(nodes, wanted.node, claims=wanted.published) if wanted.pods else ()
+            devices = (
+                self.devices(nodes, wanted.node, claims=wanted.published) if wanted.pods else ()
+            )
             snapshot = Snapshot(
                 source=source,
                 taken_at=now,
@@ -143,7 +165,9 @@ class _Reader:
         except ApiError as error:
             if not error.forbidden:
                 raise
-            raise ForbiddenError(forbidden("nodes", "there is nothing to show", error), topologies) from error
+            raise ForbiddenError(
+                forbidden("nodes", "there is nothing to show", error), topologies
+            ) from error
 
     def _pods(self, node: str | None) -> tuple[PodView, ...] | None:
         query = dict(_UNFINISHED)
@@ -154,14 +178,18 @@ class _Reader:
         except ApiError as error:
             if not error.forbidden:
                 raise
-            self.warnings.append(forbidden("pods", "free GPUs are unknown", error, " in all namespaces"))
+            self.warnings.append(
+                forbidden("pods", "free GPUs are unknown", error, " in all namespaces")
+            )
             return None
         return tuple(pod for pod in pods if pod)
 
     def topologies(self) -> tuple[Topology, ...]:
         """The ClusterTopologies."""
         try:
-            found = self._list("ClusterTopologies", PATH, {}, lambda raw: decode.topology_of(_reader(raw)(dict)))
+            found = self._list(
+                "ClusterTopologies", PATH, {}, lambda raw: decode.topology_of(_reader(raw)(dict))
+            )
         except ApiError as error:
             if error.not_found:
                 return ()
@@ -185,7 +213,7 @@ class _Reader:
         refused: dict[str, ApiError] = {}
         found: list[Mapping[str, Any] | None] = []
         for kind in READ:
-            read = lambda of, raw, kind=kind: {**_reader(raw)(dict), "apiVersion": of, "kind": kind.kind}  # noqa: E731
+            read = partial(_read_as, kind.kind)
             found += [queues.kept(document) for document in self._served(kind, read, refused)]
         self._warn(refused, "queues, quota and PodGroups are unknown")
         return tuple(document for document in found if document is not None)
@@ -200,22 +228,28 @@ class _Reader:
         refused: dict[str, ApiError] = {}
         found: list[Mapping[str, Any]] = []
         for kind in (*dra.READ, *(dra.ASKED if claims else ())):
-            read = lambda of, raw, kind=kind: {**_reader(raw)(dict), "apiVersion": of, "kind": kind.kind}  # noqa: E731
+            read = partial(_read_as, kind.kind)
             query = {"fieldSelector": f"spec.nodeName={node}"} if node and kind is dra.SLICE else {}
             found += map(dra.kept, self._served(kind, read, refused, query))
             if kind is dra.SLICE and not found:
                 break
         unread = refused.pop(COMPUTE_DOMAIN.name, None)
         if unread and any(item["spec"].get("driver") == DRIVER for item in found):
-            self._warn({COMPUTE_DOMAIN.name: unread}, "which ComputeDomains nodes are in is unknown")
+            self._warn(
+                {COMPUTE_DOMAIN.name: unread}, "which ComputeDomains nodes are in is unknown"
+            )
         if any(node.has_gpus and not gpu_count(node.allocatable) for node in nodes):
-            self._warn(refused, "devices that drivers offer by resource claims (DRA) are not counted")
+            self._warn(
+                refused, "devices that drivers offer by resource claims (DRA) are not counted"
+            )
         return tuple(found)
 
     def _warn(self, refused: Mapping[str, ApiError], without: str) -> None:
         """One warning for all kinds that must not be listed."""
         if refused:
-            self.warnings.append(forbidden(", ".join(refused), without, next(iter(refused.values()))))
+            self.warnings.append(
+                forbidden(", ".join(refused), without, next(iter(refused.values())))
+            )
 
     def _served(
         self,
@@ -227,7 +261,9 @@ class _Reader:
         """All objects of a kind in the preferred version that is served."""
         for version in kind.versions:
             try:
-                yield from self._list(kind.name, kind.path(version), query, partial(read, kind.api_version(version)))
+                yield from self._list(
+                    kind.name, kind.path(version), query, partial(read, kind.api_version(version))
+                )
                 self.served[kind.name] = True
                 break
             except ApiError as error:
@@ -245,7 +281,10 @@ class _Reader:
             return None
         try:
             maps = self._list(
-                "ConfigMaps", CONFIG_MAPS, decode.OPERATOR, lambda raw: decode.configuration(_reader(raw))
+                "ConfigMaps",
+                CONFIG_MAPS,
+                decode.OPERATOR,
+                lambda raw: decode.configuration(_reader(raw)),
             )
         except ApiError as error:
             if not error.forbidden and not error.not_found:
@@ -253,12 +292,16 @@ class _Reader:
             return None
         return decode.only(maps)
 
-    def _list(self, what: str, path: str, query: Mapping[str, str], read: Callable[[msgspec.Raw], _T]) -> list[_T]:
+    def _list(
+        self, what: str, path: str, query: Mapping[str, str], read: Callable[[msgspec.Raw], _T]
+    ) -> list[_T]:
         """All objects of a collection; starts again if its page tokens expire. Raises KubeError."""
         self._progress(what, 0)
         return once_more(lambda: self._pages(what, path, query, read))
 
-    def _pages(self, what: str, path: str, query: Mapping[str, str], read: Callable[[msgspec.Raw], _T]) -> list[_T]:
+    def _pages(
+        self, what: str, path: str, query: Mapping[str, str], read: Callable[[msgspec.Raw], _T]
+    ) -> list[_T]:
         found: list[_T] = []
 
         def read_page(request: Request) -> _Page:
@@ -267,13 +310,22 @@ class _Reader:
                 page = _PAGES.decode(body)
                 found.extend(read(raw) for raw in page.items)
             except (*UNREADABLE, ValueError) as error:
-                raise UnreachableError(f"the answer to GET {path} is not a list of {what}: {error}") from error
+                raise UnreachableError(
+                    f"the answer to GET {path} is not a list of {what}: {error}"
+                ) from error
             return page
 
         for page in pages(Request("GET", path, query), read_page, lambda page: page.metadata.token):
             left = page.metadata.left
-            self._progress(what, len(found), None if left is None else len(found) / max(1, len(found) + left))
+            self._progress(
+                what, len(found), None if left is None else len(found) / max(1, len(found) + left)
+            )
         return found
+
+
+def _read_as(kind: str, version: str, raw: msgspec.Raw) -> dict[str, Any]:
+    """An item of a list as the object that it would be alone."""
+    return {**_reader(raw)(dict), "apiVersion": version, "kind": kind}
 
 
 def _reader(raw: msgspec.Raw) -> Callable[[type[Any]], Any]:

@@ -1,6 +1,7 @@
 """A snapshot of a cluster: nodes, pods, topologies. Small enough for 100,000 nodes in one process.
 
-Repeated strings, label keys, resource lists and conditions are shared between objects: change nothing in place.
+Repeated strings, label keys, resource lists and conditions are shared between objects: change
+nothing in place.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,6 +15,9 @@ import msgspec
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.label_keys import ALLOCATABLE_GPUS, GPU_PRESENT, GPUS, NVLINK_DOMAIN, STATE
+from toposcope.api.levels import Level
+from toposcope.hardware.topology import State
+from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
 from toposcope.integrations.dra.compute_domains import ComputeDomain, compute_domains
 from toposcope.integrations.dra.devices import Inventory, inventory
 from toposcope.integrations.framework.node_affinity import Taint
@@ -21,15 +25,15 @@ from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.kube.gpu_shares import LABELS as SHARE_LABELS
 from toposcope.kube.gpu_shares import Label, Shares, gpus_of, on_shares, shares_of, whole_gpus
 from toposcope.kube.pod_resources import Requests, is_gpu
-from toposcope.topology.catalogue import BUILT_IN, Catalogue
-from toposcope.topology.hardware import State
-from toposcope.topology.levels import Level
 
 NOTHING: Final[Requests] = MappingProxyType({})
 
 
 class NodeView(msgspec.Struct, frozen=True, gc=False):
-    """One node. `places` maps each label key to its position in `values`; nodes with equal keys share it."""
+    """One node.
+
+    `places` maps each label key to its position in `values`; nodes with equal keys share it.
+    """
 
     name: str
     uid: str
@@ -70,7 +74,12 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
     def has_gpus(self) -> bool:
         """Whether an agent, also one of former times, a device plugin or NVIDIA's GPU operator reports GPUs."""
         labels = self.places
-        return GPUS in labels or self.gpus > 0 or self.label(GPU_PRESENT) == "true" or not _OLD.isdisjoint(labels)
+        return (
+            GPUS in labels
+            or self.gpus > 0
+            or self.label(GPU_PRESENT) == "true"
+            or not _OLD.isdisjoint(labels)
+        )
 
     @property
     def without_agent(self) -> bool:
@@ -166,8 +175,8 @@ class Snapshot:
     catalogue: Catalogue = BUILT_IN
     """Which label carries which level: the built-in one, or an admin's."""
     served: Mapping[str, bool] = field(default_factory=dict)
-    """Whether the cluster serves each kind of which `published` or `objects` has all (`topologies.kai.scheduler`); of
-    the kinds that are not here more may exist."""
+    """Whether the cluster serves each kind of which `published` or `objects` has all
+    (`topologies.kai.scheduler`); of the kinds that are not here more may exist."""
     objects: tuple[Mapping[str, Any], ...] = ()
     """What else decides what schedulers admit: Kueue's queues, flavors and admitted Workloads, LimitRanges."""
     grove: SchedulerProfiles | None = None
@@ -185,11 +194,17 @@ class Snapshot:
 
     @cached_property
     def requested(self) -> Mapping[str, Requests]:
-        """By node: the sum of its pods' requests, and the GPUs that claims hold. Nodes with neither are missing."""
+        """By node: the sum of its pods' requests, and the GPUs that claims hold.
+
+        Nodes with neither are missing.
+        """
         if not self.inventory.gpus_taken:
             return self.by_pods
         return {
-            node: {**self.by_pods.get(node, NOTHING), **self.inventory.gpus_taken.get(node, NOTHING)}
+            node: {
+                **self.by_pods.get(node, NOTHING),
+                **self.inventory.gpus_taken.get(node, NOTHING),
+            }
             for node in {**self.by_pods, **self.inventory.gpus_taken}
         }
 
@@ -215,18 +230,22 @@ class Snapshot:
         taken = self.requested.get(node.name)
         if not taken:
             return node.allocatable
-        return {name: max(0, count - taken.get(name, 0)) for name, count in node.allocatable.items()}
+        return {
+            name: max(0, count - taken.get(name, 0)) for name, count in node.allocatable.items()
+        }
 
     def free_gpus(self, node: NodeView) -> int | None:
         """Whole GPUs that a pod can get on a node: 0 if it takes no pods; None: not known.
 
-        Shares of GPUs are not among them (see `shares`), nor a GPU that is offered and that the agent no longer finds.
+        Shares of GPUs are not among them (see `shares`), nor a GPU that is offered and that the
+        agent no longer finds.
         """
         if self.pods is None:
             return None
         if not node.usable:
             return 0
-        taken = self.requested.get(node.name, NOTHING)  # not by `free`: the page asks for GPUs of every node
+        # not by `free`: the page asks for GPUs of every node
+        taken = self.requested.get(node.name, NOTHING)
         shared = {share.resource for share in self.shares.get(node.name, ())}
         offered = free = 0
         for name, count in node.allocatable.items():
@@ -281,26 +300,38 @@ def with_devices(snapshot: Snapshot) -> Snapshot:
 
     def counted(node: NodeView) -> NodeView:
         found: Requests = gpus[node.name]
-        if any(count for name, count in node.allocatable.items() if is_gpu(name) and name not in found):
+        if any(
+            count for name, count in node.allocatable.items() if is_gpu(name) and name not in found
+        ):
             return node
-        both = shared.setdefault((id(node.allocatable), tuple(found.items())), {**node.allocatable, **found})
+        both = shared.setdefault(
+            (id(node.allocatable), tuple(found.items())), {**node.allocatable, **found}
+        )
         return msgspec.structs.replace(node, allocatable=both)
 
-    return replace(snapshot, nodes=tuple(counted(node) if node.name in gpus else node for node in snapshot.nodes))
+    return replace(
+        snapshot,
+        nodes=tuple(counted(node) if node.name in gpus else node for node in snapshot.nodes),
+    )
 
 
 _Fact = TypeVar("_Fact")
 
 
-def _of_each(nodes: Iterable[NodeView], rule: Callable[[Label, Requests], _Fact]) -> Iterator[_Fact]:
+def _of_each(
+    nodes: Iterable[NodeView], rule: Callable[[Label, Requests], _Fact]
+) -> Iterator[_Fact]:
     """What a rule makes of each node's labels and resources: equal nodes are asked about once."""
     places: dict[int, tuple[int, ...]] = {}
     known: dict[tuple[object, ...], _Fact] = {}
     for node in nodes:
-        # Nodes with equal label keys share one mapping, which they keep alive; the same goes for `allocatable`.
+        # Nodes with equal label keys share one mapping, which they keep alive; the same goes for
+        # `allocatable`.
         picked = places.get(id(node.places))
         if picked is None:
-            picked = places[id(node.places)] = tuple(node.places[key] for key in SHARE_LABELS if key in node.places)
+            picked = places[id(node.places)] = tuple(
+                node.places[key] for key in SHARE_LABELS if key in node.places
+            )
         key = id(node.places), id(node.allocatable), tuple([node.values[place] for place in picked])
         fact = known.get(key, _MISSING)
         if fact is _MISSING:
@@ -312,7 +343,10 @@ _MISSING: Final[Any] = object()
 
 
 def _on_shares(pods: Iterable[PodView], nodes: Collection[str]) -> tuple[PodView, ...]:
-    """Pods, of which those on these nodes hold shares and no GPUs. Pods that stay as they are, are the same objects."""
+    """Pods, of which those on these nodes hold shares and no GPUs.
+
+    Pods that stay as they are, are the same objects.
+    """
     named: dict[int, Requests] = {}
     found: list[PodView] = []
     for pod in pods:

@@ -2,9 +2,10 @@ r"""A snapshot in one small file that loads at once: `toposcope save` writes it,
 
     TOPOSCOPE-SNAPSHOT 3\n | msgpack of `_File`
 
-Nodes and pods are stored by column and each distinct value once, so 100,000 nodes take some megabytes. Cluster, link
-matrices and pods are compressed on their own, and a CRC detects damage. Pods and matrices are decoded when
-somebody asks for one of them: what the pods of each node request is stored beside the nodes.
+Nodes and pods are stored by column and each distinct value once, so 100,000 nodes take some
+megabytes. Cluster, link matrices and pods are compressed on their own, and a CRC detects damage.
+Pods and matrices are decoded when somebody asks for one of them: what the pods of each node request
+is stored beside the nodes.
 """
 
 import math
@@ -22,17 +23,25 @@ import msgspec
 
 from toposcope.api.cluster_topology import KIND, MANAGED_BY, TOPOSCOPE, Topology
 from toposcope.api.label_keys import STATE
+from toposcope.api.label_values import is_harmless_value, is_name
+from toposcope.hardware.topology import State
+from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.kube.pod_resources import MOST, Requests
 from toposcope.snapshot.cutter import BYTES_PER_OBJECT, LIMIT, TooLargeError
 from toposcope.snapshot.decode import KeepMatrix, topology_of
-from toposcope.snapshot.model import NOTHING, NodeView, Owner, PodView, Published, Snapshot, SummedPods
+from toposcope.snapshot.model import (
+    NOTHING,
+    NodeView,
+    Owner,
+    PodView,
+    Published,
+    Snapshot,
+    SummedPods,
+)
 from toposcope.snapshot.problems import InputError, Place, Problem
-from toposcope.topology.catalogue import BUILT_IN, Catalogue
-from toposcope.topology.hardware import State
-from toposcope.topology.label_values import is_harmless_value, is_name
-from toposcope.topology.text import bounded
+from toposcope.text import bounded
 
 MAGIC: Final = b"TOPOSCOPE-SNAPSHOT "
 _VERSION: Final = b"3\n"
@@ -42,7 +51,15 @@ _CRC: Final = 31
 """gzip's form: a byte was found that changes a UUID and leaves Adler-32, the checksum of zlib's own form, as it was."""
 _EITHER: Final = 47
 """Files from before that are in zlib's."""
-_UNREADABLE: Final = (zlib.error, msgspec.MsgspecError, IndexError, KeyError, RecursionError, TypeError, ValueError)
+_UNREADABLE: Final = (
+    zlib.error,
+    msgspec.MsgspecError,
+    IndexError,
+    KeyError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 _PARTS: Final = 3
 _WORD: Final = 63
 _AROUND_PARTS: Final = 1 << 16
@@ -67,7 +84,10 @@ class Column(msgspec.Struct, Generic[_T], frozen=True, array_like=True):
     places: list[int]
 
     def rows(self, count: int) -> Iterable[_T]:
-        """The value of each of `count` rows. Raises ValueError, or IndexError later, where the column is damaged."""
+        """The value of each of `count` rows.
+
+        Raises ValueError, or IndexError later, where the column is damaged.
+        """
         if len(self.values) == 1 and not self.places:
             return repeat(self.values[0], count)
         if len(self.places) != count:
@@ -149,8 +169,14 @@ class _File(msgspec.Struct, frozen=True, array_like=True):
 def write_packed(snapshot: Snapshot, out: IO[bytes]) -> int:
     """Write the snapshot; returns its size in bytes. Raises OSError."""
     pods = snapshot.pods or ()
-    packed_pods = _zipped(_Pods(*(_column(map(attrgetter(field), pods)) for field in PodView.__struct_fields__)))
-    parts = _File(_zipped(_cluster(snapshot)), _zipped(_column(node.matrix for node in snapshot.nodes)), packed_pods)
+    packed_pods = _zipped(
+        _Pods(*(_column(map(attrgetter(field), pods)) for field in PodView.__struct_fields__))
+    )
+    parts = _File(
+        _zipped(_cluster(snapshot)),
+        _zipped(_column(node.matrix for node in snapshot.nodes)),
+        packed_pods,
+    )
     content = MAGIC + _VERSION + msgspec.msgpack.encode(parts)
     out.write(content)
     return len(content)
@@ -199,7 +225,11 @@ def _summed(amounts: Requests) -> Requests:
 
 def _document(topology: Topology) -> dict[str, Any]:
     """As much of the object as `toposcope.api.cluster_topology.read` needs."""
-    metadata: dict[str, Any] = {"name": topology.name, "uid": topology.uid, "generation": topology.generation}
+    metadata: dict[str, Any] = {
+        "name": topology.name,
+        "uid": topology.uid,
+        "generation": topology.generation,
+    }
     if topology.owner:
         metadata["labels"] = {MANAGED_BY: TOPOSCOPE}
         metadata["ownerReferences"] = [{"controller": True, "kind": KIND, "uid": topology.owner}]
@@ -225,7 +255,9 @@ def unpacked(name: str, stream: Readable, keep_matrix: KeepMatrix, limit: int = 
     if len(content) > most:
         raise _input_error(name, str(TooLargeError("the snapshot", most, limit)))
     if not content.startswith(MAGIC + _VERSION):
-        raise _input_error(name, "written by another version of Toposcope; save it again: toposcope save FILE")
+        raise _input_error(
+            name, "written by another version of Toposcope; save it again: toposcope save FILE"
+        )
     try:
         return _snapshot(name, memoryview(content)[len(MAGIC + _VERSION) :], keep_matrix, limit)
     except TooLargeError as error:
@@ -243,7 +275,10 @@ def _snapshot(name: str, content: memoryview, keep_matrix: KeepMatrix, limit: in
     if any(wanted):
         matrices = _unzipped(parts.matrices, Column[str | None], limit).rows(cluster.nodes)
         rows = zip(nodes, matrices, wanted, strict=True)
-        nodes = [msgspec.structs.replace(node, matrix=matrix) if keep else node for node, matrix, keep in rows]
+        nodes = [
+            msgspec.structs.replace(node, matrix=matrix) if keep else node
+            for node, matrix, keep in rows
+        ]
     return Snapshot(
         source=name,
         taken_at=cluster.taken_at,
@@ -263,7 +298,9 @@ def _lazy_pods(name: str, content: bytes, cluster: _Cluster, limit: int) -> "_La
     if cluster.pods is None:
         return None
     _check_most("pods", cluster.pods, limit)
-    requested = dict(zip(cluster.name.rows(cluster.nodes), cluster.requested.rows(cluster.nodes), strict=True))
+    requested = dict(
+        zip(cluster.name.rows(cluster.nodes), cluster.requested.rows(cluster.nodes), strict=True)
+    )
     return _LazyPods(requested, cluster.pods, lambda count: _pod_views(name, content, count, limit))
 
 
@@ -315,7 +352,10 @@ def _storable(value: Any) -> Any:
 
 
 def _unzipped(content: bytes, kind: type[_T], limit: int, part: int = 1) -> _T:
-    """The reverse of `_zipped`; `part` of the limit is how much it may be. Raises as `_UNREADABLE` says."""
+    """The reverse of `_zipped`; `part` of the limit is how much it may be.
+
+    Raises as `_UNREADABLE` says.
+    """
     unzip = zlib.decompressobj(_EITHER)
     most = max(1, limit // part)
     text = unzip.decompress(content, most)
@@ -330,7 +370,10 @@ def _node_views(cluster: _Cluster) -> Iterator[NodeView]:
     """The nodes, without matrices."""
     count = cluster.nodes
     names = list(cluster.name.rows(count))
-    if not (all(map(is_name, names)) and all(key.isprintable() for keys in cluster.keys.values for key in keys)):
+    if not (
+        all(map(is_name, names))
+        and all(key.isprintable() for keys in cluster.keys.values for key in keys)
+    ):
         raise ValueError("a name or label key that the API server would refuse")
     groups = cluster.keys.places or [0] * count
     members: list[list[str]] = [[] for _ in cluster.keys.values]
@@ -342,7 +385,11 @@ def _node_views(cluster: _Cluster) -> Iterator[NodeView]:
         if not len(position) == len(keys) == len(columns):
             raise ValueError("as many label columns as distinct keys are needed")
         positions.append(position)
-        values.append(zip(*(_label_values(column, owners) for column in columns), strict=False) if keys else repeat(()))
+        values.append(
+            zip(*(_label_values(column, owners) for column in columns), strict=False)
+            if keys
+            else repeat(())
+        )
     return map(
         NodeView,
         names,
@@ -372,7 +419,10 @@ class _LazyPods(SummedPods):
     """Pods that are read when one of them is asked for."""
 
     def __init__(
-        self, requested: Mapping[str, Mapping[str, int]], count: int, read: Callable[[int], tuple[PodView, ...]]
+        self,
+        requested: Mapping[str, Mapping[str, int]],
+        count: int,
+        read: Callable[[int], tuple[PodView, ...]],
     ) -> None:
         """`read` may raise InputError."""
         self.requested = requested
@@ -397,7 +447,12 @@ def _pod_views(name: str, content: bytes, count: int, limit: int) -> tuple[PodVi
     try:
         pods = _unzipped(content, _Pods, limit, _OF_COLUMNS)
         _check_count("pods", count, (pods.namespace, pods.name), limit)
-        if not all(map(is_name, filter(None, (*pods.namespace.values, *pods.name.values, *pods.node.values)))):
+        if not all(
+            map(
+                is_name,
+                filter(None, (*pods.namespace.values, *pods.name.values, *pods.node.values)),
+            )
+        ):
             raise ValueError("a name that the API server would refuse")
         columns = msgspec.structs.astuple(pods)
         return tuple(map(PodView, *(column.rows(count) for column in columns)))

@@ -7,17 +7,17 @@ from enum import StrEnum
 from operator import itemgetter
 from typing import Final
 
-from toposcope.api.cluster_topology import Topology
-from toposcope.api.effective_levels import Absences, effective_levels, inferred_levels
+from toposcope.api.cluster_topology import USUAL_COVERAGE, Topology
 from toposcope.api.label_keys import GPUS, PREFIX
+from toposcope.api.levels import Level
 from toposcope.errors import ToposcopeError
+from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
+from toposcope.hierarchy.coverage import cover, nodes_needed, partly_carried, some_names
+from toposcope.hierarchy.effective_levels import Absences, effective_levels, inferred_levels
+from toposcope.hierarchy.node import OWN_NAME, NodeFacts, Traits
+from toposcope.hierarchy.table import Table
 from toposcope.kube.gpu_shares import LABELS as SHARE_LABELS
 from toposcope.snapshot.model import NodeView, Snapshot
-from toposcope.topology.catalogue import BUILT_IN, Catalogue
-from toposcope.topology.hierarchy import USUAL_COVERAGE, cover, nodes_needed, partly_carried, some_names
-from toposcope.topology.levels import Level
-from toposcope.topology.node import OWN_NAME, NodeFacts, Traits
-from toposcope.topology.table import Table
 
 MAIN: Final = "cluster"
 """The ClusterTopology of the base manifests: the default when there are several."""
@@ -94,7 +94,10 @@ class Scope:
         for level in partly_carried(self.levels, table, self.catalogue):
             if name in (level.domain, level.key):
                 (coverage,) = cover([level], table)
-                needed, names = nodes_needed(len(table), percent), some_names(coverage.missing_nodes, coverage.missing)
+                needed, names = (
+                    nodes_needed(len(table), percent),
+                    some_names(coverage.missing_nodes, coverage.missing),
+                )
                 return (
                     f", because {coverage.missing:,} of {len(table):,} nodes lack {level.key} and "
                     f"{'all' if needed == len(table) else 'at least'} {needed:,} must carry it; lacking: {names}"
@@ -120,8 +123,12 @@ def select_scope(snapshot: Snapshot, name: str | None = None) -> Scope:
         # Without any agent all of them are the nodes.
         labelled = not (nodes and nodes[0].without_agent)
         silent = tuple(node for node in snapshot.nodes if labelled and node.without_agent)
-        return Scope(None, Origin.INFERRED, levels, nodes, catalogue, silent, {catalogue.level_keys: table})
-    bare = Scope(topology, Origin.SPEC, (), tuple(filter(topology.selects, snapshot.nodes)), catalogue)
+        return Scope(
+            None, Origin.INFERRED, levels, nodes, catalogue, silent, {catalogue.level_keys: table}
+        )
+    bare = Scope(
+        topology, Origin.SPEC, (), tuple(filter(topology.selects, snapshot.nodes)), catalogue
+    )
     return _under(topology, replace(bare, without_agent=tuple(_awaited(topology, snapshot.nodes))))
 
 
@@ -130,8 +137,12 @@ def _under(topology: Topology, scope: Scope) -> Scope:
     if topology.levels is not None:
         return replace(scope, topology=topology, origin=Origin.SPEC, levels=topology.levels)
     if not scope.nodes:
-        return replace(scope, topology=topology, origin=Origin.OBSERVED, levels=topology.last_levels)
-    table = scope.table_with(scope.catalogue.level_keys.union(level.key for level in topology.last_levels))
+        return replace(
+            scope, topology=topology, origin=Origin.OBSERVED, levels=topology.last_levels
+        )
+    table = scope.table_with(
+        scope.catalogue.level_keys.union(level.key for level in topology.last_levels)
+    )
     # Absences begin now: a level that no node carries stays until the controller drops it.
     effective = effective_levels(topology, table, Absences(), 0.0, scope.catalogue)
     return replace(scope, topology=topology, origin=Origin.OBSERVED, levels=effective.levels)
@@ -139,9 +150,15 @@ def _under(topology: Topology, scope: Scope) -> Scope:
 
 def _awaited(topology: Topology, nodes: Iterable[NodeView]) -> Iterator[NodeView]:
     """Nodes without an agent that the topology may select as soon as one has labelled them."""
-    others = [requirement for requirement in topology.selector if not requirement.key.startswith(PREFIX)]
+    others = [
+        requirement for requirement in topology.selector if not requirement.key.startswith(PREFIX)
+    ]
     for node in nodes:
-        if node.without_agent and not topology.selects(node) and all(requirement.holds(node) for requirement in others):
+        if (
+            node.without_agent
+            and not topology.selects(node)
+            and all(requirement.holds(node) for requirement in others)
+        ):
             yield node
 
 
@@ -151,24 +168,34 @@ def with_gpus(nodes: Sequence[NodeView]) -> tuple[NodeView, ...]:
     return labelled or tuple(node for node in nodes if node.has_gpus)
 
 
-def table_of(nodes: Sequence[NodeView], keys: Collection[str], catalogue: Catalogue = BUILT_IN) -> Table:
+def table_of(
+    nodes: Sequence[NodeView], keys: Collection[str], catalogue: Catalogue = BUILT_IN
+) -> Table:
     """The nodes as a table of these labels."""
     return Table(facts(nodes, keys), catalogue.placeholders)
 
 
 def facts(nodes: Sequence[NodeView], keys: Collection[str]) -> list[NodeFacts]:
-    """The nodes with these labels only, as `toposcope.topology` takes them; equal nodes share traits."""
+    """The nodes with these labels only, as `toposcope.hierarchy` takes them; equal nodes share traits."""
     carried: dict[int, tuple[tuple[str, ...], Callable[[tuple[str, ...]], tuple[str, ...]]]] = {}
     known: dict[object, Traits] = {}
     found = []
     for node in nodes:
-        # Nodes with equal label keys share one mapping, which they keep alive; the same goes for `allocatable`.
+        # Nodes with equal label keys share one mapping, which they keep alive; the same goes for
+        # `allocatable`.
         picked = carried.get(id(node.places))
         if picked is None:
             names = tuple(key for key in node.places if key in keys)
             # Where no agent counts, others' labels say how many GPUs there are.
-            counted = (GPUS,) if GPUS in node.places else tuple(key for key in SHARE_LABELS if key in node.places)
-            picked = carried[id(node.places)] = names, _picker([node.places[key] for key in (*names, *counted)])
+            counted = (
+                (GPUS,)
+                if GPUS in node.places
+                else tuple(key for key in SHARE_LABELS if key in node.places)
+            )
+            picked = carried[id(node.places)] = (
+                names,
+                _picker([node.places[key] for key in (*names, *counted)]),
+            )
         names, pick = picked
         name, values = node.name, pick(node.values)
         if name in values:
@@ -176,7 +203,9 @@ def facts(nodes: Sequence[NodeView], keys: Collection[str]) -> list[NodeFacts]:
         alike = (id(node.places), values, node.ready, node.schedulable, id(node.allocatable))
         traits = known.get(alike)
         if traits is None:
-            traits = known[alike] = Traits(names, values[: len(names)], node.ready, node.schedulable, node.gpus)
+            traits = known[alike] = Traits(
+                names, values[: len(names)], node.ready, node.schedulable, node.gpus
+            )
         found.append(NodeFacts(name, node.uid, traits))
     return found
 
@@ -207,10 +236,14 @@ def choose_topology(topologies: Sequence[Topology], name: str | None) -> Topolog
     if len(whole) == 1:
         return whole[0]
     if topologies:
-        raise TopologyNotFoundError(f"there are several ClusterTopologies; name one of: {', '.join(sorted(by_name))}")
+        raise TopologyNotFoundError(
+            f"there are several ClusterTopologies; name one of: {', '.join(sorted(by_name))}"
+        )
     return None
 
 
 def _near(name: str, levels: Sequence[Level]) -> str:
-    near = get_close_matches(name, [name for level in levels for name in (level.domain, level.key)], 1)
+    near = get_close_matches(
+        name, [name for level in levels for name in (level.domain, level.key)], 1
+    )
     return f" (did you mean {near[0]!r}?)" if near else ""

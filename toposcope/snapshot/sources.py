@@ -15,7 +15,10 @@ class Prefixed:
     """A stream whose first bytes have been read already; a pipe cannot be rewound."""
 
     def __init__(
-        self, head: bytes, stream: "IO[bytes] | Prefixed", on_read: Callable[[int], None] | None = None
+        self,
+        head: bytes,
+        stream: "IO[bytes] | Prefixed",
+        on_read: Callable[[int], None] | None = None,
     ) -> None:
         """`on_read` gets the number of bytes read each time."""
         self._head = head
@@ -51,7 +54,10 @@ class Source:
 
 
 def sources(names: Iterable[str], keep: ExitStack) -> list[Source]:
-    """The sources of these names; pipes stay open until `keep` is closed. What cannot be read is no packed file."""
+    """The sources of these names; pipes stay open until `keep` is closed.
+
+    What cannot be read is no packed file.
+    """
     return [_source(name, keep) for name in names]
 
 

@@ -1,8 +1,9 @@
 """Suggests ClusterTopologies for the nodes: one for each group of nodes with the same level keys.
 
-Schedulers ignore nodes that lack a level of a topology, so groups of nodes with different keys need topologies of their
-own. A suggestion is only made if its selector matches exactly its nodes and its levels nest. A level that nearly all of
-its nodes carry is suggested, with the names of the few that lack it: what becomes of these is the admin's decision.
+Schedulers ignore nodes that lack a level of a topology, so groups of nodes with different keys need
+topologies of their own. A suggestion is only made if its selector matches exactly its nodes and its
+levels nest. A level that nearly all of its nodes carry is suggested, with the names of the few that
+lack it: what becomes of these is the admin's decision.
 """
 
 from collections import Counter
@@ -11,15 +12,15 @@ from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import Any, Final, NamedTuple
 
+from toposcope.api.cluster_topology import USUAL_COVERAGE
 from toposcope.api.label_keys import GPU_PRODUCT, GPUS, NVLINK_DOMAIN
+from toposcope.api.levels import Level
+from toposcope.api.requirement import Requirement
+from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
+from toposcope.hierarchy.segments import Segment, divide, whole
+from toposcope.hierarchy.table import Table
 from toposcope.snapshot.model import NodeView
 from toposcope.snapshot.scope import MAIN, table_of
-from toposcope.topology.catalogue import BUILT_IN, Catalogue
-from toposcope.topology.hierarchy import USUAL_COVERAGE
-from toposcope.topology.levels import Level
-from toposcope.topology.requirement import Requirement
-from toposcope.topology.segments import Segment, divide, whole
-from toposcope.topology.table import Table
 
 _EXISTS: Final = "Exists"
 _ABSENT: Final = "DoesNotExist"
@@ -61,7 +62,9 @@ class Suggestion:
         """The spec as it is applied."""
         spec: dict[str, Any] = {}
         if self.selector:
-            spec["nodeSelector"] = {"matchExpressions": [_expression(requirement) for requirement in self.selector]}
+            spec["nodeSelector"] = {
+                "matchExpressions": [_expression(requirement) for requirement in self.selector]
+            }
         if self.coverage != USUAL_COVERAGE:
             spec["minCoveragePercent"] = self.coverage
         spec["levels"] = [{"domain": level.domain, "key": level.key} for level in self.levels]
@@ -80,7 +83,9 @@ class Suggestions(NamedTuple):
     reasons: tuple[str, ...]
 
 
-def suggest(nodes: Sequence[NodeView], catalogue: Catalogue = BUILT_IN, coverage: int = USUAL_COVERAGE) -> Suggestions:
+def suggest(
+    nodes: Sequence[NodeView], catalogue: Catalogue = BUILT_IN, coverage: int = USUAL_COVERAGE
+) -> Suggestions:
     """Suggest topologies for the nodes that agents have labelled.
 
     `coverage` is the percentage of its nodes that must carry a level.
@@ -89,7 +94,9 @@ def suggest(nodes: Sequence[NodeView], catalogue: Catalogue = BUILT_IN, coverage
     silent = sorted(node.name for node in nodes if node.label(GPUS) is None and node.has_gpus)
     reasons = [] if labelled or silent else ["there are no nodes with GPUs"]
     if silent:
-        reasons.append(f"{_some(silent)} GPUs but no label {GPUS}: is the agent's DaemonSet running there?")
+        reasons.append(
+            f"{_some(silent)} GPUs but no label {GPUS}: is the agent's DaemonSet running there?"
+        )
     doubted = _doubted(labelled, catalogue)
     if doubted:
         names = sorted(doubted)
@@ -100,7 +107,9 @@ def suggest(nodes: Sequence[NodeView], catalogue: Catalogue = BUILT_IN, coverage
     found = []
     if clear:
         table = table_of(clear, catalogue.level_keys | {GPUS}, catalogue)
-        for segment in (divide(table, catalogue, coverage) or whole(table, catalogue, coverage)).segments:
+        for segment in (
+            divide(table, catalogue, coverage) or whole(table, catalogue, coverage)
+        ).segments:
             suggestion = _suggestion(segment, labelled, catalogue, coverage)
             if isinstance(suggestion, str):
                 reasons.append(suggestion)
@@ -114,7 +123,10 @@ def _doubted(nodes: Sequence[NodeView], catalogue: Catalogue) -> frozenset[str]:
     return frozenset(
         node.name
         for node in nodes
-        if any(node.label(key) in catalogue.placeholders for key in catalogue.level_keys.intersection(node.places))
+        if any(
+            node.label(key) in catalogue.placeholders
+            for key in catalogue.level_keys.intersection(node.places)
+        )
     )
 
 
@@ -128,9 +140,13 @@ def _suggestion(
 ) -> Suggestion | str:
     """The topology of a segment, or why there is none."""
     if not segment.levels:
-        return f"{_some(segment.examples)} no label of a known level, not even kubernetes.io/hostname"
+        return (
+            f"{_some(segment.examples)} no label of a known level, not even kubernetes.io/hostname"
+        )
     selector = _selector(segment, labelled, catalogue)
-    nodes = tuple(node for node in labelled if all(requirement.holds(node) for requirement in selector))
+    nodes = tuple(
+        node for node in labelled if all(requirement.holds(node) for requirement in selector)
+    )
     if len(nodes) != segment.nodes:
         return f"{_some(segment.examples)} levels that no selector can separate from those of other nodes"
     keys = {level.key for level in segment.levels}
@@ -141,7 +157,9 @@ def _suggestion(
     return Suggestion("", levels, needed, nodes, segment.own, crossings, tuple(lacking), coverage)
 
 
-def _selector(segment: Segment, labelled: Sequence[NodeView], catalogue: Catalogue) -> tuple[Requirement, ...]:
+def _selector(
+    segment: Segment, labelled: Sequence[NodeView], catalogue: Catalogue
+) -> tuple[Requirement, ...]:
     """Selects the segment: keys that it has and lacks, and no placeholder."""
     doubtful = [
         level.key
@@ -156,15 +174,20 @@ def _selector(segment: Segment, labelled: Sequence[NodeView], catalogue: Catalog
     )
 
 
-def _nested(path: tuple[Level, ...], nodes: Table) -> tuple[tuple[Level, ...], tuple[Crossing, ...]]:
+def _nested(
+    path: tuple[Level, ...], nodes: Table
+) -> tuple[tuple[Level, ...], tuple[Crossing, ...]]:
     """As many levels as nest, and those left out.
 
-    Of equally many, the broader ones: a narrow level that crosses a broad one may be a name used twice, and would join
-    unrelated nodes without the broad one. NVLink domains have unique names, so their level is always kept.
+    Of equally many, the broader ones: a narrow level that crosses a broad one may be a name used
+    twice, and would join unrelated nodes without the broad one. NVLink domains have unique names,
+    so their level is always kept.
     """
     for size in range(len(path), 0, -1):
         for levels in combinations(path, size):
-            if any(level.key == NVLINK_DOMAIN for level in path) and all(x.key != NVLINK_DOMAIN for x in levels):
+            if any(level.key == NVLINK_DOMAIN for level in path) and all(
+                x.key != NVLINK_DOMAIN for x in levels
+            ):
                 continue
             if all(_nests(broad, narrow, nodes) for broad, narrow in pairwise(levels)):
                 left_out = [level for level in path if level not in levels]
@@ -179,12 +202,18 @@ def _nests(broad: Level, narrow: Level, nodes: Table) -> bool:
 def _crossing(level: Level, path: Sequence[Level], nodes: Table) -> Crossing:
     """Why a level was left out: the first level that it crosses, and where."""
     place = path.index(level)
-    pairs = [(other, level) if path.index(other) < place else (level, other) for other in path if other != level]
+    pairs = [
+        (other, level) if path.index(other) < place else (level, other)
+        for other in path
+        if other != level
+    ]
     broad, narrow = next(pair for pair in pairs if not _nests(*pair, nodes))
     parents: dict[str | None, str | None] = {}
     rows = zip(nodes.values(narrow.key), nodes.values(broad.key), strict=True)
     value, first, second = next(
-        (inner, parents[inner], outer) for inner, outer in rows if parents.setdefault(inner, outer) != outer
+        (inner, parents[inner], outer)
+        for inner, outer in rows
+        if parents.setdefault(inner, outer) != outer
     )
     a, b = sorted((str(first), str(second)))
     return Crossing(level, narrow if level == broad else broad, str(value), (a, b))
@@ -202,12 +231,17 @@ def _named(suggestions: Sequence[Suggestion]) -> tuple[Suggestion, ...]:
             if uses[name] > 1:
                 numbers[name] += 1
                 names[place] = f"{name}-{numbers[name]}"
-    return tuple(replace(suggestion, name=name) for name, suggestion in zip(names, suggestions, strict=True))
+    return tuple(
+        replace(suggestion, name=name) for name, suggestion in zip(names, suggestions, strict=True)
+    )
 
 
 def _name(suggestion: Suggestion) -> str:
     products = {node.label(GPU_PRODUCT) for node in suggestion.nodes}
     product = products.pop() if len(products) == 1 else None
     if product:
-        return "".join(c if c.isascii() and c.isalnum() else "-" for c in product.lower()).strip("-") or MAIN
+        return (
+            "".join(c if c.isascii() and c.isalnum() else "-" for c in product.lower()).strip("-")
+            or MAIN
+        )
     return f"by-{suggestion.own[-1].domain}" if suggestion.own else "others"

@@ -14,13 +14,13 @@ from operator import itemgetter
 from typing import Any, Final
 
 from toposcope.api.label_keys import GPU_PRESENT
+from toposcope.api.levels import Level
+from toposcope.hierarchy.platforms import KEYS
 from toposcope.kube.gpu_shares import LABELS as SHARE_LABELS
 from toposcope.kube.gpu_shares import Shares, Unit
 from toposcope.snapshot.filters import Mark, marks
 from toposcope.snapshot.model import NOTHING, NodeView, Snapshot
 from toposcope.snapshot.scope import Scope
-from toposcope.topology.levels import Level
-from toposcope.topology.platforms import KEYS
 
 _COUNTED_LABELS: Final = (GPU_PRESENT, *SHARE_LABELS)
 """Labels from which GPUs and marks follow."""
@@ -91,7 +91,9 @@ def tree(snapshot: Snapshot, scope: Scope) -> Domain:
     *broad, narrow = [places.values(level.key) for level in scope.levels]
     paths = zip(*broad, strict=True) if broad else ((),) * len(scope.nodes)
     groups: dict[tuple[tuple[str | None, ...], _Fact], list[tuple[str | None, str]]] = {}
-    for path, fact, value, node in zip(paths, _facts(snapshot, scope.nodes), narrow, scope.nodes, strict=True):
+    for path, fact, value, node in zip(
+        paths, _facts(snapshot, scope.nodes), narrow, scope.nodes, strict=True
+    ):
         key = path, fact
         group = groups.get(key)
         if group is None:
@@ -143,7 +145,9 @@ def _descend(
             return None
         child = here.children.get(value)
         if child is None:
-            child = here.children[value] = Domain(here.depth + 1, value, free=None if root.free is None else 0)
+            child = here.children[value] = Domain(
+                here.depth + 1, value, free=None if root.free is None else 0
+            )
         here = child
     here.add(len(members), fact)
     return here
@@ -161,7 +165,9 @@ def _end(inside: Domain, fact: _Fact, members: Sequence[tuple[str | None, str]])
             children[value].add(1, fact)
             children[value].names = [*children[value].names, name]
         else:
-            children[value] = Domain(depth, value, 1, gpus, free, marked, _CHILDLESS, _NOBODY, names=(name,))
+            children[value] = Domain(
+                depth, value, 1, gpus, free, marked, _CHILDLESS, _NOBODY, names=(name,)
+            )
 
 
 _CHILDLESS: Final[dict[str, Domain]] = {}
@@ -204,7 +210,9 @@ def shared_gpus(snapshot: Snapshot, scope: Scope) -> tuple[SharedGpus, ...]:
     kinds: dict[tuple[str, Unit, str], list[tuple[NodeView, Shares]]] = {}
     for node in scope.nodes if snapshot.shares else ():
         for shares in snapshot.shares.get(node.name, ()):
-            kinds.setdefault((shares.resource, shares.unit, shares.profile), []).append((node, shares))
+            kinds.setdefault((shares.resource, shares.unit, shares.profile), []).append(
+                (node, shares)
+            )
     return tuple(_together(snapshot, kinds[kind]) for kind in sorted(kinds))
 
 
@@ -228,7 +236,10 @@ def _together(snapshot: Snapshot, offers: Sequence[tuple[NodeView, Shares]]) -> 
 def left_out(domain: Domain) -> tuple[int, int]:
     """How many nodes of a domain lack a level, and the GPUs on them."""
     below = [left_out(child) for child in domain.children.values()]
-    return (len(domain.left_out) + sum(nodes for nodes, _ in below), domain.left_gpus + sum(gpus for _, gpus in below))
+    return (
+        len(domain.left_out) + sum(nodes for nodes, _ in below),
+        domain.left_gpus + sum(gpus for _, gpus in below),
+    )
 
 
 HOST: Final = tuple(KEYS)[-1]
@@ -264,7 +275,9 @@ class Line:
     """Of one of them, if the line has several."""
 
 
-def outline(root: Domain, levels: Sequence[Level], depth: int | None = None, *, everything: bool = False) -> Line:
+def outline(
+    root: Domain, levels: Sequence[Level], depth: int | None = None, *, everything: bool = False
+) -> Line:
     """The tree under `root` as lines, down to the `depth`-th level; `everything` gives each domain its own line."""
     most = len(levels) if depth is None else min(depth, len(levels))
     return _Outliner(levels, most, everything=everything).line([root])
@@ -285,7 +298,9 @@ class _Outliner:
         marks: Counter[Mark] = Counter()
         for domain in domains:
             marks.update(domain.marks)
-        left_out = tuple(sorted(name for domain in domains for name in domain.left_out)) if alike else ()
+        left_out = (
+            tuple(sorted(name for domain in domains for name in domain.left_out)) if alike else ()
+        )
         below = self._ends(first)
         return Line(
             level=self._level(first, below),
@@ -323,7 +338,8 @@ class _Outliner:
         if self.everything:
             yield from (self.line([child]) for child in children)
             return
-        # Shapes are numbered from 0; an unhealthy domain has none, and a group of its own in its place.
+        # Shapes are numbered from 0; an unhealthy domain has none, and a group of its own in its
+        # place.
         groups: dict[int, list[Domain]] = {}
         for number, child in enumerate(children, 1):
             shape = self._shape(child)
@@ -345,7 +361,8 @@ class _Outliner:
 
     def _shape(self, domain: Domain) -> int | None:
         """The same number for all equal domains; None if it is unhealthy and needs its own line."""
-        tainted = domain.marks.get(Mark.TAINTED, 0)  # usually with its whole kind: then each on its own line says less
+        # usually with its whole kind: then each on its own line says less
+        tainted = domain.marks.get(Mark.TAINTED, 0)
         if len(domain.marks) > bool(tainted) or domain.left_out:
             return None
         if not domain.children:  # a host
@@ -356,7 +373,13 @@ class _Outliner:
         if domain.depth < self.depth:
             for child in domain.children.values():
                 inside[self._shape(child)] += 1
-        whole = (domain.nodes, domain.gpus, tainted, self._ends(domain) < 0, frozenset(inside.items()))
+        whole = (
+            domain.nodes,
+            domain.gpus,
+            tainted,
+            self._ends(domain) < 0,
+            frozenset(inside.items()),
+        )
         shape = self.shapes.setdefault(whole, len(self.shapes))
         self.shape_of[id(domain)] = shape
         return shape

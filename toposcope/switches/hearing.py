@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from toposcope.hardware.neighbours import Neighbour
 from toposcope.switches.lldp import Lldpdu
-from toposcope.topology.neighbours import Neighbour
 
 _MOST: Final = 4
 """Senders remembered on one interface; beside the switch a NIC's firmware may speak."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from toposcope.errors import ToposcopeError
-from toposcope.topology.neighbours import Neighbour, plain
+from toposcope.hardware.neighbours import Neighbour, plain
 
 _ENABLE_PKEY: Final = 0x1B03
 _REGISTER_AGENT: Final = 0xC01C1B01
@@ -42,16 +42,24 @@ class MadError(ToposcopeError):
     """A port's neighbour did not answer, or not as it should."""
 
 
-def neighbour(device: str, port: int, opened: Callable[[str, int], int] = os.open) -> Neighbour | None:
-    """The switch that a port is cabled to; None for another kind of node. Raises OSError and MadError."""
+def neighbour(
+    device: str, port: int, opened: Callable[[str, int], int] = os.open
+) -> Neighbour | None:
+    """The switch that a port is cabled to; None for another kind of node.
+
+    Raises OSError and MadError.
+    """
     descriptor = opened(device, os.O_RDWR | os.O_CLOEXEC)
     try:
-        # Without this the header would have no place for the P_Key's index, and the kernel would complain.
+        # Without this the header would have no place for the P_Key's index, and the kernel would
+        # complain.
         fcntl.ioctl(descriptor, _ENABLE_PKEY)
         request = bytearray(_AGENT.pack(0, 0, 0, 0, 0, 0, _DIRECTED_ROUTE, 1, 0))
         fcntl.ioctl(descriptor, _REGISTER_AGENT, request)
         agent = _AGENT.unpack(request)[0]
-        _, _, kind, _, _, guid, _, _, _, _, local, _ = _NODE.unpack_from(_ask(descriptor, agent, port, _NODE_INFO))
+        _, _, kind, _, _, guid, _, _, _, _, local, _ = _NODE.unpack_from(
+            _ask(descriptor, agent, port, _NODE_INFO)
+        )
         if kind != _SWITCH:
             return None
         described = _ask(descriptor, agent, port, _NODE_DESCRIPTION)
@@ -66,7 +74,8 @@ def switch_name(described: bytes) -> str:
     if not name.startswith(_MANAGED):
         return name
     system, _, chip = name.removeprefix(_MANAGED).partition(":")
-    # Every chip is a switch of the fabric: those of a box must not look like one, nor like two of one name.
+    # Every chip is a switch of the fabric: those of a box must not look like one, nor like two of
+    # one name.
     return "/".join(filter(None, (system, chip.partition("/")[2].removesuffix("U1").strip("/"))))
 
 
@@ -74,9 +83,27 @@ def _ask(descriptor: int, agent: int, port: int, attribute: int) -> bytes:
     """The 64 octets of an attribute of the node one hop beyond a port."""
     path = bytes((0, port)).ljust(64, b"\0")
     smp = _SMP.pack(
-        1, _DIRECTED_ROUTE, 1, _GET, 0, 0, 1, attribute, attribute, 0, 0, 0, _PERMISSIVE, _PERMISSIVE, b"", path, b""
+        1,
+        _DIRECTED_ROUTE,
+        1,
+        _GET,
+        0,
+        0,
+        1,
+        attribute,
+        attribute,
+        0,
+        0,
+        0,
+        _PERMISSIVE,
+        _PERMISSIVE,
+        b"",
+        path,
+        b"",
     )
-    header = _HEADER.pack(agent, 0, _TIMEOUT_MS, _RETRIES, 0, 0, 0, _PERMISSIVE, 0, 0, 0, 0, 0, 0, b"", 0, 0)
+    header = _HEADER.pack(
+        agent, 0, _TIMEOUT_MS, _RETRIES, 0, 0, 0, _PERMISSIVE, 0, 0, 0, 0, 0, 0, b"", 0, 0
+    )
     os.write(descriptor, header + smp)
     waiting = select.poll()
     waiting.register(descriptor, select.POLLIN)

@@ -1,7 +1,7 @@
 """LLDP: what one frame says about the port that sent it (IEEE 802.1AB-2016, clauses 8 and 9.2.7.7).
 
-No library: scapy, the one that is kept, is 10 MB of all protocols. Frames come from whoever is at the other end of a
-cable, so nothing here trusts a length, an order or a text.
+No library: scapy, the one that is kept, is 10 MB of all protocols. Frames come from whoever is at
+the other end of a cable, so nothing here trusts a length, an order or a text.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from toposcope.errors import ToposcopeError
-from toposcope.topology.neighbours import plain
+from toposcope.hardware.neighbours import plain
 
 ETHERTYPE: Final = 0x88CC
 GROUPS: Final = tuple(bytes.fromhex(f"0180c20000{last}") for last in ("0e", "03", "00"))
@@ -45,16 +45,25 @@ class Lldpdu(NamedTuple):
     id: str = ""
     port: str = ""
     forwards: bool | None = None
-    """Whether it is a bridge or router: a host or a NIC's firmware may speak too. None if it does not say."""
+    """Whether it is a bridge or router: a host or a NIC's firmware may speak too.
+
+    None if it does not say.
+    """
 
 
 def decode(frame: bytes) -> Lldpdu:
     """What an Ethernet frame says. Raises LldpError."""
-    if len(frame) < _HEADER or frame[:6] not in GROUPS or frame[12:_HEADER] != ETHERTYPE.to_bytes(2, "big"):
+    if (
+        len(frame) < _HEADER
+        or frame[:6] not in GROUPS
+        or frame[12:_HEADER] != ETHERTYPE.to_bytes(2, "big")
+    ):
         raise LldpError("not an LLDP frame")
     found: dict[int, bytes] = {}
     for place, (kind, value) in enumerate(_tlvs(frame[_HEADER:]), start=1):
-        if (place <= _TTL) != (kind in (_CHASSIS, _PORT, _TTL)) or (place <= _TTL and kind != place):
+        if (place <= _TTL) != (kind in (_CHASSIS, _PORT, _TTL)) or (
+            place <= _TTL and kind != place
+        ):
             raise LldpError("the first three TLVs must be chassis id, port id and TTL, each once")
         if kind in _ONCE and kind in found:
             raise LldpError(f"TLV {kind} occurs twice")
@@ -82,7 +91,10 @@ def decode(frame: bytes) -> Lldpdu:
 
 
 def _tlvs(octets: bytes) -> Iterator[tuple[int, bytes]]:
-    """Type and value of each TLV, up to the end TLV or the end of the frame. Raises LldpError if one is cut."""
+    """Type and value of each TLV, up to the end TLV or the end of the frame.
+
+    Raises LldpError if one is cut.
+    """
     at = 0
     while at + 2 <= len(octets):
         head = int.from_bytes(octets[at : at + 2], "big")
@@ -106,7 +118,8 @@ def _identity(kind: int, value: bytes) -> str:
     name = f"name:{_text(octets)}"
     if octets == name[len("name:") :].encode() and plain(name) == name:
         return name
-    return f"sha256:{hashlib.sha256(octets).hexdigest()[:_DIGITS]}"  # no text, or too long: two must not become one
+    # no text, or too long: two must not become one
+    return f"sha256:{hashlib.sha256(octets).hexdigest()[:_DIGITS]}"
 
 
 def _forwards(capabilities: bytes) -> bool | None:

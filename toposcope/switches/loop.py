@@ -1,4 +1,7 @@
-"""The program's loop: hear, look at the ports, ask the fabric, write. The caller does the waiting."""
+"""The program's loop: hear, look at the ports, ask the fabric, write.
+
+The caller does the waiting.
+"""
 
 import logging
 import random
@@ -6,6 +9,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from toposcope.hardware.neighbours import Neighbour, Neighbours, neighbours_text
+from toposcope.hardware.rails import Miscabled
 from toposcope.kube.confinement import Confinement
 from toposcope.kube.errors import ApiError, KubeError
 from toposcope.switches.hearing import Hearing
@@ -14,8 +19,6 @@ from toposcope.switches.lldp import LldpError, decode
 from toposcope.switches.packets import LldpSockets
 from toposcope.switches.ports import NicPorts
 from toposcope.switches.publish import Publisher
-from toposcope.topology.neighbours import Neighbour, Neighbours, neighbours_text
-from toposcope.topology.rails import Miscabled
 
 log = logging.getLogger("switches")
 
@@ -87,7 +90,9 @@ class Switches:
             return
         neighbours = {port.nic: self._neighbour(port, now) for port in self._ports}
         for nic, peer in neighbours.items():
-            self._say(nic, f"{peer.switch or peer.id} {peer.port} ({peer.by})" if peer else "no neighbour")
+            self._say(
+                nic, f"{peer.switch or peer.id} {peer.port} ({peer.by})" if peer else "no neighbour"
+            )
         self._settled |= all(neighbours.values()) or now >= self._began + SETTLE_SECONDS
         if self._settled:
             self._publish(neighbours, now)
@@ -107,7 +112,11 @@ class Switches:
                 if found := self._first_hop(f"{_DEVICES}/{device}", number):
                     return found
             except (OSError, MadError) as error:
-                self._say(f"{port.nic} port {number}", f"cannot ask for its neighbour: {error}", logging.WARNING)
+                self._say(
+                    f"{port.nic} port {number}",
+                    f"cannot ask for its neighbour: {error}",
+                    logging.WARNING,
+                )
         return None
 
     def _neighbour(self, port: NicPorts, now: float) -> Neighbour | None:
@@ -116,7 +125,8 @@ class Switches:
             return hop
         heard = [self._hearing.neighbour(netdev, now) for netdev in port.netdevs]
         if port.aggregated and not _same_switch(port, heard):
-            return None  # traffic takes any of the cables: which switch comes first would be a guess
+            # traffic takes any of the cables: which switch comes first would be a guess
+            return None
         return heard[0] if heard else None
 
     def _say(self, what: str, words: str, level: int = logging.INFO) -> None:
@@ -139,10 +149,14 @@ class Switches:
                 self._read_at = now + RESYNC_SECONDS * self._rng.uniform(*_RESYNC_FACTOR)
             if now >= self._ask_at:
                 self._ask(now)
-            if self._publisher.publish(neighbours_text(neighbours, self._miscabled) if neighbours else None):
+            if self._publisher.publish(
+                neighbours_text(neighbours, self._miscabled) if neighbours else None
+            ):
                 self._write_at = now + WRITE_SECONDS
         except KubeError as error:
-            wait = min(_FIRST_RETRY * 2**self._failures, _LONGEST_RETRY) * self._rng.uniform(*_RETRY_FACTOR)
+            wait = min(_FIRST_RETRY * 2**self._failures, _LONGEST_RETRY) * self._rng.uniform(
+                *_RETRY_FACTOR
+            )
             asked = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
             self._failures = min(self._failures + 1, 10)
             self._read_at = self._write_at = now + max(wait, asked)

@@ -17,7 +17,10 @@ from toposcope.switches.lldp import ETHERTYPE, GROUPS
 log = logging.getLogger("switches")
 
 FRAMES_PER_SECOND: Final = 32
-"""Of one NIC: a neighbour that floods its port gets no more of this machine's CPU. A switch sends one in 5 to 30 s."""
+"""Of one NIC: a neighbour that floods its port gets no more of this machine's CPU.
+
+A switch sends one in 5 to 30 s.
+"""
 _LARGEST: Final = 2048
 _BUFFER: Final = 64 << 10
 """Bytes of frames that the kernel keeps for one NIC."""
@@ -29,7 +32,10 @@ _MULTICAST: Final = 0
 _MEMBERSHIP: Final = "=iHH8s"
 """struct packet_mreq."""
 _TO_US, _TO_A_GROUP = 0, 2
-"""PACKET_HOST, PACKET_MULTICAST: frames that came in. PACKET_OUTGOING are those that this machine sent."""
+"""PACKET_HOST, PACKET_MULTICAST: frames that came in.
+
+PACKET_OUTGOING are those that this machine sent.
+"""
 
 # The kernel's linux/filter.h; `man 2 socket` calls it a classic BPF program.
 _SO_ATTACH_FILTER: Final = 26
@@ -66,7 +72,8 @@ class LldpSockets:
         for netdev in sorted(wanted):
             try:
                 self._listen(netdev)
-            except OSError as error:  # it has gone, or the system has no room; the next call tries again
+            # it has gone, or the system has no room; the next call tries again
+            except OSError as error:
                 self._say(netdev, str(error))
             else:
                 self._failed.pop(netdev, None)
@@ -115,7 +122,8 @@ class _Nic:
         try:
             self._socket.setblocking(False)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
-            _attach(self._socket, lldp_filter())  # before it is bound: so nothing else is ever queued
+            # before it is bound: so nothing else is ever queued
+            _attach(self._socket, lldp_filter())
             for group in GROUPS:  # the NIC's firmware drops these frames otherwise
                 membership = struct.pack(_MEMBERSHIP, index, _MULTICAST, len(group), group)
                 self._socket.setsockopt(_SOL_PACKET, _ADD_MEMBERSHIP, membership)
@@ -139,7 +147,8 @@ class _Nic:
             except BlockingIOError:
                 self._may += 1
                 return
-            except OSError:  # the interface went down; the kernel binds the socket again when it is back
+            # the interface went down; the kernel binds the socket again when it is back
+            except OSError:
                 continue
 
     def close(self) -> None:
@@ -175,4 +184,8 @@ def _unbound() -> socket.socket:
 def _attach(receiver: socket.socket, program: list[tuple[int, int, int, int]]) -> None:
     steps = ctypes.create_string_buffer(b"".join(_INSTRUCTION.pack(*step) for step in program))
     # struct sock_fprog: the number of steps, and where they are
-    receiver.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("@HP", len(program), ctypes.addressof(steps)))
+    receiver.setsockopt(
+        socket.SOL_SOCKET,
+        _SO_ATTACH_FILTER,
+        struct.pack("@HP", len(program), ctypes.addressof(steps)),
+    )

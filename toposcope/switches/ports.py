@@ -94,14 +94,18 @@ def _linked_umads(nic: RawNic, umads: Umads) -> tuple[tuple[str, int], ...]:
 def _aggregated_with(files: Files, folder: str, netdev: str) -> tuple[str, ...]:
     """The other members of an interface's bond whose ports its RDMA device aggregates: they have none of their own."""
     members = files.text(f"{folder}/{netdev}/master/bonding/slaves").split()
-    members = [member for member in members if not files.names(f"{folder}/{member}/device/infiniband")]
+    members = [
+        member for member in members if not files.names(f"{folder}/{member}/device/infiniband")
+    ]
     return tuple(sorted(set(members) - {netdev}))
 
 
 def _netdev(files: Files, folder: str, port: int) -> str:
     """The interface of a port, of those of its PCI function; old cards have several ports on one function."""
     names = sorted(
-        name for name in files.names(folder) if not _REPRESENTOR.match(files.text(f"{folder}/{name}/phys_port_name"))
+        name
+        for name in files.names(folder)
+        if not _REPRESENTOR.match(files.text(f"{folder}/{name}/phys_port_name"))
     )
     numbered = [name for name in names if files.text(f"{folder}/{name}/dev_port") == str(port - 1)]
     return (numbered or names or [""])[0]

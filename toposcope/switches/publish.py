@@ -7,16 +7,20 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from toposcope.api.label_keys import SWITCHES
+from toposcope.hardware.rails import Miscabled, reported
 from toposcope.kube.account_rights import Right
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.confinement import FOREIGN_NODE_WRITES, NOBODY
 from toposcope.kube.pages import pages
 from toposcope.kube.requests import NODES, apply, get, merge_patch
-from toposcope.topology.rails import Miscabled, reported
 
 MANAGER: Final = "toposcope-switches"
 RIGHTS: Final = frozenset(
-    {Right("", "nodes", "get"), Right("", "nodes", "patch"), Right("gpu.topology", "clustertopologies", "list")}
+    {
+        Right("", "nodes", "get"),
+        Right("", "nodes", "patch"),
+        Right("gpu.topology", "clustertopologies", "list"),
+    }
 )
 """What RBAC may grant `toposcope switches`."""
 _TOPOLOGIES: Final = "/apis/gpu.topology/v1alpha1/clustertopologies"
@@ -44,7 +48,8 @@ class Publisher:
     def publish(self, text: str | None) -> bool:
         """Make the Node carry this value, or none; whether that took a write.
 
-        Raises KubeError, and then the next time reads the Node first: it may be another of the same name.
+        Raises KubeError, and then the next time reads the Node first: it may be another of the same
+        name.
         """
         there = self._metadata or self._client.call(get(self._path, metadata_only=True))["metadata"]
         if text == (there.get("annotations") or {}).get(SWITCHES):
@@ -54,15 +59,22 @@ class Publisher:
         metadata = {"name": self._name, "uid": there["uid"], "annotations": annotations}
         body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
         self.forget()  # what the Node carries is unknown until the server has answered
-        written = self._client.call(apply(self._path, body, MANAGER, force=True, metadata_only=True))
+        written = self._client.call(
+            apply(self._path, body, MANAGER, force=True, metadata_only=True)
+        )
         self._metadata = written["metadata"]
         return True
 
     def miscabled(self) -> tuple[dict[str, Miscabled], int]:
-        """What ClusterTopologies find wrong here, by NIC, and how many requests that took. Raises KubeError."""
+        """What ClusterTopologies find wrong here, by NIC, and how many requests that took.
+
+        Raises KubeError.
+        """
         found: dict[str, Miscabled] = {}
         count = 0
-        for page in pages(Request("GET", _TOPOLOGIES, {}), self._client.call, _token_of, limit=_PAGE):
+        for page in pages(
+            Request("GET", _TOPOLOGIES, {}), self._client.call, _token_of, limit=_PAGE
+        ):
             count += 1
             for topology in page.get("items") or ():
                 for rail in reported(topology.get("status") or {}):

@@ -28,8 +28,13 @@ LARGEST_ANSWER: Final = 4 << 20
 """Bytes; objects that are larger together are read in smaller pages."""
 
 
-def run(node_name: str, kubeconfig: str | None, sysfs: Path, interval: float, log_format: str) -> int:
-    """Run until a SIGTERM or SIGINT; the exit code. The annotation stays: it describes the node, not this process."""
+def run(
+    node_name: str, kubeconfig: str | None, sysfs: Path, interval: float, log_format: str
+) -> int:
+    """Run until a SIGTERM or SIGINT; the exit code.
+
+    The annotation stays: it describes the node, not this process.
+    """
     set_up(log_format)
     with contextlib.ExitStack() as stack:
         try:
@@ -38,7 +43,11 @@ def run(node_name: str, kubeconfig: str | None, sysfs: Path, interval: float, lo
             stack.callback(client.close)
             receiver = stack.enter_context(contextlib.closing(LldpSockets()))
         except (ConfigError, PermissionError) as error:  # the latter without CAP_NET_RAW
-            why = error if isinstance(error, ConfigError) else "cannot receive LLDP frames: CAP_NET_RAW is missing"
+            why = (
+                error
+                if isinstance(error, ConfigError)
+                else "cannot receive LLDP frames: CAP_NET_RAW is missing"
+            )
             log.error("%s", why)  # noqa: TRY400 - the message is enough, a traceback would hide it
             return 1
         publisher = Publisher(client, node_name)

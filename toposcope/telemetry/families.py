@@ -38,7 +38,9 @@ class Family(NamedTuple):
 def family(kind: str, name: str, text: str, labels: tuple[str, ...], samples: Samples) -> Family:
     """A gauge, counter or info; `labels` are the labels' names."""
     full = name + _SUFFIX.get(kind, "")
-    made = (Sample(full, dict(zip(labels, values, strict=True)), value) for values, value in samples)
+    made = (
+        Sample(full, dict(zip(labels, values, strict=True)), value) for values, value in samples
+    )
     return Family(name, text, kind, labels, tuple(made))
 
 
@@ -47,14 +49,24 @@ Buckets = Iterable[tuple[float, int]]
 
 
 def histogram(
-    name: str, text: str, labels: tuple[str, ...], series: Iterable[tuple[tuple[str, ...], Buckets, float]]
+    name: str,
+    text: str,
+    labels: tuple[str, ...],
+    series: Iterable[tuple[tuple[str, ...], Buckets, float]],
 ) -> Family:
     """A histogram: for each of its label values the buckets and the sum."""
     samples: list[Sample] = []
     for values, buckets, total in series:
         named = dict(zip(labels, values, strict=True))
-        counts = [Sample(f"{name}_bucket", {**named, "le": _number(bound)}, count) for bound, count in buckets]
-        samples += (*counts, Sample(f"{name}_count", named, counts[-1].value), Sample(f"{name}_sum", named, total))
+        counts = [
+            Sample(f"{name}_bucket", {**named, "le": _number(bound)}, count)
+            for bound, count in buckets
+        ]
+        samples += (
+            *counts,
+            Sample(f"{name}_count", named, counts[-1].value),
+            Sample(f"{name}_sum", named, total),
+        )
     return Family(name, text, "histogram", labels, tuple(samples))
 
 
@@ -68,7 +80,9 @@ def _lines(each: Family) -> Iterable[str]:
     yield f"# HELP {name} {_escaped(each.documentation)}\n"
     yield f"# TYPE {name} {'gauge' if each.type == 'info' else each.type}\n"
     for sample in each.samples:
-        labels = ",".join(f'{label}="{_quoted(value)}"' for label, value in sorted(sample.labels.items()))
+        labels = ",".join(
+            f'{label}="{_quoted(value)}"' for label, value in sorted(sample.labels.items())
+        )
         yield (
             f"{sample.name}{{{labels}}} {_number(sample.value)}\n"
             if labels

@@ -1,7 +1,8 @@
 """Answers scrapes and probes: metrics in Prometheus' text format, and health checks.
 
-`toposcope.telemetry.server` imports this at the first request: an agent that starts has its node to label first. It is
-not built on http.server, which brings a table of HTML's entities, MIME types and three decompressors: 2 MB.
+`toposcope.telemetry.server` imports this at the first request: an agent that starts has its node to
+label first. It is not built on http.server, which brings a table of HTML's entities, MIME types and
+three decompressors: 2 MB.
 """
 
 import socket
@@ -61,10 +62,18 @@ class Handler(StreamRequestHandler):
             headers[name.strip().lower()] = value.strip().lower()
         else:
             return self._answer(HTTPStatus.BAD_REQUEST, b"too many headers\n", _TEXT, last=True)
-        if len(words) != _REQUEST_LINE or not words[2].startswith(b"HTTP/1.") or not line.endswith(b"\n"):
-            return self._answer(HTTPStatus.BAD_REQUEST, b"not an HTTP/1.1 request\n", _TEXT, last=True)
+        if (
+            len(words) != _REQUEST_LINE
+            or not words[2].startswith(b"HTTP/1.")
+            or not line.endswith(b"\n")
+        ):
+            return self._answer(
+                HTTPStatus.BAD_REQUEST, b"not an HTTP/1.1 request\n", _TEXT, last=True
+            )
         if words[0] != b"GET":
-            return self._answer(HTTPStatus.NOT_IMPLEMENTED, b"only GET is answered\n", _TEXT, last=True)
+            return self._answer(
+                HTTPStatus.NOT_IMPLEMENTED, b"only GET is answered\n", _TEXT, last=True
+            )
         # A body is not read, so what follows it would be taken for a request.
         last = words[2] == b"HTTP/1.0" or headers.get(b"connection") == b"close"
         last = last or b"content-length" in headers or b"transfer-encoding" in headers
@@ -78,7 +87,9 @@ class Handler(StreamRequestHandler):
             problem = self._checks[path]()
             status = HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK
             return self._answer(status, (problem or "ok").encode() + b"\n", _TEXT, last=last)
-        return self._answer(HTTPStatus.NOT_FOUND, b"try /metrics, /healthz or /readyz\n", "text/plain", last=last)
+        return self._answer(
+            HTTPStatus.NOT_FOUND, b"try /metrics, /healthz or /readyz\n", "text/plain", last=last
+        )
 
     def _answer(self, status: HTTPStatus, body: bytes, kind: str, *, last: bool) -> bool:
         head = (

@@ -5,7 +5,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Final
 
-from toposcope.topology.text import compact, escaped, escaped_lines
+from toposcope.text import compact, escaped, escaped_lines
 
 FORMATS: Final = ("text", "json")
 
@@ -19,10 +19,16 @@ class _Text(logging.Formatter):
 class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        line = {"time": time, "level": record.levelname.lower(), "logger": record.name, "message": record.getMessage()}
+        line = {
+            "time": time,
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        # File names from sysfs may hold bytes that are no UTF-8, which Python keeps as lone surrogates.
+        # File names from sysfs may hold bytes that are no UTF-8, which Python keeps as lone
+        # surrogates.
         utf8 = {key: text.encode(errors="backslashreplace").decode() for key, text in line.items()}
         return escaped(compact(utf8))
 
@@ -32,4 +38,6 @@ def set_up(log_format: str, *, verbose: bool = False) -> None:
     handler = logging.StreamHandler(sys.stderr)
     text = _Text("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     handler.setFormatter(_Json() if log_format == "json" else text)
-    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler], force=True)
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO, handlers=[handler], force=True
+    )

@@ -16,12 +16,15 @@ if TYPE_CHECKING:
 
 
 _LOOK_SECONDS = 5.0
-"""How often the idle server looks whether it is to end where the end does not wake it. Each wake-up costs CPU on every
-GPU node: by default there would be two a second."""
+"""How often the idle server looks whether it is to end where the end does not wake it. Each
+wake-up costs CPU on every GPU node: by default there would be two a second."""
 
 
 class _Server(ThreadingTCPServer):
-    """On IPv6 and IPv4, or IPv4 alone without IPv6. Not http.server's, which waits for DNS for the host's name."""
+    """On IPv6 and IPv4, or IPv4 alone without IPv6.
+
+    Not http.server's, which waits for DNS for the host's name.
+    """
 
     address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
     allow_reuse_address = True
@@ -39,13 +42,20 @@ class _Server(ThreadingTCPServer):
 
 
 class TelemetryServer:
-    """Serves metrics and checks on all addresses, from its own thread; port 0 takes a free one. Raises OSError."""
+    """Serves metrics and checks on all addresses, from its own thread; port 0 takes a free one.
 
-    def __init__(self, port: int, metrics: "Callable[[], Page]", healthy: "Check", ready: "Check") -> None:
+    Raises OSError.
+    """
+
+    def __init__(
+        self, port: int, metrics: "Callable[[], Page]", healthy: "Check", ready: "Check"
+    ) -> None:
         def handle(request: Any, address: Any, server: BaseServer) -> BaseRequestHandler:
             from toposcope.telemetry.handler import Handler  # noqa: PLC0415 - see there
 
-            return Handler(metrics, {"/healthz": healthy, "/readyz": ready}, request, address, server)
+            return Handler(
+                metrics, {"/healthz": healthy, "/readyz": ready}, request, address, server
+            )
 
         self._server = _Server(("", port), handle)
         self.port = self._server.server_address[1]

@@ -1,4 +1,7 @@
-"""Answers to questions about the cluster, from what the worker knows of it. Nothing here reads or writes anything."""
+"""Answers to questions about the cluster, from what the worker knows of it.
+
+Nothing here reads or writes anything.
+"""
 
 import traceback
 from typing import Final, assert_never
@@ -10,7 +13,16 @@ from toposcope.ui.checking import checked
 from toposcope.ui.known import Known
 from toposcope.ui.planning import NoPlanError, drained, overview, place, plan_of
 from toposcope.ui.planning_metrics import counted
-from toposcope.ui.questions import Answer, Check, Drain, GangAt, Metrics, Outcome, Overview, Question
+from toposcope.ui.questions import (
+    Answer,
+    Check,
+    Drain,
+    GangAt,
+    Metrics,
+    Outcome,
+    Overview,
+    Question,
+)
 
 _PLANS: Final = 3
 """Plans that are kept, each of another view: they are larger than the snapshot."""

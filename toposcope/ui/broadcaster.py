@@ -83,7 +83,10 @@ class Broadcaster:
         now = self.facts.snapshot()
         if before is None:
             views = views_of(now)
-        elif all(getattr(now, name) == getattr(before.cluster, name) for name in ("nodes", "topologies", "catalogue")):
+        elif all(
+            getattr(now, name) == getattr(before.cluster, name)
+            for name in ("nodes", "topologies", "catalogue")
+        ):
             views = before.views  # pods do not matter to them
         else:
             views = views_of(now)
@@ -104,8 +107,12 @@ class Broadcaster:
         if self._source == "files":
             as_of = _rfc3339(self.facts.taken_at) if self.facts.taken_at else None
         else:
-            as_of = _rfc3339(self._now() - timedelta(seconds=stale[0] if stale else self.facts.age()))
-        return protocol.Status(as_of, protocol.Stale(int(stale[0]), stale[1]) if stale else None, self.facts.warnings())
+            as_of = _rfc3339(
+                self._now() - timedelta(seconds=stale[0] if stale else self.facts.age())
+            )
+        return protocol.Status(
+            as_of, protocol.Stale(int(stale[0]), stale[1]) if stale else None, self.facts.warnings()
+        )
 
     def news(self) -> protocol.News:
         """What every page receives."""

@@ -59,12 +59,15 @@ class Bundle:
         page = self.page()
         try:
             style, script = (
-                (self._folder / "assets" / name).read_text(encoding="utf-8") for name in ("app.css", "app.js")
+                (self._folder / "assets" / name).read_text(encoding="utf-8")
+                for name in ("app.css", "app.js")
             )
         except OSError:
             raise PageNotBuiltError(self.missing) from None
         if page is None:
             raise PageNotBuiltError(self.missing)
         if page.count(STYLE) != 1 or page.count(SCRIPT) != 1:
-            raise PageNotBuiltError(f"{self._folder}/index.html does not load app.css and app.js once each: rebuild it")
+            raise PageNotBuiltError(
+                f"{self._folder}/index.html does not load app.css and app.js once each: rebuild it"
+            )
         return page, style, script

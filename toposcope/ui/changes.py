@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, cast
 
+from toposcope.api.levels import Level
+from toposcope.hierarchy.coverage import some_names
 from toposcope.snapshot.changes import Change, Kind, changes, words
 from toposcope.snapshot.filters import FAULTS, marks
 from toposcope.snapshot.model import NodeView
 from toposcope.snapshot.scope import Origin, Scope
-from toposcope.topology.hierarchy import some_names
-from toposcope.topology.levels import Level
 from toposcope.ui import protocol
 from toposcope.ui.views import View
 
@@ -54,7 +54,10 @@ class RecentChanges:
         if all(name in was and name in now for name in names):
             was, now = ({name: nodes[name] for name in names} for nodes in (was, now))
         else:  # only nodes that stay show whether one that came or went was a whole domain
-            was, now = ({name: node for name, node in nodes.items() if node.has_gpus} for nodes in (was, now))
+            was, now = (
+                {name: node for name, node in nodes.items() if node.has_gpus}
+                for nodes in (was, now)
+            )
         after = Moment(after.views, now)
         for view_id, change in _between(Moment(before.views, was), after):
             self._number += 1
@@ -85,7 +88,9 @@ def _whole_cluster(moment: Moment) -> Scope:
     return Scope(None, Origin.INFERRED, tuple(levels.values()), tuple(moment.nodes.values()))
 
 
-def _entry(number: int, at: str, view_id: str | None, change: Change, after: Moment) -> protocol.Change:
+def _entry(
+    number: int, at: str, view_id: str | None, change: Change, after: Moment
+) -> protocol.Change:
     names = some_names(change.nodes)
     prefix = f"{view_id}: " if view_id else ""
     return protocol.Change(

@@ -1,7 +1,7 @@
 """A pasted workload, checked by the engine of `toposcope check`.
 
-The text is untrusted: its size, its number of objects and the expansion of its YAML aliases are bounded here; time and
-memory are by the process that this runs in (`ui.computing`).
+The text is untrusted: its size, its number of objects and the expansion of its YAML aliases are
+bounded here; time and memory are by the process that this runs in (`ui.computing`).
 """
 
 import io
@@ -17,7 +17,7 @@ from toposcope.placement.sentences import advice, amount, answer, reasoning
 from toposcope.snapshot.documents import Document, documents, kindless
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.problems import InputError, Problem
-from toposcope.topology.text import plural
+from toposcope.text import plural
 from toposcope.ui import protocol
 
 MAX_BYTES: Final = 256 << 10
@@ -37,8 +37,8 @@ def checked(
 ) -> protocol.CheckAnswer:
     """What each system says about the objects in the text.
 
-    `snapshot` has what schedulers read, `views` are the ids of those on the page, and `warnings` say what of the
-    schedulers' resources could not be read.
+    `snapshot` has what schedulers read, `views` are the ids of those on the page, and `warnings`
+    say what of the schedulers' resources could not be read.
     """
     problems: list[Problem] = []
     objects = list(_objects(text, problems))
@@ -49,7 +49,10 @@ def checked(
         if not results and not document.kind:
             problems.append(kindless(document))
         answers += [_check_of(checker, document, result, views) for result in results]
-    sentences = [str(problem).removeprefix(f"{_PASTED}: ").removeprefix("standard input, ") for problem in problems]
+    sentences = [
+        str(problem).removeprefix(f"{_PASTED}: ").removeprefix("standard input, ")
+        for problem in problems
+    ]
     if not objects and not sentences:
         sentences = ["there is no object in the text; paste a workload as for kubectl apply"]
     elif not answers and not sentences:
@@ -63,7 +66,9 @@ def _objects(text: str, problems: list[Problem]) -> Iterator[tuple[Document, Map
     stream = io.BytesIO(text.encode(errors="replace"))
     for number, document in enumerate(documents(("-",), problems.append, stream, of_any_kind=True)):
         if number == _MAX_OBJECTS:
-            problems.append(Problem(document.place, "", f"only the first {_MAX_OBJECTS} objects are checked"))
+            problems.append(
+                Problem(document.place, "", f"only the first {_MAX_OBJECTS} objects are checked")
+            )
             return
         try:
             values = document.read(dict)
@@ -101,7 +106,9 @@ def expanded_size(values: Any) -> float:
         return float("inf")
 
 
-def _check_of(checker: Checker, document: Document, checked: Checked, view_ids: Collection[str]) -> protocol.Check:
+def _check_of(
+    checker: Checker, document: Document, checked: Checked, view_ids: Collection[str]
+) -> protocol.Check:
     workload, verdict = checked.reading.workload, checked.verdict
     fittings = checker.fittings(workload) if workload and verdict else None
     topology = workload.topology if workload else None
@@ -123,7 +130,9 @@ def _check_of(checker: Checker, document: Document, checked: Checked, view_ids: 
         fits=[protocol.Fit(list(fit.domain), fit.nodes, fit.free) for fit in fits[:_MAX_FITS]],
         fits_exact=fittings.exact if fittings else True,
         more_fits=len(fits) > _MAX_FITS,
-        left_out={reason: list(names[:_NAMED]) for reason, names in verdict.excluded} if verdict else {},
+        left_out={reason: list(names[:_NAMED]) for reason, names in verdict.excluded}
+        if verdict
+        else {},
     )
 
 

@@ -1,7 +1,8 @@
 """Has questions about the cluster answered in a process that can be ended: see `ui.worker`.
 
-Text that somebody pasted, and objects that anybody in the cluster has written, must not be able to stop the page. In
-a thread they could: the interpreter runs one thread at a time, and a call that does not return to it stops all others.
+Text that somebody pasted, and objects that anybody in the cluster has written, must not be able to
+stop the page. In a thread they could: the interpreter runs one thread at a time, and a call that
+does not return to it stops all others.
 """
 
 import logging
@@ -122,13 +123,15 @@ class Worker:
     def answer(self, ask: Ask, cluster: Cluster) -> Answer:
         """Send what it does not know of the cluster, then the question.
 
-        Raises NotReadyError, TimeoutError where the answer takes longer than it may, EndedError, and ValueError for
-        what is no answer.
+        Raises NotReadyError, TimeoutError where the answer takes longer than it may, EndedError,
+        and ValueError for what is no answer.
         """
         try:
             self._prepare(cluster, time.monotonic() + READY_SECONDS)
         except TimeoutError:
-            raise NotReadyError(f"the process that computes it was not ready within {READY_SECONDS:g} s") from None
+            raise NotReadyError(
+                f"the process that computes it was not ready within {READY_SECONDS:g} s"
+            ) from None
         deadline = time.monotonic() + ask.seconds
         self._frames.send(encoded(ask), deadline)
         return _ANSWER.decode(self._frames.receive(_LARGEST, deadline))
@@ -149,7 +152,9 @@ class Worker:
         self._process.kill()
         code = self._process.wait()
         self._frames.close()
-        return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        return (
+            f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        )
 
 
 _ANSWER: Final = msgspec.json.Decoder(Answer)
@@ -165,8 +170,8 @@ class _Job:
 class Computing:
     """Answers questions one after the other, in a worker that is started with the first one.
 
-    The functions return the cluster, what schedulers read, and what PodGangs and PodGroups require; the last two may
-    raise KubeError.
+    The functions return the cluster, what schedulers read, and what PodGangs and PodGroups require;
+    the last two may raise KubeError.
     """
 
     def __init__(
@@ -192,7 +197,8 @@ class Computing:
         self._used = 0.0
         self._closed = False
         self._lock = threading.Lock()
-        # It starts the workers, and the kernel ends them when it ends: it lives until all is closed.
+        # It starts the workers, and the kernel ends them when it ends: it lives until all is
+        # closed.
         self._thread = threading.Thread(target=self._run, name="computing", daemon=True)
 
     @property
@@ -202,7 +208,10 @@ class Computing:
         return worker.pid if worker else None
 
     def submit(self, question: Question, seconds: float | None = None) -> Future[bytes]:
-        """The answer as JSON, within so many seconds. Fails with NoPlanError, KubeError or ComputingError."""
+        """The answer as JSON, within so many seconds.
+
+        Fails with NoPlanError, KubeError or ComputingError.
+        """
         future: Future[bytes] = Future()
         with self._lock:
             if self._closed:
@@ -214,7 +223,10 @@ class Computing:
         return future
 
     def close(self) -> None:
-        """End the worker in the middle of what it does. Questions that are asked afterwards fail."""
+        """End the worker in the middle of what it does.
+
+        Questions that are asked afterwards fail.
+        """
         with self._lock:
             if self._closed:
                 return
@@ -223,7 +235,8 @@ class Computing:
         if worker := self._worker:
             worker.kill()
         if self._thread.is_alive():
-            self._thread.join(_CLOSE_SECONDS)  # it may be waiting for an API server, which nobody has to await
+            # it may be waiting for an API server, which nobody has to await
+            self._thread.join(_CLOSE_SECONDS)
 
     def _run(self) -> None:
         while (job := self._next()) is not None:
@@ -236,7 +249,10 @@ class Computing:
         self._end()
 
     def _next(self) -> _Job | None:
-        """The next job; None at the end. Meanwhile a worker that has ended is removed, and one that is idle ends."""
+        """The next job; None at the end.
+
+        Meanwhile a worker that has ended is removed, and one that is idle ends.
+        """
         while True:
             try:
                 return self._jobs.get(timeout=_LOOK_SECONDS if self._worker else None)

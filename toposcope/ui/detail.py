@@ -4,15 +4,15 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Literal, cast
 
 from toposcope.api import label_keys
-from toposcope.api.matrix_annotation import LEGEND, Device, MatrixError, NodeMatrix, parse
+from toposcope.api.label_values import count_of
+from toposcope.hardware.matrix import SELF, LinkMatrix, nv_links, nvlink_domains
+from toposcope.hardware.matrix_annotation import LEGEND, Device, MatrixError, NodeMatrix, parse
+from toposcope.hardware.pci import NEAREST_FIRST
+from toposcope.hardware.topology import State
 from toposcope.kube.gpu_shares import shares_of
 from toposcope.kube.pod_resources import is_gpu, is_gpu_part
 from toposcope.snapshot.filters import lacking, marks, wrong_cables
 from toposcope.snapshot.model import NodeView, Snapshot
-from toposcope.topology.hardware import State
-from toposcope.topology.label_values import count_of
-from toposcope.topology.matrix import SELF, LinkMatrix, nv_links, nvlink_domains
-from toposcope.topology.pci import NEAREST_FIRST
 from toposcope.ui import protocol
 from toposcope.ui.nodes import domain_path
 from toposcope.ui.source import FullNode
@@ -23,11 +23,18 @@ _NO_ANNOTATION: Final = (
     f"there is no annotation {label_keys.MATRIX}: the agent has not run here, or sees no GPU; check the agent's pod "
     "on this node"
 )
-_TOO_LARGE: Final = "the matrix was too large for the annotation; run toposcope discover on the node to see it"
+_TOO_LARGE: Final = (
+    "the matrix was too large for the annotation; run toposcope discover on the node to see it"
+)
 
 
-def detail(full: FullNode, views: Sequence[View], cluster: Snapshot, since: str | None) -> protocol.Node:
-    """All about one node. What is free is that of `cluster`; `since` is when the node's state was seen to change."""
+def detail(
+    full: FullNode, views: Sequence[View], cluster: Snapshot, since: str | None
+) -> protocol.Node:
+    """All about one node.
+
+    What is free is that of `cluster`; `since` is when the node's state was seen to change.
+    """
     node = full.node
     parsed, problem = _matrix(node)
     links = parsed.links if parsed else None
@@ -42,7 +49,9 @@ def detail(full: FullNode, views: Sequence[View], cluster: Snapshot, since: str 
         gpus=node.gpus,
         free=cluster.free_gpus(node),
         resources=_resources(node, cluster),
-        shares={shares.resource: shares.described for shares in shares_of(node.label, node.allocatable)},
+        shares={
+            shares.resource: shares.described for shares in shares_of(node.label, node.allocatable)
+        },
         hardware={
             key.removeprefix(label_keys.PREFIX): value
             for key, value in node.labels.items()
@@ -58,10 +67,14 @@ def detail(full: FullNode, views: Sequence[View], cluster: Snapshot, since: str 
         classes=_classes(links) if links else [],
         numa=_numa(parsed.devices) if parsed else [],
         nvswitches=count_of(node.label(label_keys.NVSWITCHES)),
-        nvlink_domains=[[links.devices[i] for i in domain] for domain in nvlink_domains(links)] if links else [],
+        nvlink_domains=[[links.devices[i] for i in domain] for domain in nvlink_domains(links)]
+        if links
+        else [],
         reasons=list(parsed.reasons) if parsed else [],
         disputes=list(parsed.disputes) if parsed else [],
-        miscabled=list(dict.fromkeys(cable for view in mine for cable in wrong_cables(view.scope, node))),
+        miscabled=list(
+            dict.fromkeys(cable for view in mine for cable in wrong_cables(view.scope, node))
+        ),
         problem=problem,
     )
 
@@ -99,7 +112,11 @@ def _lacking(node: NodeView, view: View) -> Iterator[protocol.Lacking]:
     for level in view.scope.levels:
         if level.domain in missing:
             value = node.label(level.key)
-            why = f"it has no label {level.key}" if value is None else f"its label {level.key} says {value!r}"
+            why = (
+                f"it has no label {level.key}"
+                if value is None
+                else f"its label {level.key} says {value!r}"
+            )
             yield protocol.Lacking(view.id, level.domain, why)
 
 
@@ -113,7 +130,9 @@ def _devices(devices: Sequence[Device]) -> list[protocol.Device]:
             pci=device.pci,
             numa=device.numa,
             rails=[nics[name] for name in device.rails if name in nics],
-            nics=[nics[name] for name in device.name.split() if name in nics] if device.kind == "dd" else [],
+            nics=[nics[name] for name in device.name.split() if name in nics]
+            if device.kind == "dd"
+            else [],
             neighbour=device.neighbour,
         )
         for device in devices
@@ -153,6 +172,8 @@ def _rank(cell: str) -> tuple[int, int, str]:
 def _class(cell: str) -> protocol.CellClass:
     count = nv_links(cell)
     if count:
-        return protocol.CellClass(cell, "nvlink", count, f"{count} active NVLink{'' if count == 1 else 's'}")
+        return protocol.CellClass(
+            cell, "nvlink", count, f"{count} active NVLink{'' if count == 1 else 's'}"
+        )
     kind = cast("_Kind", "self" if cell == SELF else cell.lower())
     return protocol.CellClass(cell, kind, 0, LEGEND[cell])

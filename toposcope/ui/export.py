@@ -1,7 +1,7 @@
 """One file to attach to a ticket: the page, its script and style, and the state of the cluster.
 
-It loads nothing: its own policy allows the one script and the one style sheet by their hashes. What comes from the
-cluster is in a data block, in which no `<` is left that could end it.
+It loads nothing: its own policy allows the one script and the one style sheet by their hashes. What
+comes from the cluster is in a data block, in which no `<` is left that could end it.
 """
 
 import base64
@@ -25,7 +25,13 @@ from toposcope.ui.views import views_of
 _MAX_DETAILS: Final = 20 << 20
 """Bytes of nodes in full: what a browser and a ticket system still accept."""
 DATA: Final = "toposcope-export"
-_ESCAPES: Final = (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029"))
+_ESCAPES: Final = (
+    ("&", "\\u0026"),
+    ("<", "\\u003c"),
+    (">", "\\u003e"),
+    ("\u2028", "\\u2028"),
+    ("\u2029", "\\u2029"),
+)
 
 
 def export(snapshot: Snapshot, kind: str, bundle: Bundle, max_bytes: int = _MAX_DETAILS) -> str:
@@ -47,7 +53,9 @@ def written(exported: protocol.Export, bundle: Bundle) -> str:
     page = page.replace(SCRIPT, "").replace(STYLE, style_tag)
     head, opening, rest = page.partition("<head>")
     body, end, tail = rest.rpartition("</body>")
-    block = f'<script type="application/json" id="{DATA}">{data}</script><script>{script_text}</script>'
+    block = (
+        f'<script type="application/json" id="{DATA}">{data}</script><script>{script_text}</script>'
+    )
     return f"{head}{opening}{meta}{body}{block}{end}{tail}"
 
 
@@ -85,7 +93,10 @@ def escaped(json: str) -> str:
 
 
 def _inside(text: str, tag: str) -> str:
-    """The bundle's own text, safe inside its tag. Raises ValueError when it would end the tag: a bad build."""
+    """The bundle's own text, safe inside its tag.
+
+    Raises ValueError when it would end the tag: a bad build.
+    """
     lower = text.lower()
     if f"</{tag}" in lower or "<!--" in lower:
         raise ValueError(f"the bundle's {tag} contains </{tag} or <!--, which would end its tag")

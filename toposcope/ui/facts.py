@@ -7,13 +7,15 @@ from datetime import datetime
 from operator import attrgetter
 
 from toposcope.api.cluster_topology import Topology
+from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
 from toposcope.kube.pod_resources import gpu_count
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
-from toposcope.topology.catalogue import BUILT_IN, Catalogue
 
 
 class Facts:
-    """The nodes, pods and topologies of one cluster, behind one lock. `changed` is called after each change.
+    """The nodes, pods and topologies of one cluster, behind one lock.
+
+    `changed` is called after each change.
 
     `monotonic` returns seconds.
     """
@@ -107,7 +109,10 @@ class Facts:
         self.replace_topologies(others | ({name: topology} if topology else {}))
 
     def replace_topologies(self, topologies: Mapping[str, Topology]) -> None:
-        """All existing ClusterTopologies. As `put_topology`, for one thread only: their reflector's, or the files'."""
+        """All existing ClusterTopologies.
+
+        As `put_topology`, for one thread only: their reflector's, or the files'.
+        """
         with self._lock:
             if self._topologies == topologies:
                 return
@@ -132,7 +137,9 @@ class Facts:
     def mark_failing(self, collection: str, why: str) -> None:
         """A collection cannot be read right now; what was known still stands."""
         with self._lock:
-            last_why, since = self._failing.get(collection, ("", self._synced.get(collection, self._monotonic())))
+            last_why, since = self._failing.get(
+                collection, ("", self._synced.get(collection, self._monotonic()))
+            )
             self._failing[collection] = (why, since)
         if last_why != why:
             self._change()
@@ -180,7 +187,16 @@ class Facts:
         nodes.sort(key=attrgetter("name"))
         topologies.sort(key=attrgetter("name"))
         warnings = tuple(self.warnings())
-        return Snapshot(self.source, self.taken_at, tuple(nodes), pods, tuple(topologies), (), warnings, self.catalogue)
+        return Snapshot(
+            self.source,
+            self.taken_at,
+            tuple(nodes),
+            pods,
+            tuple(topologies),
+            (),
+            warnings,
+            self.catalogue,
+        )
 
     def stale(self) -> tuple[float, list[str]] | None:
         """Seconds since everything could be read, and why it cannot be; None: it can."""
@@ -188,12 +204,16 @@ class Facts:
             if not self._failing:
                 return None
             since = min(since for _, since in self._failing.values())
-            return self._monotonic() - since, [f"{what}: {why}" for what, (why, _) in self._failing.items()]
+            return self._monotonic() - since, [
+                f"{what}: {why}" for what, (why, _) in self._failing.items()
+            ]
 
     def age(self) -> float:
         """Seconds since the server last sent something: as long as nothing fails, everything known holds until then."""
         with self._lock:
-            return min((self._monotonic() - synced for synced in self._synced.values()), default=0.0)
+            return min(
+                (self._monotonic() - synced for synced in self._synced.values()), default=0.0
+            )
 
     def warnings(self) -> list[str]:
         """What cannot be read at all."""

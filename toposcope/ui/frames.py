@@ -27,7 +27,8 @@ class Frames:
     def send(self, data: bytes, deadline: float | None = None) -> None:
         """Send one message.
 
-        `deadline` is a value of `time.monotonic`; None waits for ever. Raises TimeoutError, and EndedError.
+        `deadline` is a value of `time.monotonic`; None waits for ever. Raises TimeoutError, and
+        EndedError.
         """
         self._connection.settimeout(_left(deadline))
         try:
@@ -38,7 +39,10 @@ class Frames:
             raise EndedError(f"the connection is closed: {error}") from error
 
     def receive(self, most: int, deadline: float | None = None) -> bytes:
-        """The next message. Raises TimeoutError, EndedError, and ValueError where it has more than `most` bytes."""
+        """The next message.
+
+        Raises TimeoutError, EndedError, and ValueError where it has more than `most` bytes.
+        """
         (length,) = _LENGTH.unpack(self._read(_LENGTH.size, deadline))
         if length > most:
             raise ValueError(f"a message has {length:,} bytes, more than {most:,}")

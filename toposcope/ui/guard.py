@@ -85,11 +85,20 @@ class Guard:
         if method in ("GET", "HEAD"):
             return None
         if method != "POST" or path != _CHECK:
-            return HTTPStatus.METHOD_NOT_ALLOWED, f"only GET and HEAD are allowed, and POST to {_CHECK}"
+            return (
+                HTTPStatus.METHOD_NOT_ALLOWED,
+                f"only GET and HEAD are allowed, and POST to {_CHECK}",
+            )
         content_types = _values(headers, b"content-type")
-        if len(content_types) != 1 or content_types[0].partition(";")[0].strip().lower() != "application/json":
+        if (
+            len(content_types) != 1
+            or content_types[0].partition(";")[0].strip().lower() != "application/json"
+        ):
             # Pages of other sites cannot send this without a preflight.
-            return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send the workload with Content-Type: application/json"
+            return (
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+                "send the workload with Content-Type: application/json",
+            )
         return None
 
 

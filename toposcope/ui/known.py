@@ -114,7 +114,9 @@ class Sent:
         if cluster.published:
             for collection in OF_SCHEDULERS:
                 yield from self._difference(collection, getattr(cluster.published, collection))
-            yield from self._unless_sent(Served(cluster.published.served, cluster.published.warnings))
+            yield from self._unless_sent(
+                Served(cluster.published.served, cluster.published.warnings)
+            )
         if cluster.required:
             yield from self._unless_sent(Required(cluster.required))
 
@@ -182,7 +184,9 @@ class Known:
             case Removed(collection, places):
                 gone = frozenset(places)
                 objects = self._objects[collection]
-                self._objects[collection] = [item for place, item in enumerate(objects) if place not in gone]
+                self._objects[collection] = [
+                    item for place, item in enumerate(objects) if place not in gone
+                ]
             case Added(Collection.NODES, nodes):
                 self._objects[Collection.NODES] += self._sharing(nodes)
             case Added(collection, objects):
@@ -236,5 +240,8 @@ def encoded(message: Any) -> bytes:
 
 
 def decoded(data: bytes) -> Any:
-    """What was encoded. Only ever for bytes that our own parent process wrote: a pickle can run code."""
+    """What was encoded.
+
+    Only ever for bytes that our own parent process wrote: a pickle can run code.
+    """
     return pickle.loads(data)  # noqa: S301 - see above

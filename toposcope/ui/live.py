@@ -52,7 +52,9 @@ class LiveSource:
 
     kind: Literal["cluster"] = "cluster"
 
-    def __init__(self, cluster: Cluster, facts: Facts, program: str = "toposcope-ui", *, pods: bool = True) -> None:
+    def __init__(
+        self, cluster: Cluster, facts: Facts, program: str = "toposcope-ui", *, pods: bool = True
+    ) -> None:
         """`program` is what the API server's audit log gets to know; without `pods` they count as unknown."""
         self._cluster = cluster
         self._program = program
@@ -68,30 +70,54 @@ class LiveSource:
 
         def node(raw: Raw) -> tuple[str, str, tuple[NodeView, str]]:
             view = nodes.get().node(_reader(raw))
-            return view.name, _OBJECT.decode(raw).metadata.resource_version, (cached_view(view), gpu_uuids(view.matrix))
+            return (
+                view.name,
+                _OBJECT.decode(raw).metadata.resource_version,
+                (cached_view(view), gpu_uuids(view.matrix)),
+            )
 
         def pod(raw: Raw) -> tuple[str, str, PodView | None]:
             meta = _OBJECT.decode(raw).metadata
-            return key(meta.namespace, meta.name), meta.resource_version, pods.get().pod(_reader(raw))
+            return (
+                key(meta.namespace, meta.name),
+                meta.resource_version,
+                pods.get().pod(_reader(raw)),
+            )
 
         def put_node(_name: str, item: tuple[NodeView, str]) -> None:
             facts.put_node(*item)
 
-        self._watch(NODES, node, _Handler(facts, "nodes", facts.replace_nodes, put_node, facts.delete_node))
-        no_pods, no_topologies = partial(facts.replace_pods, None), partial(facts.replace_topologies, {})
+        self._watch(
+            NODES, node, _Handler(facts, "nodes", facts.replace_nodes, put_node, facts.delete_node)
+        )
+        no_pods, no_topologies = (
+            partial(facts.replace_pods, None),
+            partial(facts.replace_topologies, {}),
+        )
         if self._pods:
             gone = partial(facts.put_pod, pod=None)
-            self._watch(PODS, pod, _Handler(facts, "pods", facts.replace_pods, facts.put_pod, gone, no_pods))
+            self._watch(
+                PODS, pod, _Handler(facts, "pods", facts.replace_pods, facts.put_pod, gone, no_pods)
+            )
         else:
             no_pods()
             facts.mark_synced("pods")
-        replace, put, delete = facts.replace_topologies, facts.put_topology, partial(facts.put_topology, topology=None)
-        self._watch(PATH, _topology, _Handler(facts, _TOPOLOGIES, replace, put, delete, no_topologies))
+        replace, put, delete = (
+            facts.replace_topologies,
+            facts.put_topology,
+            partial(facts.put_topology, topology=None),
+        )
+        self._watch(
+            PATH, _topology, _Handler(facts, _TOPOLOGIES, replace, put, delete, no_topologies)
+        )
 
     def _watch(self, path: str, decode: Callable[[Raw], Any], handler: "_Handler") -> None:
-        # A client of its own for each: one that reads pages for minutes must not keep the others waiting.
+        # A client of its own for each: one that reads pages for minutes must not keep the others
+        # waiting.
         client = GetClient(self._cluster, self._program)
-        reflector: Reflector[Any] = Reflector(client, path, decode, handler, self._stop, observer=handler)
+        reflector: Reflector[Any] = Reflector(
+            client, path, decode, handler, self._stop, observer=handler
+        )
         thread = threading.Thread(target=reflector.run, name=handler.collection, daemon=True)
         thread.start()
         self._watches.append((thread, reflector, client))
@@ -118,10 +144,15 @@ class LiveSource:
             managed = _WRITTEN.decode(raw).metadata.managed_fields
             return FullNode(Decoder(_keep_matrix).node(_reader(raw)), last_write(managed))
         except (*UNREADABLE, ValueError) as error:
-            raise UnreachableError(f"the answer to GET {NODES}/{name} is not a Node: {error}") from error
+            raise UnreachableError(
+                f"the answer to GET {NODES}/{name} is not a Node: {error}"
+            ) from error
 
     def published(self) -> Snapshot:
-        """What schedulers read, with a warning for each kind that cannot be read. Raises KubeError."""
+        """What schedulers read, with a warning for each kind that cannot be read.
+
+        Raises KubeError.
+        """
         return load_published(self._client, self._client.server)
 
     def required(self) -> RequiredLevels:
@@ -130,7 +161,9 @@ class LiveSource:
         try:
             required.read(self._client)
         except KubeError as error:
-            required.warnings.append(f"levels that only PodGangs and PodGroups require are unknown: {error}")
+            required.warnings.append(
+                f"levels that only PodGangs and PodGroups require are unknown: {error}"
+            )
         return required
 
 
@@ -214,7 +247,8 @@ class _Handler:
         if error is None:
             self.facts.warn(self.collection, "")
             self.facts.mark_synced(self.collection)
-        elif status == HTTPStatus.NOT_FOUND and self.collection == _TOPOLOGIES:  # no CRD: no controller has been here
+        # no CRD: no controller has been here
+        elif status == HTTPStatus.NOT_FOUND and self.collection == _TOPOLOGIES:
             self._do_without("")
         elif status == HTTPStatus.FORBIDDEN and self.collection in _WITHOUT:
             self._do_without(f"{_WITHOUT[self.collection]} ({error})")

@@ -1,7 +1,7 @@
 """How well gangs are placed and what still fits, as metrics; docs/metrics.md explains each.
 
-A scrape gets what was counted last and has it counted again, in a thread: a large cluster takes longer than Prometheus
-waits. So nothing is counted for nobody.
+A scrape gets what was counted last and has it counted again, in a thread: a large cluster takes
+longer than Prometheus waits. So nothing is counted for nobody.
 """
 
 import logging
@@ -52,7 +52,11 @@ class PlanningMetrics:
 
     def page(self) -> Page:
         """The answer to a scrape."""
-        if self._ready() and self._monotonic() >= self._next and self._counting.acquire(blocking=False):
+        if (
+            self._ready()
+            and self._monotonic() >= self._next
+            and self._counting.acquire(blocking=False)
+        ):
             threading.Thread(target=self._count_again, name="planning metrics", daemon=True).start()
         return self._text, CONTENT_TYPE
 
@@ -61,7 +65,9 @@ class PlanningMetrics:
             self.count()
         except Exception as error:
             self._text = b""
-            log.warning("no metrics of planning: %s", error, exc_info=not isinstance(error, ToposcopeError))
+            log.warning(
+                "no metrics of planning: %s", error, exc_info=not isinstance(error, ToposcopeError)
+            )
         finally:
             self._counting.release()
 
@@ -69,8 +75,12 @@ class PlanningMetrics:
         """Count everything again, for the next scrape. Raises NoPlanError, and ComputingError."""
         began = self._monotonic()
         question = Metrics(self._worst, self._now(), self._since)
-        counted = msgspec.json.decode(self._computing.submit(question, _SECONDS).result(), type=Counted)
-        self._since = {(gang.topology, gang.kind, gang.handle): gang.since for gang in counted.misplaced}
+        counted = msgspec.json.decode(
+            self._computing.submit(question, _SECONDS).result(), type=Counted
+        )
+        self._since = {
+            (gang.topology, gang.kind, gang.handle): gang.since for gang in counted.misplaced
+        }
         seconds = self._monotonic() - began
         self._next = self._monotonic() + max(_PAUSE, _PAUSE_FACTOR * seconds)
         self._text = counted.text.encode() + exposition(of_the_count(self._now(), seconds))

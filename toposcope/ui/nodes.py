@@ -5,10 +5,10 @@ from functools import partial
 from typing import Final
 
 from toposcope.api import label_keys
-from toposcope.api.matrix_annotation import reasons
+from toposcope.hardware.matrix_annotation import reasons
+from toposcope.hierarchy.node import OWN_NAME
 from toposcope.snapshot.filters import marks, value_at
 from toposcope.snapshot.model import NodeView, Snapshot
-from toposcope.topology.node import OWN_NAME
 from toposcope.ui import protocol
 from toposcope.ui.views import View
 
@@ -23,9 +23,7 @@ FACTS: Final[Mapping[str, str]] = {
 }
 """Key of `protocol.Nodes.facts` to label key."""
 
-NO_AGENT: Final = (
-    f"without an agent's label {label_keys.GPUS}: check that the agent's DaemonSet has a pod there, and read its log"
-)
+NO_AGENT: Final = f"without an agent's label {label_keys.GPUS}: check that the agent's DaemonSet has a pod there, and read its log"
 NOT_SELECTED: Final = "outside every ClusterTopology: compare labels with each spec.nodeSelector"
 
 
@@ -49,7 +47,9 @@ def columns(cluster: Snapshot, views: Sequence[View]) -> tuple[protocol.Nodes, i
         views=_lists(in_views),
         facts={name: column(key) for name, key in FACTS.items()},
         labels={key: column(key) for key in keys},
-        reasons={str(i): list(why) for i, node in enumerate(shown) if (why := reasons(node.matrix))},
+        reasons={
+            str(i): list(why) for i, node in enumerate(shown) if (why := reasons(node.matrix))
+        },
         apart={str(i): _apart(node) for i, node in enumerate(shown) if not in_views[i]},
     )
     return nodes, len(cluster.nodes) - len(shown)
@@ -60,15 +60,24 @@ def _apart(node: NodeView) -> str:
 
 
 def _column(
-    nodes: Sequence[NodeView], names: Collection[str], kinds: Mapping[int, Mapping[str, int]], key: str
+    nodes: Sequence[NodeView],
+    names: Collection[str],
+    kinds: Mapping[int, Mapping[str, int]],
+    key: str,
 ) -> protocol.Column:
     """One label of every node; `names` are those of all, `kinds` the mappings that nodes with equal keys share."""
     carried = {kind: places.get(key) for kind, places in kinds.items()}
-    values = [None if (place := carried[id(node.places)]) is None else node.values[place] for node in nodes]
+    values = [
+        None if (place := carried[id(node.places)]) is None else node.values[place]
+        for node in nodes
+    ]
     different = dict.fromkeys(values)
     own = not different.keys().isdisjoint(names)
     if own:  # a number stands for a node's own name, so that the names are not sent twice
-        values = [OWN_NAME if value == node.name else value for node, value in zip(nodes, values, strict=True)]
+        values = [
+            OWN_NAME if value == node.name else value
+            for node, value in zip(nodes, values, strict=True)
+        ]
         different = dict.fromkeys(values)
     sent = [value for value in different if value is not None and value != OWN_NAME]
     codes: dict[str | None, int] = dict.fromkeys(different, protocol.ABSENT)

@@ -1,4 +1,7 @@
-"""What planning says of the cluster when somebody asks on the page. Nothing is done to the cluster."""
+"""What planning says of the cluster when somebody asks on the page.
+
+Nothing is done to the cluster.
+"""
 
 from typing import Final
 
@@ -21,8 +24,12 @@ class NoPlanError(ToposcopeError):
     """The question has no answer; the message says why."""
 
 
-def plan_of(snapshot: Snapshot, topology: str | None, required: RequiredLevels | None = None) -> Plan:
-    """The plan of a cluster by a topology. Raises NoPlanError where there is none, or pods are not known.
+def plan_of(
+    snapshot: Snapshot, topology: str | None, required: RequiredLevels | None = None
+) -> Plan:
+    """The plan of a cluster by a topology.
+
+    Raises NoPlanError where there is none, or pods are not known.
 
     Without what is `required` it is good for scores and slots only.
     """
@@ -31,7 +38,9 @@ def plan_of(snapshot: Snapshot, topology: str | None, required: RequiredLevels |
     try:
         return Plan(snapshot, select_scope(snapshot, topology), required or RequiredLevels())
     except TopologyNotFoundError as error:
-        raise NoPlanError(f"plans are made for a whole ClusterTopology; choose one at the top ({error})") from None
+        raise NoPlanError(
+            f"plans are made for a whole ClusterTopology; choose one at the top ({error})"
+        ) from None
 
 
 def overview(plan: Plan) -> protocol.Planning:
@@ -52,9 +61,13 @@ def overview(plan: Plan) -> protocol.Planning:
 def _row(score: Score) -> protocol.GangRow:
     gang = score.gang
     spans = ", ".join(
-        f"{at.level.domain} {at.spans}, could be {at.empty}" for at in score.spreads if at.empty < at.spans
+        f"{at.level.domain} {at.spans}, could be {at.empty}"
+        for at in score.spreads
+        if at.empty < at.spans
     )
-    return protocol.GangRow(gang.kind, gang.handle, gang.gpus, round(score.value, 2), score.better_now, spans)
+    return protocol.GangRow(
+        gang.kind, gang.handle, gang.gpus, round(score.value, 2), score.better_now, spans
+    )
 
 
 def place(plan: Plan, kind: str, name: str) -> protocol.GangPlace:
@@ -62,22 +75,32 @@ def place(plan: Plan, kind: str, name: str) -> protocol.GangPlace:
     found = [gang for gang in named(plan.gangs, name) if gang.kind == kind]
     if not found:
         raise NoPlanError(f"no gang with GPUs is called {name!r}, or no longer")
-    better = next((better_place(plan.capacity, score) for score in scores(plan.capacity, found)), None)
+    better = next(
+        (better_place(plan.capacity, score) for score in scores(plan.capacity, found)), None
+    )
     level, domains = (better[0].domain, better[1]) if better else ("", ())
     nodes = sorted({pod.node for pod in found[0].placed})
     return protocol.GangPlace(nodes, level, [list(domain) for domain in domains])
 
 
 def drained(plan: Plan, path: tuple[str, ...], node: str) -> protocol.Drained:
-    """What the drain of a domain, or of a node, would do. Raises NoPlanError where there is neither.
+    """What the drain of a domain, or of a node, would do.
+
+    Raises NoPlanError where there is neither.
 
     `path` names the domain from the broadest level down.
     """
     capacity = plan.capacity
-    inside = (name for name, number in capacity.number.items() if capacity.paths[number][: len(path)] == path)
+    inside = (
+        name
+        for name, number in capacity.number.items()
+        if capacity.paths[number][: len(path)] == path
+    )
     names = frozenset([node] if node in plan.snapshot.by_name else inside if path else ())
     if not names:
-        raise NoPlanError("nothing like that can be drained here; choose a domain or a node of this view")
+        raise NoPlanError(
+            "nothing like that can be drained here; choose a domain or a node of this view"
+        )
     topology = plan.scope.topology.name if plan.scope.topology else None
     result = whatif(plan.snapshot, topology, capacity, plan.gangs, Changes(drain=names))
     after = {(row.gpus, row.level): row for row in slots(result.after, plan.sizes, plan.per_pod)}

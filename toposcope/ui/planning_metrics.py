@@ -40,13 +40,17 @@ class Counted(msgspec.Struct, frozen=True):
     """For the next count."""
 
 
-def counted(snapshot: Snapshot, worst: int, now: float, since: Mapping[tuple[str, str, str], float]) -> Counted:
+def counted(
+    snapshot: Snapshot, worst: int, now: float, since: Mapping[tuple[str, str, str], float]
+) -> Counted:
     """The metrics of a cluster.
 
-    `worst` gangs are named, `now` is Unix time, and `since` says by topology, kind and handle since when a gang is
-    known to be misplaced. Raises NoPlanError.
+    `worst` gangs are named, `now` is Unix time, and `since` says by topology, kind and handle since
+    when a gang is known to be misplaced. Raises NoPlanError.
     """
-    names: list[str | None] = [topology.name for topology in snapshot.topologies if not topology.owner]
+    names: list[str | None] = [
+        topology.name for topology in snapshot.topologies if not topology.owner
+    ]
     plans = {name or "": plan_of(snapshot, name) for name in (names or [None])[:_MOST_TOPOLOGIES]}
     metrics = _Metrics(worst, now, since)
     text = exposition(metrics.families(plans)).decode()
@@ -75,14 +79,20 @@ class _Metrics:
     def families(self, plans: Mapping[str, Plan]) -> Iterator[Family]:
         """All but those about the counting itself."""
         scores = [(name, score) for name, plan in plans.items() for score in plan.scores]
-        ranked = [name for name, _ in Counter(score.gang.scheduler for _, score in scores).most_common()]
+        ranked = [
+            name for name, _ in Counter(score.gang.scheduler for _, score in scores).most_common()
+        ]
         schedulers = {name: name for name in ranked[:_MOST_SCHEDULERS]}
-        placed = [(name, schedulers.get(score.gang.scheduler, _OTHER), score) for name, score in scores]
+        placed = [
+            (name, schedulers.get(score.gang.scheduler, _OTHER), score) for name, score in scores
+        ]
         shares: dict[tuple[str, ...], list[float]] = {}
         for topology, scheduler, score in placed:
             for tier in score.spreads:
                 if tier.empty < tier.worst:
-                    shares.setdefault((topology, scheduler, tier.level.domain), []).append(tier.empty / tier.spans)
+                    shares.setdefault((topology, scheduler, tier.level.domain), []).append(
+                        tier.empty / tier.spans
+                    )
         yield histogram(
             f"{_PREFIX}gang_score",
             "Fewest domains of the level that a running gang could span on an empty cluster / domains it spans.",
@@ -98,13 +108,26 @@ class _Metrics:
         since = self._oldest(misplaced)
         yield _gauge("misplaced_since_timestamp_seconds", text, ("topology", "scheduler"), since)
         worst = [
-            ((topology, scheduler, score.gang.namespace, score.gang.kind, score.gang.name), score.value)
-            for topology, scheduler, score in sorted(placed, key=lambda one: one[2].value)[: self._worst]
+            (
+                (topology, scheduler, score.gang.namespace, score.gang.kind, score.gang.name),
+                score.value,
+            )
+            for topology, scheduler, score in sorted(placed, key=lambda one: one[2].value)[
+                : self._worst
+            ]
         ]
         labels = ("topology", "scheduler", "namespace", "kind", "gang")
-        yield _gauge("worst_gang_score", "Score of each of the gangs that are placed worst.", labels, worst)
-        rows = [((name, row.level.domain, str(row.gpus)), row) for name, plan in plans.items() for row in plan.slots]
-        fitting = [((*key, view.value), count) for key, row in rows for view, count in row.fitting.items()]
+        yield _gauge(
+            "worst_gang_score", "Score of each of the gangs that are placed worst.", labels, worst
+        )
+        rows = [
+            ((name, row.level.domain, str(row.gpus)), row)
+            for name, plan in plans.items()
+            for row in plan.slots
+        ]
+        fitting = [
+            ((*key, view.value), count) for key, row in rows for view, count in row.fitting.items()
+        ]
         text = "Gangs of this many GPUs that fit into single domains of the level."
         yield _gauge("slots", text, ("topology", "domain", "gpus", "when"), fitting)
         text = "Share of the free GPUs that no gang of this many GPUs can use within domains of the level, from 0 to 1."

@@ -43,22 +43,35 @@ class Program:
 
     def serve_metrics(self, port: int, worst: int) -> None:
         """Serve metrics of planning too, which name so many of the worst gangs. Raises OSError."""
-        metrics = PlanningMetrics(self._computing, worst, lambda: self._broadcaster.state is not None)
+        metrics = PlanningMetrics(
+            self._computing, worst, lambda: self._broadcaster.state is not None
+        )
         self._telemetry = TelemetryServer(
-            port, metrics.page, str, lambda: "" if self._broadcaster.state else "the cluster has not been read yet"
+            port,
+            metrics.page,
+            str,
+            lambda: "" if self._broadcaster.state else "the cluster has not been read yet",
         )
 
     def serve(
-        self, listener: socket.socket, names: Iterable[str] = (), started: Callable[[], None] = lambda: None
+        self,
+        listener: socket.socket,
+        names: Iterable[str] = (),
+        started: Callable[[], None] = lambda: None,
     ) -> None:
-        """Serve until a signal. `names` are those under which browsers may open the page, besides localhost.
+        """Serve until a signal.
+
+        `names` are those under which browsers may open the page, besides localhost.
 
         Raises InputError where files cannot be read.
         """
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
         self._source.start()
         threading.Thread(
-            target=self._broadcaster.run, args=(self._stop, self._wake), name="broadcaster", daemon=True
+            target=self._broadcaster.run,
+            args=(self._stop, self._wake),
+            name="broadcaster",
+            daemon=True,
         ).start()
         stream = Stream(self._broadcaster)
         routes = Routes(self._broadcaster, self._source, self.bundle, stream, self._computing)
@@ -93,11 +106,15 @@ def listening(host: str, port: int) -> socket.socket:
     if host == "::" and not socket.has_dualstack_ipv6():  # a kernel without IPv6
         host = "0.0.0.0"
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=128, dualstack_ipv6=host == "::")
+    return socket.create_server(
+        (host, port), family=family, backlog=128, dualstack_ipv6=host == "::"
+    )
 
 
 def address_of(listener: socket.socket) -> str:
     """The URL of a listening socket for a browser on this machine."""
     host, port = listener.getsockname()[:2]
-    shown = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}.get(host, f"[{host}]" if ":" in host else host)
+    shown = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}.get(
+        host, f"[{host}]" if ":" in host else host
+    )
     return f"http://{shown}:{port}/"

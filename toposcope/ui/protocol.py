@@ -1,7 +1,7 @@
 """What the server sends to the page, in JSON: the one place that defines names and meanings.
 
-Any text in here may come from a label, an annotation, a file or a status that anybody wrote: the page shows it as text
-and never as markup.
+Any text in here may come from a label, an annotation, a file or a status that anybody wrote: the
+page shows it as text and never as markup.
 """
 
 from typing import Final, Literal
@@ -74,8 +74,8 @@ class LevelView(_Struct):
     problem: str
     """What is wrong with it, in a few words; empty when nothing is."""
     in_topology: bool
-    """False: not a level of the map, but one that only some nodes carry, or that is requested and on no node (then
-    `key` is empty)."""
+    """False: not a level of the map, but one that only some nodes carry, or that is requested
+    and on no node (then `key` is empty)."""
 
 
 class ConditionView(_Struct):
@@ -183,7 +183,10 @@ class News(_Struct):
     """`GET api/events`: an event with this, as soon as anything has changed, and every few seconds."""
 
     id: str
-    """That of the newest snapshot: a page that shows another one fetches it. Empty: there is none yet."""
+    """That of the newest snapshot: a page that shows another one fetches it.
+
+    Empty: there is none yet.
+    """
     status: Status
 
 
@@ -230,7 +233,10 @@ class Since(_Struct):
     at: str
     """RFC 3339."""
     exact: bool
-    """True: the server saw it change. False: no later than that, as the agent has not written since."""
+    """True: the server saw it change.
+
+    False: no later than that, as the agent has not written since.
+    """
 
 
 class Lacking(_Struct):
@@ -429,7 +435,10 @@ class SlotChange(_Struct):
 
 
 class Drained(_Struct):
-    """`GET api/drain?view=ID&in=PATH` (or `&node=NAME`): what a drain would do. Nothing is drained."""
+    """`GET api/drain?view=ID&in=PATH` (or `&node=NAME`): what a drain would do.
+
+    Nothing is drained.
+    """
 
     nodes: int
     gangs: list[Fate]

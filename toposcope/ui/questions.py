@@ -14,7 +14,10 @@ class Check(msgspec.Struct, frozen=True):
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """Slots, and the gangs that are not as close together as they could be. `view`: see `planning.Plans`."""
+    """Slots, and the gangs that are not as close together as they could be.
+
+    `view`: see `planning.Plans`.
+    """
 
     view: str
 
@@ -28,7 +31,10 @@ class GangAt(msgspec.Struct, frozen=True):
 
 
 class Drain(msgspec.Struct, frozen=True):
-    """What the drain of a domain, or of a node, would do. `path` names the domain from the broadest level down."""
+    """What the drain of a domain, or of a node, would do.
+
+    `path` names the domain from the broadest level down.
+    """
 
     view: str
     path: tuple[str, ...]

@@ -21,7 +21,13 @@ from toposcope.ui import protocol
 from toposcope.ui.broadcaster import Broadcaster, State
 from toposcope.ui.bundle import Bundle
 from toposcope.ui.checking import MAX_BYTES
-from toposcope.ui.computing import Answerer, CrashError, DeadlineError, DefectError, MemoryLimitError
+from toposcope.ui.computing import (
+    Answerer,
+    CrashError,
+    DeadlineError,
+    DefectError,
+    MemoryLimitError,
+)
 from toposcope.ui.detail import detail
 from toposcope.ui.guard import problem
 from toposcope.ui.planning import NoPlanError
@@ -49,7 +55,12 @@ class Routes:
     """Routes for one cluster."""
 
     def __init__(
-        self, broadcaster: Broadcaster, source: Source, bundle: Bundle, stream: Stream, computing: Answerer
+        self,
+        broadcaster: Broadcaster,
+        source: Source,
+        bundle: Bundle,
+        stream: Stream,
+        computing: Answerer,
     ) -> None:
         self._broadcaster = broadcaster
         self._source = source
@@ -84,7 +95,9 @@ class Routes:
         page = self._bundle.page()
         if page is None:
             return PlainTextResponse(f"{self._bundle.missing}\n", HTTPStatus.SERVICE_UNAVAILABLE)
-        return Response(page, media_type="text/html; charset=utf-8", headers={"cache-control": "no-cache"})
+        return Response(
+            page, media_type="text/html; charset=utf-8", headers={"cache-control": "no-cache"}
+        )
 
     async def _asset(self, request: Request) -> Response:
         asset = self._bundle.asset(request.path_params["name"])
@@ -100,8 +113,12 @@ class Routes:
         if headers["etag"] in request.headers.get("if-none-match", ""):
             return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
         if "gzip" in request.headers.get("accept-encoding", ""):
-            return Response(packed, headers=headers | {"content-encoding": "gzip"}, media_type=_JSON)
-        return Response(await run_in_threadpool(gzip.decompress, packed), headers=headers, media_type=_JSON)
+            return Response(
+                packed, headers=headers | {"content-encoding": "gzip"}, media_type=_JSON
+            )
+        return Response(
+            await run_in_threadpool(gzip.decompress, packed), headers=headers, media_type=_JSON
+        )
 
     def _state(self) -> State:
         """The newest state. Raises HTTPException where there is none yet."""
@@ -152,7 +169,9 @@ class Routes:
     async def _check(self, request: Request) -> Response:
         views = tuple(view.id for view in self._state().views)
         question = Check(await self._workload(request), views)
-        return await self._computed(request, question, "check fewer or smaller workloads, or use toposcope check")
+        return await self._computed(
+            request, question, "check fewer or smaller workloads, or use toposcope check"
+        )
 
     async def _planning(self, request: Request) -> Response:
         return await self._plan(request, Overview(_given(request, "view")))
@@ -163,25 +182,34 @@ class Routes:
 
     async def _drain(self, request: Request) -> Response:
         path = tuple(unquote(part) for part in _given(request, "in").split("/") if part)
-        return await self._plan(request, Drain(_given(request, "view"), path, _given(request, "node")))
+        return await self._plan(
+            request, Drain(_given(request, "view"), path, _given(request, "node"))
+        )
 
     async def _plan(self, request: Request, question: Question) -> Response:
         self._state()
         return await self._computed(request, question, "use toposcope whatif, score or slots")
 
     async def _computed(self, request: Request, question: Question, instead: str) -> Response:
-        """The answer of the worker. Raises HTTPException; `instead` is what to do where it takes too much."""
+        """The answer of the worker.
+
+        Raises HTTPException; `instead` is what to do where it takes too much.
+        """
         try:
             async with self._turns.turn():
                 if await request.is_disconnected():
-                    return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody waits for the answer any longer
+                    # nobody waits for the answer any longer
+                    return Response(status_code=HTTPStatus.BAD_REQUEST)
                 body = await asyncio.wrap_future(self._computing.submit(question))
         except tuple(_FAILURES) as error:
             raise _failure(error, instead) from None
         return Response(body, media_type=_JSON, headers={"cache-control": "no-store"})
 
     async def _workload(self, request: Request) -> str:
-        """The text to check. Raises HTTPException where the body is too large, incomplete or malformed."""
+        """The text to check.
+
+        Raises HTTPException where the body is too large, incomplete or malformed.
+        """
         body = bytearray()
         try:
             async with asyncio.timeout(BODY_SECONDS):
@@ -189,7 +217,9 @@ class Routes:
                     body += part
                     if len(body) > MAX_BYTES:
                         text = f"more than {MAX_BYTES >> 10} KiB; use toposcope check instead"
-                        raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text, {"connection": "close"})
+                        raise HTTPException(
+                            HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text, {"connection": "close"}
+                        )
             return _CHECK_BODY.decode(body).workload
         except TimeoutError:
             text = f"the request was not complete after {BODY_SECONDS:.0f} s"
@@ -197,12 +227,16 @@ class Routes:
         except ClientDisconnect:
             raise HTTPException(HTTPStatus.BAD_REQUEST) from None
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-            raise HTTPException(HTTPStatus.BAD_REQUEST, f'send {{"workload": TEXT}}: {error}') from None
+            raise HTTPException(
+                HTTPStatus.BAD_REQUEST, f'send {{"workload": TEXT}}: {error}'
+            ) from None
 
     async def _ready(self, _request: Request) -> Response:
         if self._broadcaster.state:
             return PlainTextResponse("ok\n")
-        return PlainTextResponse("the cluster has not been read yet\n", HTTPStatus.SERVICE_UNAVAILABLE)
+        return PlainTextResponse(
+            "the cluster has not been read yet\n", HTTPStatus.SERVICE_UNAVAILABLE
+        )
 
 
 async def _healthy(_request: Request) -> Response:
@@ -218,7 +252,9 @@ _WORDS: Final = {
 
 async def _failed(_request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
-        return problem(error.status_code, _WORDS.get(error.detail, error.detail), dict(error.headers or {}))
+        return problem(
+            error.status_code, _WORDS.get(error.detail, error.detail), dict(error.headers or {})
+        )
     return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error; see the server's log")
 
 
@@ -253,4 +289,6 @@ def _given(request: Request, key: str) -> str:
 
 
 def _json(body: msgspec.Struct) -> Response:
-    return Response(msgspec.json.encode(body), media_type=_JSON, headers={"cache-control": "no-store"})
+    return Response(
+        msgspec.json.encode(body), media_type=_JSON, headers={"cache-control": "no-store"}
+    )

@@ -9,13 +9,13 @@ from typing import Final, Literal
 
 import msgspec
 
+from toposcope.hierarchy.catalogue import BUILT_IN
 from toposcope.kube.reflector import Stop
 from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.cutter import LIMIT
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import PodView, Snapshot
 from toposcope.snapshot.problems import InputError
-from toposcope.topology.catalogue import BUILT_IN
 from toposcope.ui.facts import Facts
 from toposcope.ui.source import FullNode, cached_view, gpu_uuids
 
@@ -29,11 +29,16 @@ _Times = tuple[tuple[str, int, int], ...]
 
 
 class SavedSource:
-    """Reads files into `facts`, once when it starts and again whenever one changes. `stop` is its only clock."""
+    """Reads files into `facts`, once when it starts and again whenever one changes.
+
+    `stop` is its only clock.
+    """
 
     kind: Literal["files"] = "files"
 
-    def __init__(self, names: Sequence[str], facts: Facts, stop: Stop | None = None, limit: int = LIMIT) -> None:
+    def __init__(
+        self, names: Sequence[str], facts: Facts, stop: Stop | None = None, limit: int = LIMIT
+    ) -> None:
         self._names = tuple(names)
         self._limit = limit
         self._facts = facts
@@ -45,7 +50,10 @@ class SavedSource:
         self._required = RequiredLevels()
 
     def start(self) -> None:
-        """Read the files, then watch their modification times. Raises InputError when they cannot be read."""
+        """Read the files, then watch their modification times.
+
+        Raises InputError when they cannot be read.
+        """
         self._times = self._stamps()
         self._load()
         threading.Thread(target=self._follow, name="files", daemon=True).start()
@@ -60,7 +68,12 @@ class SavedSource:
         if node is None:
             return None
         packed = self._matrices.get(name)
-        return FullNode(msgspec.structs.replace(node, matrix=zlib.decompress(packed).decode()) if packed else node, "")
+        return FullNode(
+            msgspec.structs.replace(node, matrix=zlib.decompress(packed).decode())
+            if packed
+            else node,
+            "",
+        )
 
     def published(self) -> Snapshot:
         """What schedulers read, as far as it is in the files."""
@@ -85,14 +98,20 @@ class SavedSource:
         except InputError as error:
             shown = "; ".join(map(str, error.problems[:_MAX_PROBLEMS]))
             more = len(error.problems) - _MAX_PROBLEMS
-            self._facts.mark_failing(_FILES, shown + (f"; and {more} more problems" if more > 0 else ""))
+            self._facts.mark_failing(
+                _FILES, shown + (f"; and {more} more problems" if more > 0 else "")
+            )
 
     def _load(self) -> None:
         required = RequiredLevels()
-        snapshot = load_files(self._names, keep_matrix=lambda _name, _not_ok: True, limit=self._limit, others=required)
+        snapshot = load_files(
+            self._names, keep_matrix=lambda _name, _not_ok: True, limit=self._limit, others=required
+        )
         self._required = required
         self._matrices = {
-            node.name: zlib.compress(node.matrix.encode(errors="replace"), 1) for node in snapshot.nodes if node.matrix
+            node.name: zlib.compress(node.matrix.encode(errors="replace"), 1)
+            for node in snapshot.nodes
+            if node.matrix
         }
         self._published = replace(snapshot, nodes=(), pods=None, warnings=())
         fill(self._facts, snapshot)
@@ -108,7 +127,9 @@ def _stamps_below(path: Path) -> Iterator[tuple[str, int, int]]:
         yield str(path), 0, 0
         return
     try:
-        files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+        files = (
+            sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+        )
         for file in files:
             stat = file.stat()
             yield str(file), stat.st_mtime_ns, stat.st_size
@@ -125,7 +146,9 @@ def fill(facts: Facts, snapshot: Snapshot) -> None:
     if snapshot.pods is not None:
         pods = {f"{pod.namespace}/{pod.name}": pod for pod in snapshot.pods}
     facts.replace_pods(pods)
-    facts.replace_nodes({node.name: (cached_view(node), gpu_uuids(node.matrix)) for node in snapshot.nodes})
+    facts.replace_nodes(
+        {node.name: (cached_view(node), gpu_uuids(node.matrix)) for node in snapshot.nodes}
+    )
     for number, warning in enumerate(snapshot.warnings):
         facts.warn(f"files {number}", warning)
     facts.warn(f"files {len(snapshot.warnings)}", "")

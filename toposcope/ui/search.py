@@ -26,4 +26,6 @@ def search(facts: Facts, query: str) -> protocol.Search:
         if text in uuid.lower()
     ]
     best = nsmallest(MAX_RESULTS + 1, matches)
-    return protocol.Search([protocol.Gpu(uuid, node) for _, uuid, node in best[:MAX_RESULTS]], len(best) > MAX_RESULTS)
+    return protocol.Search(
+        [protocol.Gpu(uuid, node) for _, uuid, node in best[:MAX_RESULTS]], len(best) > MAX_RESULTS
+    )

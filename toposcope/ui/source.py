@@ -6,9 +6,9 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
+from toposcope.hardware.topology import State
 from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.model import NodeView, Snapshot
-from toposcope.topology.hardware import State
 
 AGENT: Final = "toposcope-agent"
 """The agent's field manager."""
@@ -40,7 +40,10 @@ class Source(Protocol):
         """One node; None where it does not exist. Raises KubeError."""
 
     def published(self) -> Snapshot:
-        """What schedulers read, with a warning for each kind that cannot be read. Raises KubeError."""
+        """What schedulers read, with a warning for each kind that cannot be read.
+
+        Raises KubeError.
+        """
 
     def required(self) -> RequiredLevels:
         """What PodGangs and PodGroups require, with a warning where that cannot be read."""
@@ -76,4 +79,7 @@ def cached_view(node: NodeView) -> NodeView:
 
 def last_write(managed: Iterable[Mapping[str, Any]]) -> str:
     """When the agent last changed the node, by its `managedFields`; empty where they do not say."""
-    return max((str(entry.get("time") or "") for entry in managed if entry.get("manager") == AGENT), default="")
+    return max(
+        (str(entry.get("time") or "") for entry in managed if entry.get("manager") == AGENT),
+        default="",
+    )

@@ -24,7 +24,10 @@ _SEND_SECONDS: Final = 30.0
 
 
 class Stream:
-    """Serves every stream of one broadcaster. None has a queue: a slow page misses what is no longer the newest."""
+    """Serves every stream of one broadcaster.
+
+    None has a queue: a slow page misses what is no longer the newest.
+    """
 
     def __init__(
         self,
@@ -51,7 +54,9 @@ class Stream:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send events until the page disconnects or stops reading, or the server shuts down."""
         if self.open >= self._max_streams:
-            busy = problem(503, f"{self._max_streams} pages are open already; close one, then reload this one")
+            busy = problem(
+                503, f"{self._max_streams} pages are open already; close one, then reload this one"
+            )
             await busy(scope, receive, send)
             return
         loop = asyncio.get_running_loop()
@@ -80,6 +85,7 @@ class Stream:
         yield b"retry: 2000\n\n"
         while not self.ending:
             updated.clear()
-            yield b"data: %b\n\n" % msgspec.json.encode(self._broadcaster.news())  # which has no line breaks
+            # which has no line breaks
+            yield b"data: %b\n\n" % msgspec.json.encode(self._broadcaster.news())
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(updated.wait(), self._status_seconds)

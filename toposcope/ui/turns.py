@@ -27,9 +27,14 @@ class Turns:
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait in the queue until it is our turn, which ends with the block. Raises BusyError at once if it is full."""
+        """Wait in the queue until it is our turn, which ends with the block.
+
+        Raises BusyError at once if it is full.
+        """
         if self._taken == self._places:
-            raise BusyError("too many questions wait for an answer already; try again in some seconds")
+            raise BusyError(
+                "too many questions wait for an answer already; try again in some seconds"
+            )
         self._taken += 1
         try:
             async with self._running:

@@ -41,11 +41,16 @@ def views_of(snapshot: Snapshot) -> tuple[View, ...]:
         inferred = select_scope(snapshot)
         labelled = any(map(_is_labelled, inferred.nodes))
         summary = _summary("", "labels", "inferred", None, inferred)
-        return (View(summary, inferred, _is_labelled if labelled else attrgetter("has_gpus")), *_suggested(snapshot))
+        return (
+            View(summary, inferred, _is_labelled if labelled else attrgetter("has_gpus")),
+            *_suggested(snapshot),
+        )
     names = {topology.uid: topology.name for topology in snapshot.topologies}
     main = _main(snapshot.topologies)
     views: list[View] = []
-    for topology in sorted(snapshot.topologies, key=lambda other: (other is not main, bool(other.owner), other.name)):
+    for topology in sorted(
+        snapshot.topologies, key=lambda other: (other is not main, bool(other.owner), other.name)
+    ):
         parent = names.get(topology.owner) if topology.owner else None
         views.append(_topology_view(snapshot, topology, topology.name, "topology", parent))
         # With `segments: Auto` each segment has a ClusterTopology, which is a view of its own.
@@ -71,7 +76,9 @@ def _segments(snapshot: Snapshot, topology: Topology) -> Iterator[View]:
         try:
             yield _as_if(snapshot, f"{topology.name}/{name}", name, topology.name, spec)
         except (AttributeError, KeyError, TypeError) as error:
-            log.warning("segment %r of ClusterTopology %r is not shown: %s", name, topology.name, error)
+            log.warning(
+                "segment %r of ClusterTopology %r is not shown: %s", name, topology.name, error
+            )
 
 
 def _suggested(snapshot: Snapshot) -> Iterator[View]:
@@ -79,37 +86,57 @@ def _suggested(snapshot: Snapshot) -> Iterator[View]:
     suggestions = suggest(snapshot.nodes, snapshot.catalogue).found
     if len(suggestions) > 1:
         for suggestion in suggestions:
-            yield _as_if(snapshot, f"/{suggestion.name}", suggestion.name, "", suggestion.document())
+            yield _as_if(
+                snapshot, f"/{suggestion.name}", suggestion.name, "", suggestion.document()
+            )
 
 
-def _as_if(snapshot: Snapshot, view_id: str, name: str, parent: str, spec: Mapping[str, Any]) -> View:
+def _as_if(
+    snapshot: Snapshot, view_id: str, name: str, parent: str, spec: Mapping[str, Any]
+) -> View:
     """A view as if there were a ClusterTopology with this spec."""
     topology = read({"metadata": {"name": view_id}, "spec": spec})
-    return _topology_view(replace(snapshot, topologies=(topology,)), topology, name, "segment", parent)
+    return _topology_view(
+        replace(snapshot, topologies=(topology,)), topology, name, "segment", parent
+    )
 
 
 def _topology_view(
-    snapshot: Snapshot, topology: Topology, name: str, kind: Literal["topology", "segment"], parent: str | None
+    snapshot: Snapshot,
+    topology: Topology,
+    name: str,
+    kind: Literal["topology", "segment"],
+    parent: str | None,
 ) -> View:
     selected = select_scope(snapshot, topology.name)
     return View(_summary(topology.name, name, kind, parent, selected), selected, topology.selects)
 
 
 def _summary(
-    view_id: str, name: str, kind: Literal["topology", "segment", "inferred"], parent: str | None, selected: Scope
+    view_id: str,
+    name: str,
+    kind: Literal["topology", "segment", "inferred"],
+    parent: str | None,
+    selected: Scope,
 ) -> protocol.View:
     topology = selected.topology
     left_out = left_out_of(selected)
     found = list(_conditions(topology)) if topology else []
     # What a condition says is not said twice.
-    crossed = [] if any(item.type == HIERARCHY_CONSISTENT for item in found) else crossings_of(selected).problems
+    crossed = (
+        []
+        if any(item.type == HIERARCHY_CONSISTENT for item in found)
+        else crossings_of(selected).problems
+    )
     return protocol.View(
         id=view_id,
         name=name,
         kind=kind,
         parent=parent,
         origin=selected.origin.value,
-        levels=msgspec.convert(level_views(selected, sized=False), list[protocol.LevelView], from_attributes=True),
+        levels=msgspec.convert(
+            level_views(selected, sized=False), list[protocol.LevelView], from_attributes=True
+        ),
         nodes=len(selected.nodes),
         gpus=sum(node.gpus for node in selected.nodes),
         left_out=len(left_out),
@@ -127,7 +154,10 @@ def _conditions(topology: Topology) -> Iterator[protocol.ConditionView]:
             continue
         yield protocol.ConditionView(
             type=kind,
-            status=cast("Literal['True', 'False', 'Unknown']", status if status in ("True", "False") else "Unknown"),
+            status=cast(
+                "Literal['True', 'False', 'Unknown']",
+                status if status in ("True", "False") else "Unknown",
+            ),
             reason=str(condition.get("reason") or ""),
             message=str(condition.get("message") or ""),
             since=str(condition.get("lastTransitionTime") or ""),

@@ -1,8 +1,8 @@
 """The process that computes for the page's server, with limits that the kernel enforces.
 
-It holds a copy of the cluster and answers one question after the other. Whatever a question makes of it (a regular
-expression without end, memory without bound, a crash), the server ends it and starts another one. So nothing here
-reads files or talks to anybody but the server.
+It holds a copy of the cluster and answers one question after the other. Whatever a question makes
+of it (a regular expression without end, memory without bound, a crash), the server ends it and
+starts another one. So nothing here reads files or talks to anybody but the server.
 """
 
 import ctypes
@@ -34,7 +34,8 @@ _ENDS_FIRST: Final = "1000"
 def main(parent: int, descriptor: int) -> NoReturn:
     """Answer the server whose process id is `parent`, over the socket that it has passed on, until it is gone."""
     _confine()
-    if os.getppid() == parent:  # else it ended before the kernel knew that this process is to end with it
+    # else it ended before the kernel knew that this process is to end with it
+    if os.getppid() == parent:
         _serve(Frames(socket.socket(fileno=descriptor)))
     os._exit(0)
 
@@ -70,8 +71,12 @@ def _serve(server: Frames) -> None:
 
 
 def _answer(answers: Answers, ask: Ask, of_cluster: int) -> Answer:
-    """The answer, within bounds of time and memory. `of_cluster` are the bytes that the copy of the cluster takes."""
-    signal.setitimer(signal.ITIMER_REAL, ask.seconds + _GRACE)  # SIGALRM ends a process that does not handle it
+    """The answer, within bounds of time and memory.
+
+    `of_cluster` are the bytes that the copy of the cluster takes.
+    """
+    # SIGALRM ends a process that does not handle it
+    signal.setitimer(signal.ITIMER_REAL, ask.seconds + _GRACE)
     _limit_memory(_address_space() + MEMORY + max(of_cluster, 0))
     try:
         return answers.answer(ask.question)

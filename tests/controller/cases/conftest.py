@@ -4,7 +4,6 @@ import contextlib
 from collections.abc import Iterator
 
 import pytest
-
 from tests.controller.cases.world import World
 from tests.support.api import ApiUnderTest
 from tools.apiserver.server import RealApiServer, UnavailableError

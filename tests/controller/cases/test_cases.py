@@ -3,7 +3,6 @@
 import re
 
 import pytest
-
 from tests.controller.cases.model import Case, Invalid
 from tests.controller.cases.objects import cluster
 from tests.controller.cases.world import World

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-
 from tests.controller.cases import objects
 from tests.controller.cases.model import Workload, gone, levels
 from tests.controller.cases.objects import ASKS_RACK

@@ -1,7 +1,6 @@
 """What can go wrong between Toposcope and the schedulers that read what it publishes; each hazard with its handling."""
 
 import pytest
-
 from tests.controller.cases import objects
 from tests.controller.cases.model import Machine, gone, levels
 from tests.controller.cases.world import KUEUE, World
@@ -11,7 +10,7 @@ from tests.support.tables import each_case, named_objects
 from tools.apiserver.grove_operator import GroveExitError, start_grove
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import HOSTNAME
-from toposcope.topology.levels import Level, level_problems
+from toposcope.api.levels import Level, level_problems
 
 HERE = {"levels": levels(*objects.THREE), "publish": {"kueue": "Never"}}
 INFERRED = {"publish": {"kai": "Never", "grove": "Never"}}

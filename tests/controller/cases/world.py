@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import yaml
-
 from tests.controller.cases.model import LEVELS_AVAILABLE, Machine, Spec, Status, Step, Workload
 from tests.support.api import NODES, ApiUnderTest
 from tests.support.controller import READY, controller_of

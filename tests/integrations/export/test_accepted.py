@@ -4,7 +4,6 @@ import json
 
 import pytest
 import yaml
-
 from tests.integrations.export.test_levels import a_hierarchy
 from tests.support.api import ApiUnderTest, Clients
 from tests.support.cluster import BLOCK, RACK, ZONE

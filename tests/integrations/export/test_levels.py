@@ -7,10 +7,11 @@ from itertools import product
 from typing import Any
 
 import pytest
-
 from tests.support.saved import cluster_topology
 from tests.support.tables import each_case
 from toposcope.api.label_keys import HOSTNAME
+from toposcope.api.levels import Level, level_problems
+from toposcope.hierarchy.platforms import KEYS
 from toposcope.integrations.documents import read_topology as recognise
 from toposcope.integrations.framework.levels import ExportError, TopologyLevels, UnreadableDocumentError, named_levels
 from toposcope.integrations.grove import topology as grove
@@ -18,8 +19,6 @@ from toposcope.integrations.kai import topology as kai
 from toposcope.integrations.kueue import topology as kueue
 from toposcope.integrations.osmo import pool as osmo
 from toposcope.integrations.runai import topology as runai
-from toposcope.topology.levels import Level, level_problems
-from toposcope.topology.platforms import KEYS
 
 Write = Callable[[TopologyLevels], Any]
 Read = Callable[[Any], TopologyLevels]

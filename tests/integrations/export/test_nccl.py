@@ -6,15 +6,14 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-
 from tests.support.machines import discovered
 from tests.support.tables import each_case
 from toposcope.agent.annotation import annotation_for
-from toposcope.api.matrix_annotation import NodeMatrix, parse
+from toposcope.hardware.matrix import nv_links
+from toposcope.hardware.matrix_annotation import NodeMatrix, parse
 from toposcope.integrations.framework.levels import ExportError
 from toposcope.integrations.nccl.topology import cpu_mask, write
 from toposcope.simulator.profile import load_profile, profile_names
-from toposcope.topology.matrix import nv_links
 
 BRIDGE = "0x060400"
 

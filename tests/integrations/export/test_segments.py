@@ -5,13 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-
 from tests.support.cluster import BLOCK, RACK, ZONE
 from tests.support.tables import each_case
 from toposcope.api.label_keys import GPU_PRESENT, GPU_PRODUCT, GPUS, HOSTNAME, NVLINK_DOMAIN
+from toposcope.hierarchy import platforms
 from toposcope.snapshot.model import NOTHING, NodeView
 from toposcope.snapshot.suggest import Suggestion, suggest
-from toposcope.topology import platforms
 
 KEYS = {
     "zone": ZONE,

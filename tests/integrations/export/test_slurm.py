@@ -7,10 +7,12 @@ from itertools import product
 from typing import Any
 
 import pytest
-
 from tests.support.cluster import BLOCK, RACK, ZONE, gpu_node
 from tests.support.tables import each_case
 from toposcope.api.label_keys import HOSTNAME, NVLINK_DOMAIN
+from toposcope.api.levels import Level
+from toposcope.hierarchy.node import NodeFacts
+from toposcope.hierarchy.table import Table
 from toposcope.integrations.framework.levels import ExportError
 from toposcope.integrations.slurm.hostlist import hostlist
 from toposcope.integrations.slurm.names import Style, units
@@ -24,9 +26,6 @@ from toposcope.integrations.slurm.topology import (
     tree,
     tree_conf,
 )
-from toposcope.topology.levels import Level
-from toposcope.topology.node import NodeFacts
-from toposcope.topology.table import Table
 
 KEYS = {"zone": ZONE, "block": BLOCK, "rack": RACK, "nvlink-domain": NVLINK_DOMAIN, "host": HOSTNAME}
 LEVELS = tuple(map(Level, KEYS, KEYS.values()))

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from tests.simulator.apiserver.widgets import WIDGETS, widget, widget_crd
 from tests.support.api import APPLY, JSON_PATCH, MERGE, NODES, ApiUnderTest, node
 from tests.support.paths import FIXTURES

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-
 from tests.simulator.apiserver.widgets import GROUP, WIDGETS, gizmo_crd, widget, widget_crd
 from tests.support.api import CRDS, ApiUnderTest, crd_conditions, wait_until
 from tests.support.tables import each_case

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-
 from tests.support.api import NODES, ApiUnderTest, node
 from tools.apiserver.certificates import make_certificates
 from tools.apiserver.client import HttpClient

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.simulator.apiserver.widgets import WIDGETS, widget, widget_crd
 from tests.support.api import NODES, ApiUnderTest, Clients, node, wait_until
 from toposcope.kube.requests import event

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-
 from tools.apiserver.certificates import Certificates, make_certificates
 from tools.apiserver.client import HttpClient
 from tools.chaos.proxy import Mode, Proxy, ProxyThread

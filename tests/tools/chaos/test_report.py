@@ -4,7 +4,6 @@ from random import Random
 from typing import cast
 
 import pytest
-
 from tests.support.tables import each_case
 from tools.chaos.faults import FAULTS
 from tools.chaos.processes import Program, Size

@@ -1,7 +1,6 @@
 import random
 
 import pytest
-
 from tests.support.tables import each_case
 from tools.chaos.faults import FAULTS, Scope
 from tools.chaos.schedule import ScheduleError, draw, each_alone, read, shrink, written

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-
 from tests.support.api import ApiUnderTest
 from tools.apiserver.client import pod_token
 from tools.chaos.cluster import NODES, PODS, pod, present_pod

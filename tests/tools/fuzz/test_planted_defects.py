@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 import toposcope.agent.baseline
-import toposcope.api.controller_config
-import toposcope.api.matrix_annotation
+import toposcope.hardware.matrix_annotation
+import toposcope.hierarchy.controller_config
 import toposcope.simulator.capture
 from tools.fuzz.run import fuzz as run
 from tools.fuzz.subjects import SUBJECTS
@@ -18,15 +17,15 @@ from tools.fuzz.subjects.files import _TABS
 from tools.fuzz.subjects.objects import _alone
 from toposcope.agent.labels import Labels, labels_for
 from toposcope.api.cluster_topology import Topology
-from toposcope.api.controller_config import Config
-from toposcope.api.effective_levels import Absences, EffectiveLevels, effective_levels
 from toposcope.api.label_keys import GPU_PRODUCT
+from toposcope.hardware.topology import NodeTopology
+from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
+from toposcope.hierarchy.controller_config import Config
+from toposcope.hierarchy.effective_levels import Absences, EffectiveLevels, effective_levels
+from toposcope.hierarchy.table import Table
 from toposcope.integrations.framework.document import Field
 from toposcope.simulator.capture_text import CaptureError
 from toposcope.simulator.machine import Machine
-from toposcope.topology.catalogue import BUILT_IN, Catalogue
-from toposcope.topology.hardware import NodeTopology
-from toposcope.topology.table import Table
 
 _ENCODE = toposcope.agent.baseline.encode
 
@@ -37,8 +36,8 @@ def _every_level_twice(*arguments: Any) -> EffectiveLevels:
 
 
 def _nothing_beside_a_problem(content: bytes, file: str) -> Config:
-    result = toposcope.api.controller_config.read_config(content, file)
-    return toposcope.api.controller_config.Config(BUILT_IN, result.problems) if result.problems else result
+    result = toposcope.hierarchy.controller_config.read_config(content, file)
+    return toposcope.hierarchy.controller_config.Config(BUILT_IN, result.problems) if result.problems else result
 
 
 def _takes_anything(text: str) -> Machine:
@@ -89,14 +88,14 @@ DEFECTS: list[tuple[str, str, Any, str]] = [
     ),
     (
         *("annotations", "tools.fuzz.subjects.agent.parse"),
-        lambda text: dataclasses.replace(toposcope.api.matrix_annotation.parse(text), reasons=()),
+        lambda text: dataclasses.replace(toposcope.hardware.matrix_annotation.parse(text), reasons=()),
         "reasons are not those",
     ),
     ("nodes", "toposcope.controller.status.fit_to_size", lambda status: status, "larger than it may be"),
     ("nodes", "toposcope.controller.assess.assessment.effective_levels", _every_level_twice, "schedulers refuse"),
     ("specs", "toposcope.api.cluster_topology.typed_spec", lambda given: (given or {}, []), "Error"),
     ("configs", "tools.fuzz.subjects.files.read_config", _nothing_beside_a_problem, "is lost beside a bad one"),
-    ("configs", "toposcope.api.controller_config.printable", str, "control character"),
+    ("configs", "toposcope.hierarchy.controller_config.printable", str, "control character"),
     ("profiles", "toposcope.simulator.document._in_words", lambda message: f"KeyError: {message}", "words of Python"),
     ("captures", "tools.fuzz.subjects.files.machine_from_capture", _takes_anything, "2 GPUs of []"),
     (
@@ -123,7 +122,7 @@ DEFECTS: list[tuple[str, str, Any, str]] = [
         lambda listed, *_: {segment.levels: f"segment-{number}" for number, segment in enumerate(listed)},
         "segment",
     ),
-    ("hostile", "toposcope.topology.segments._lacks", lambda *_: (), "segment"),
+    ("hostile", "toposcope.hierarchy.segments._lacks", lambda *_: (), "segment"),
     (
         *("messages", "toposcope.agent.nvml.channel.Channel.receive"),
         lambda channel: (channel._socket.recv(1), ""),

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import strategies as st
-
 from tests.support.paths import ROOT
 from tests.support.tables import each_case
 from tools.fuzz.run import fuzz

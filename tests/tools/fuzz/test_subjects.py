@@ -7,10 +7,8 @@ import sys
 from typing import Any
 
 import pytest
-
 import tools.fuzz.__main__ as program
 import tools.fuzz.sizes
-import tools.fuzz.subjects.objects
 from tools.fuzz.run import Result, in_child
 from tools.fuzz.run import fuzz as run
 from tools.fuzz.sizes import Size, size_rows

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
-
 from tests.support.programs import lacking
 from tests.ui.browser.shown import Shown, demo_objects, shown
 from toposcope.ui.bundle import Bundle

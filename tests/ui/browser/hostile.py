@@ -7,7 +7,6 @@ a text from one field to another (a node's name, a view's id), both hold the sam
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
-
 from tests.support.tables import named_objects
 from toposcope.ui import protocol
 

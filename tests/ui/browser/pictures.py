@@ -14,7 +14,6 @@ from pathlib import Path
 
 import msgspec
 from playwright.sync_api import Page, sync_playwright
-
 from tests.support.cluster import BLOCK, RACK, ZONE
 from tests.support.publishing import spec_levels
 from tests.support.saved import Object, cluster_topology, demo_nodes

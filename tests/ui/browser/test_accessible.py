@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
-
 from tests.support.paths import ROOT
 from tests.ui.browser.shown import FAULTY, Shown
 from tests.ui.browser.test_check import JOB, _ask

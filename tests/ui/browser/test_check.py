@@ -4,7 +4,6 @@ import re
 
 import pytest
 from playwright.sync_api import Page, expect
-
 from tests.support.paths import FIXTURES
 from tests.ui.browser.shown import Shown
 from tests.ui.browser.test_map import colours_of, domain, tone

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
-
 from tests.support.saved import Object, saved
 from tests.ui.browser.shown import FAULTY, demo_objects
 from tests.ui.browser.test_map import click_head, domain

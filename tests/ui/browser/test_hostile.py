@@ -13,12 +13,11 @@ from urllib.parse import quote
 import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
-
 from tests.support.saved import demo_nodes
 from tests.ui.browser.hostile import BREAKOUT, hostile
 from tests.ui.browser.shown import SCRIPTS, Shown, script, shown
-from toposcope.api.matrix_annotation import LEGEND, parse
 from toposcope.cli.matrix_svg import matrix_svg
+from toposcope.hardware.matrix_annotation import LEGEND, parse
 from toposcope.ui import protocol
 from toposcope.ui.bundle import Bundle
 from toposcope.ui.export import written

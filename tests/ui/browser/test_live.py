@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import CDPSession, Page, expect
-
 from tests.ui.browser.shown import RACK, Shown, demo_objects, labels, named, script, shown
 from tests.ui.browser.test_map import domain, node
 

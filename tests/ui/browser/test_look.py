@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
-
 from tests.support.saved import Object, cluster_topology
 from tests.support.tables import each_case
 from tests.ui.browser.shown import RACK, Shown, condition, demo_objects, labels, named, script, shown

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 from playwright.sync_api import Locator, Page, expect
-
 from tests.support.saved import cluster_topology, demo_nodes
 from tests.support.tables import each_case
 from tests.ui.browser.shown import FAULTY, RACK, Shown, script, shown

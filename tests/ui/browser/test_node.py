@@ -4,7 +4,6 @@ import re
 
 import pytest
 from playwright.sync_api import Page, expect
-
 from tests.ui.browser.shown import FAULTY, Shown
 
 

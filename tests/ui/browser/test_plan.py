@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 from playwright.sync_api import Page, expect
-
 from tests.support.saved import pod
 from tests.ui.browser.shown import demo_objects, shown
 from tests.ui.browser.test_accessible import _serious

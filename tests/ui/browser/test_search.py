@@ -3,7 +3,6 @@
 import re
 
 from playwright.sync_api import Locator, Page, expect
-
 from tests.support.tables import each_case
 from tests.ui.browser.shown import Shown
 

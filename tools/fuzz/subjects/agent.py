@@ -23,11 +23,11 @@ from toposcope.agent.probe import probe
 from toposcope.agent.raw import RawNode, decode, encode
 from toposcope.agent.sysfs import Sysfs
 from toposcope.api.label_keys import MATRIX, PREFIX
-from toposcope.api.matrix_annotation import MatrixError, NodeMatrix, parse, reasons
+from toposcope.api.label_values import is_label_value, label_safe, short_name
+from toposcope.hardware.matrix_annotation import MatrixError, NodeMatrix, parse, reasons
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
 from toposcope.simulator.sysfs import write_sysfs
-from toposcope.topology.label_values import is_label_value, label_safe, short_name
 
 
 @cache
@@ -35,7 +35,11 @@ def _tree(machine: str) -> tuple[Path, tuple[str, ...]]:
     """A machine's /sys, and the files and links in it."""
     root = Path(tempfile.mkdtemp(prefix="sysfs-"))
     write_sysfs(load_profile(machine), root)
-    files = sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() or path.is_symlink())
+    files = sorted(
+        str(path.relative_to(root))
+        for path in root.rglob("*")
+        if path.is_file() or path.is_symlink()
+    )
     return root, tuple(files)
 
 
@@ -57,7 +61,8 @@ def _publishable(description: Description) -> None:
 def _json(document: Any) -> bytes:
     try:
         return msgspec.json.encode(document)
-    except (UnicodeEncodeError, OverflowError):  # a lone surrogate, a number that no JSON of ours holds
+    # a lone surrogate, a number that no JSON of ours holds
+    except (UnicodeEncodeError, OverflowError):
         return repr(document).encode("utf-8", "replace")
 
 
@@ -70,12 +75,14 @@ _NODE_NAME: Final = st.from_regex(
 _HEAD: Final = "a" * 50
 """So long that two names which begin so are told apart by what is made of the rest only."""
 _NAMES: Final = st.one_of(
-    st.tuples(_NODE_NAME, _NODE_NAME), st.tuples(_NODE_NAME.map(_HEAD.__add__), _NODE_NAME.map(_HEAD.__add__))
+    st.tuples(_NODE_NAME, _NODE_NAME),
+    st.tuples(_NODE_NAME.map(_HEAD.__add__), _NODE_NAME.map(_HEAD.__add__)),
 )
 
 
 @subject(
-    "every written value is legal, and two nodes never share one", st.tuples(strings("NVIDIA H200", "rack 7"), _NAMES)
+    "every written value is legal, and two nodes never share one",
+    st.tuples(strings("NVIDIA H200", "rack 7"), _NAMES),
 )
 def labels(case: Any) -> Outcome:
     """Every value made is one that the API server takes; two node names keep two values."""
@@ -84,12 +91,19 @@ def labels(case: Any) -> Outcome:
     held(safe is None or (safe and is_label_value(safe)), f"{safe!r} of {text!r} is no label value")
     held(safe is None or label_safe(safe) == safe, f"{safe!r} does not stay itself")
     for name in (first, second):
-        held(is_label_value(short_name(name)), f"{short_name(name)!r} of node {name!r} is no label value")
-    held(first == second or short_name(first) != short_name(second), f"{first!r} and {second!r} become one value")
+        held(
+            is_label_value(short_name(name)),
+            f"{short_name(name)!r} of node {name!r} is no label value",
+        )
+    held(
+        first == second or short_name(first) != short_name(second),
+        f"{first!r} and {second!r} become one value",
+    )
     return "taken" if safe else "refused"
 
 
-# Annotations that a hostile or broken node writes: read by its agent, by `toposcope` and by those who look at it.
+# Annotations that a hostile or broken node writes: read by its agent, by `toposcope` and by those
+# who look at it.
 _ANNOTATIONS: Final = spoiled(documents("annotations.yaml"), "X", "NV18", "SYS", "mlx5_0")
 
 
@@ -102,14 +116,20 @@ def annotations(case: Any) -> Outcome:
     text = case if isinstance(case, str) else _json(case).decode()
     remembered = baseline.decode(text)
     if remembered is not None:
-        held(baseline.decode(baseline.encode(remembered)) == remembered, "a reference does not survive its own writing")
+        held(
+            baseline.decode(baseline.encode(remembered)) == remembered,
+            "a reference does not survive its own writing",
+        )
     reasons(text)
     try:
         matrix = parse(text)
     except MatrixError as error:
         return refusal(error)
     if matrix.links is not None:
-        held(len(matrix.links.cells) == len(matrix.devices), "the matrix has other devices than are named")
+        held(
+            len(matrix.links.cells) == len(matrix.devices),
+            "the matrix has other devices than are named",
+        )
     if isinstance(case, dict):
         _whole(case, matrix)
     return "taken"
@@ -118,13 +138,25 @@ def annotations(case: Any) -> Outcome:
 def _whole(document: dict[str, Any], matrix: NodeMatrix) -> None:
     """What was read is all that was written, in its order."""
     devices = [
-        device.get("name", device.get("uuid", "")) for name in ("gpus", "nics") for device in document.get(name, [])
+        device.get("name", device.get("uuid", ""))
+        for name in ("gpus", "nics")
+        for device in document.get(name, [])
     ]
-    held([device.name for device in matrix.devices] == devices, f"of the devices {devices} were read {matrix.devices}")
+    held(
+        [device.name for device in matrix.devices] == devices,
+        f"of the devices {devices} were read {matrix.devices}",
+    )
     for name in ("reasons", "disputes"):
-        held(list(getattr(matrix, name)) == document.get(name, []), f"{name} are not those of the annotation")
+        held(
+            list(getattr(matrix, name)) == document.get(name, []),
+            f"{name} are not those of the annotation",
+        )
     rows = document.get("matrix", [])
-    cells = [] if matrix.links is None else [" ".join(row[: i + 1]) for i, row in enumerate(matrix.links.cells)]
+    cells = (
+        []
+        if matrix.links is None
+        else [" ".join(row[: i + 1]) for i, row in enumerate(matrix.links.cells)]
+    )
     held(cells == [" ".join(row.split()) for row in rows], f"of the matrix {rows} was read {cells}")
 
 
@@ -178,8 +210,12 @@ def _fitting(value: Any, truth: Any) -> Any:
     return truth
 
 
-_ODDITY: Final = st.tuples(st.one_of(st.just(0), st.sampled_from(_CODES)), st.sampled_from(_ODD), st.integers(0, 6))
-_ODDITIES: Final = st.dictionaries(st.one_of(st.sampled_from(_CALLS), st.sampled_from(_TALKING)), _ODDITY, max_size=6)
+_ODDITY: Final = st.tuples(
+    st.one_of(st.just(0), st.sampled_from(_CODES)), st.sampled_from(_ODD), st.integers(0, 6)
+)
+_ODDITIES: Final = st.dictionaries(
+    st.one_of(st.sampled_from(_CALLS), st.sampled_from(_TALKING)), _ODDITY, max_size=6
+)
 
 
 @subject(
@@ -200,7 +236,8 @@ def nvml(case: Any) -> Outcome:
     return "taken"
 
 
-# A /sys with files gone, empty, cut or full of anything, as half-mounted and foreign kernels show it.
+# A /sys with files gone, empty, cut or full of anything, as half-mounted and foreign kernels show
+# it.
 _MACHINE: Final = "hgx-a100-4"
 _CONTENTS: Final = (*(word.encode("latin-1") for word in words("sysfs")), b"x" * 5000)
 
@@ -235,7 +272,8 @@ def _changed(path: str, content: bytes | None) -> Any:
         target = os.readlink(path)  # noqa: PTH115 - same
         os.unlink(path)  # noqa: PTH108 - same
         if content:
-            os.symlink(content.decode("ascii", "replace").replace("\0", "?").strip()[:200] or "gone", path)  # noqa: PTH211 - same
+            text = content.decode("ascii", "replace").replace("\0", "?").strip()
+            os.symlink(text[:200] or "gone", path)  # noqa: PTH211 - same
 
         def link_back() -> None:
             if os.path.lexists(path):

@@ -54,18 +54,24 @@ def _plain(draw: DrawFn) -> _Plain:
     else:
         chunks = _chunks(body[:cut], draw(st.sampled_from([7, 4096])))
         content = b"Transfer-Encoding: chunked\r\n\r\n" + chunks + (b"0\r\n\r\n" if whole else b"")
-    return _Plain(b"HTTP/1.1 200 OK\r\n" + content, documents[0] if whole and len(documents) == 1 else None)
+    return _Plain(
+        b"HTTP/1.1 200 OK\r\n" + content, documents[0] if whole and len(documents) == 1 else None
+    )
 
 
 @st.composite
 def _answer(draw: DrawFn) -> bytes:
     """One answer as it comes over a socket."""
     documents = draw(st.lists(spoiled(_GOOD, "ADDED", "n1", "9", "ERROR"), max_size=4))
-    body = draw(st.sampled_from([b"", b"<html>login</html>", b"\xff\xfe"])) if not documents else b""
+    body = (
+        draw(st.sampled_from([b"", b"<html>login</html>", b"\xff\xfe"])) if not documents else b""
+    )
     for document in documents:
         with contextlib.suppress(UnicodeEncodeError, OverflowError):
             body += msgspec.json.encode(document) + b"\n"
-    headers = draw(st.lists(st.one_of(st.sampled_from(_HEADERS), strings("Content-Type: x")), max_size=3))
+    headers = draw(
+        st.lists(st.one_of(st.sampled_from(_HEADERS), strings("Content-Type: x")), max_size=3)
+    )
     match draw(st.sampled_from(["length", "length", "chunks", "chunks", "none"])):
         case "length":
             headers.append(f"Content-Length: {len(body)}")
@@ -156,9 +162,15 @@ def answers(case: Any) -> Outcome:
             held(answer == case[0].whole, f"{case[0].whole} is answered, and taken for {answer}")
     except KubeError as error:
         outcome = refusal(error)
-        held(not isinstance(case[0], _Plain) or case[0].whole is None, f"a good answer is refused: {error}")
+        held(
+            not isinstance(case[0], _Plain) or case[0].whole is None,
+            f"a good answer is refused: {error}",
+        )
     except msgspec.DecodeError as error:
-        held(not isinstance(case[0], _Plain) or case[0].whole is None, f"a good answer is spoiled: {error}")
+        held(
+            not isinstance(case[0], _Plain) or case[0].whole is None,
+            f"a good answer is spoiled: {error}",
+        )
     finally:
         client.close()
     asked = _Client(list(sent))
@@ -171,7 +183,9 @@ def answers(case: Any) -> Outcome:
     followed = _Client(list(sent))
     logging.disable(logging.CRITICAL)
     try:
-        Reflector(followed, "/api/v1/nodes", NodeDecoder({"gpu.topology/gpus"}), _Kept(), _Stop(4)).run()
+        Reflector(
+            followed, "/api/v1/nodes", NodeDecoder({"gpu.topology/gpus"}), _Kept(), _Stop(4)
+        ).run()
     finally:
         logging.disable(logging.NOTSET)
         followed.close()

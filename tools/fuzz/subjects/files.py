@@ -17,10 +17,22 @@ import yaml
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from tools.fuzz.subject import Outcome, documents, encoded, held, refusal, sample, spoiled, subject, text_of, words
+from tools.fuzz.subject import (
+    Outcome,
+    documents,
+    encoded,
+    held,
+    refusal,
+    sample,
+    spoiled,
+    subject,
+    text_of,
+    words,
+)
 from tools.fuzz.subjects.workloads import cluster
-from toposcope.api.controller_config import API_VERSION, KIND, UnreadableError, read_config
 from toposcope.api.label_keys import MATRIX, STATE
+from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
+from toposcope.hierarchy.controller_config import API_VERSION, KIND, UnreadableError, read_config
 from toposcope.simulator.capture import machine_from_capture
 from toposcope.simulator.capture_text import CaptureError
 from toposcope.simulator.document import DocumentError
@@ -34,7 +46,6 @@ from toposcope.snapshot.packed import MAGIC, read_packed, write_packed
 from toposcope.snapshot.problems import InputError
 from toposcope.snapshot.scope import TopologyNotFoundError, select_scope
 from toposcope.snapshot.tree import tree
-from toposcope.topology.catalogue import BUILT_IN, Catalogue
 
 # Pasted link matrices.
 _TABS: Final = sample("matrix-tabs.txt")
@@ -45,7 +56,11 @@ _GPU: Final = re.compile("GPU[0-9]+")
 _CELL: Final = re.compile("X|NV[0-9]+|PIX|PXB|PHB|NODE|SYS")
 
 
-@subject("a pasted matrix yields a machine or a clear error", text_of(_SAMPLES, words("captures")), guided=True)
+@subject(
+    "a pasted matrix yields a machine or a clear error",
+    text_of(_SAMPLES, words("captures")),
+    guided=True,
+)
 def captures(case: Any) -> Outcome:
     """A machine, or a sentence about the cell that is wrong."""
     try:
@@ -54,8 +69,13 @@ def captures(case: Any) -> Outcome:
         return refusal(error)
     named = set(_GPU.findall(case))
     held(machine.gpus, "a machine without a GPU")
-    held({f"GPU{i}" for i in range(len(machine.gpus))} <= named, f"{len(machine.gpus)} GPUs of {sorted(named)}")
-    held(not (pair := _disagreeing(case)), f"a machine of a matrix whose rows disagree about {pair}")
+    held(
+        {f"GPU{i}" for i in range(len(machine.gpus))} <= named,
+        f"{len(machine.gpus)} GPUs of {sorted(named)}",
+    )
+    held(
+        not (pair := _disagreeing(case)), f"a machine of a matrix whose rows disagree about {pair}"
+    )
     return "taken"
 
 
@@ -79,12 +99,16 @@ _ENTRIES, _UNTOUCHED = documents("config-entries.yaml")
 """Entries to be spoiled, and good ones beside them, of names that no bad one has."""
 
 
-_SPOILED: Final = {part: st.lists(spoiled(entries), max_size=2) for part, entries in _ENTRIES.items()}
+_SPOILED: Final = {
+    part: st.lists(spoiled(entries), max_size=2) for part, entries in _ENTRIES.items()
+}
 
 
 @subject(
     "a bad entry is named with file and line, and the rest stays in force",
-    st.one_of(encoded(text_of([sample("config.yaml")], words("configs"))), st.fixed_dictionaries(_SPOILED)),
+    st.one_of(
+        encoded(text_of([sample("config.yaml")], words("configs"))), st.fixed_dictionaries(_SPOILED)
+    ),
     guided=True,
 )
 def configs(case: Any) -> Outcome:
@@ -98,7 +122,8 @@ def configs(case: Any) -> Outcome:
     for problem in config.problems:
         held(problem.startswith("config.yaml:"), f"no file and line: {problem}")
         refusal(problem)
-    kept = {key for keys in config.catalogue.keys.values() for key in keys}  # a domain may have lost one to another
+    # a domain may have lost one to another
+    kept = {key for keys in config.catalogue.keys.values() for key in keys}
     for domain, keys in BUILT_IN.keys.items():
         held(set(keys) <= kept, f"the keys of {domain} are lost")
     if not isinstance(case, bytes):
@@ -114,7 +139,10 @@ def _with_untouched(entries: dict[str, list[Any]]) -> bytes:
 
 
 def _in_force(catalogue: Catalogue) -> None:
-    held("example.org/aisle" in catalogue.keys.get("aisle", ()), "a good domain is lost beside a bad one")
+    held(
+        "example.org/aisle" in catalogue.keys.get("aisle", ()),
+        "a good domain is lost beside a bad one",
+    )
     held("example.org/cabinet" in catalogue.keys["rack"], "a good key is lost beside a bad one")
     held("nowhere" in catalogue.placeholders, "a good placeholder is lost beside a bad one")
     held("example.org/cabinett" in catalogue.advice, "a good near miss is lost beside a bad one")
@@ -122,7 +150,9 @@ def _in_force(catalogue: Catalogue) -> None:
 
 # Machine profiles and recordings: written by hand, or sent by users.
 _FOLDER: Final = Path(load_profile.__code__.co_filename).parent / "profiles"
-_TEXTS: Final = tuple((_FOLDER / f"{name}.yaml").read_text(encoding="utf-8") for name in profile_names())
+_TEXTS: Final = tuple(
+    (_FOLDER / f"{name}.yaml").read_text(encoding="utf-8") for name in profile_names()
+)
 
 
 _GOOD: Final = [yaml.safe_load(text) for text in _TEXTS]
@@ -134,7 +164,11 @@ _GOOD: Final = [yaml.safe_load(text) for text in _TEXTS]
 )
 def profiles(case: Any) -> Outcome:
     """A machine, or a sentence; a recording as well."""
-    content = case if isinstance(case, bytes) else yaml.safe_dump(case, allow_unicode=True).encode("utf-8", "replace")
+    content = (
+        case
+        if isinstance(case, bytes)
+        else yaml.safe_dump(case, allow_unicode=True).encode("utf-8", "replace")
+    )
     try:
         decode(content, "sent.json")
     except RecordingError as error:
@@ -189,12 +223,16 @@ def _saved_cluster() -> Snapshot:
     document = msgspec.json.decode(cluster())
     for number, item in enumerate(document["items"][:_NODES]):
         item["metadata"]["labels"][STATE] = "ok" if number else "degraded"
-        item["metadata"]["annotations"] = {MATRIX: f'{{"version":1,"gpus":[],"reasons":["{number}"]}}'}
+        item["metadata"]["annotations"] = {
+            MATRIX: f'{{"version":1,"gpus":[],"reasons":["{number}"]}}'
+        }
     containers = [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": "3"}}}]
     document["items"][-1]["spec"] = {"nodeName": "n0", "containers": containers}
     snapshot = load_files(["-"], io.BytesIO(msgspec.json.encode(document)), keep_matrix=every)
     moment = datetime(2026, 1, 1, 12, tzinfo=UTC)
-    return dataclasses.replace(snapshot, taken_at=moment, warnings=("pods of other namespaces could not be seen",))
+    return dataclasses.replace(
+        snapshot, taken_at=moment, warnings=("pods of other namespaces could not be seen",)
+    )
 
 
 @cache
@@ -209,11 +247,17 @@ def _parts() -> Mapping[str, Any]:
     """What each part of the file holds."""
     parts = msgspec.msgpack.decode(_whole()[_HEAD:])
     names = ("cluster", "matrices", "pods")
-    return {name: msgspec.msgpack.decode(zlib.decompress(part, _GZIP)) for name, part in zip(names, parts, strict=True)}
+    return {
+        name: msgspec.msgpack.decode(zlib.decompress(part, _GZIP))
+        for name, part in zip(names, parts, strict=True)
+    }
 
 
 def _facts(snapshot: Snapshot) -> dict[str, Any]:
-    """All that a snapshot says, but for the name of its file. Raises InputError where its pods cannot be read."""
+    """All that a snapshot says, but for the name of its file.
+
+    Raises InputError where its pods cannot be read.
+    """
     names = [node.name for node in snapshot.nodes]
     return {
         "nodes": snapshot.nodes,
@@ -251,9 +295,15 @@ def packed(case: Any) -> Outcome:
             refusal(problem)
         return "refused"
     if not isinstance(case[0], str):
-        held(len(facts["nodes"]) == _NODES, f"{len(facts['nodes'])} of {_NODES} nodes are read without a word")
+        held(
+            len(facts["nodes"]) == _NODES,
+            f"{len(facts['nodes'])} of {_NODES} nodes are read without a word",
+        )
         for name, fact in _facts(_saved_cluster()).items():
-            held(facts[name] == fact, f"{name} were saved as {fact}, and are read as {facts[name]} without a word")
+            held(
+                facts[name] == fact,
+                f"{name} were saved as {fact}, and are read as {facts[name]} without a word",
+            )
     try:
         tree(snapshot, select_scope(snapshot))
     except TopologyNotFoundError as error:  # a forged file with several

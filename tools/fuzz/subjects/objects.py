@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from tools.fuzz.subject import Outcome, documents, held, refusal, scalars, spoiled, subject, words
 from toposcope.api import label_keys
 from toposcope.api.cluster_topology import KIND, MANAGED_BY, TOPOSCOPE, Topology, read
-from toposcope.api.effective_levels import Absences
+from toposcope.api.levels import Level, level_problems
 from toposcope.controller.assess.assessment import Assessment, assess
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.controller.segments import Segments, child_spec
 from toposcope.controller.status import conditions_of, status_of
 from toposcope.controller.status_size import MOST_BYTES
+from toposcope.hierarchy.catalogue import BUILT_IN
+from toposcope.hierarchy.effective_levels import Absences
+from toposcope.hierarchy.node import NodeFacts, node_facts
 from toposcope.simulator.cluster import BLOCK_KEY, RACK_KEY, ZONE_KEY
 from toposcope.snapshot.decode import Decoder, topology_of
-from toposcope.topology.catalogue import BUILT_IN
-from toposcope.topology.levels import Level, level_problems
-from toposcope.topology.node import NodeFacts, node_facts
 
 # Node objects with anything in them, on their way to a status and to what schedulers see.
 _GPUS: Final = label_keys.GPUS
@@ -31,8 +31,13 @@ _LIKELY: Final = (
     ZONE_KEY, BLOCK_KEY, RACK_KEY,
     "rack-1", "rack-2", "ok", "degraded", "8", "nvidia.com/gpu", "True", "Ready",
 )  # fmt: skip
-_TRACKED: Final = frozenset(key for keys in BUILT_IN.keys.values() for key in keys).union(_LIKELY[:8])
-_SPEC: Final[dict[str, Any]] = {"metadata": {"name": "cluster", "uid": "u", "generation": 1}, "spec": {}}
+_TRACKED: Final = frozenset(key for keys in BUILT_IN.keys.values() for key in keys).union(
+    _LIKELY[:8]
+)
+_SPEC: Final[dict[str, Any]] = {
+    "metadata": {"name": "cluster", "uid": "u", "generation": 1},
+    "spec": {},
+}
 _GRACE: Final = 600.0
 _NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -40,9 +45,17 @@ _NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 def _object(name: str, number: int, labels: Mapping[str, str]) -> dict[str, Any]:
     """A Node of eight GPUs that is ready."""
     return {
-        "metadata": {"name": name, "uid": f"uid-{number}", "resourceVersion": str(number), "labels": labels},
+        "metadata": {
+            "name": name,
+            "uid": f"uid-{number}",
+            "resourceVersion": str(number),
+            "labels": labels,
+        },
         "spec": {"unschedulable": False},
-        "status": {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"nvidia.com/gpu": "8"}},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "allocatable": {"nvidia.com/gpu": "8"},
+        },
     }
 
 
@@ -50,7 +63,11 @@ def _node(number: int) -> dict[str, Any]:
     half = str(number % 2)
     labels = {_GPUS: "8", label_keys.STATE: "ok", label_keys.HOSTNAME: f"node-{number}"}
     labels |= {label_keys.NVLINK_DOMAIN: f"{_FABRIC}.{half}", label_keys.CHASSIS: half}
-    return _object(f"node-{number}", number, labels | {ZONE_KEY: "a", BLOCK_KEY: "b1", RACK_KEY: f"rack-{half}"})
+    return _object(
+        f"node-{number}",
+        number,
+        labels | {ZONE_KEY: "a", BLOCK_KEY: "b1", RACK_KEY: f"rack-{half}"},
+    )
 
 
 _LEVEL_KEYS: Final = tuple(BUILT_IN.domain_of)
@@ -73,7 +90,9 @@ _KINDS: Final = st.integers(0, 2 ** len(_LEVEL_KEYS) - 1)
 @subject(
     "any nodes give a status of at most 16 KiB and levels that every scheduler takes",
     st.one_of(
-        st.lists(_SPOILED, min_size=1, max_size=6).map(lambda spoilt: [*map(_node, range(10, 14)), *spoilt]),
+        st.lists(_SPOILED, min_size=1, max_size=6).map(
+            lambda spoilt: [*map(_node, range(10, 14)), *spoilt]
+        ),
         st.lists(_KINDS, min_size=8, max_size=24).map(_crowd),
     ),
 )
@@ -116,22 +135,45 @@ def _status(topology: Topology, assessment: Assessment) -> dict[str, Any]:
 def _judged(nodes: dict[str, NodeFacts], topology: Topology) -> None:
     absences = Absences()
     assess(topology, nodes.values(), absences, 0.0, ["rack"])
-    assessment = assess(topology, nodes.values(), absences, _GRACE + 1, ["rack"])  # what nodes carry is believed by now
+    # what nodes carry is believed by now
+    assessment = assess(topology, nodes.values(), absences, _GRACE + 1, ["rack"])
     _status(topology, assessment)
     if assessment.publishable is not None:
-        held(not level_problems(assessment.publishable), f"schedulers refuse the levels {assessment.publishable}")
+        held(
+            not level_problems(assessment.publishable),
+            f"schedulers refuse the levels {assessment.publishable}",
+        )
 
 
 # ClusterTopologies as no admission ever let them through, read by the controller and from files.
 _NODES: Final = tuple(
-    node_facts(f"n{i}", f"u{i}", ("example.com/rack", _GPUS, "pool"), (f"r{i % 2}", "8", "a"), True, True, 8)
+    node_facts(
+        f"n{i}",
+        f"u{i}",
+        ("example.com/rack", _GPUS, "pool"),
+        (f"r{i % 2}", "8", "a"),
+        True,
+        True,
+        8,
+    )
     for i in range(4)
 )
 
 
 @subject(
     "a ClusterTopology that the CRD would have refused is reported and crashes nothing",
-    spoiled(documents("clustertopology.yaml"), "rack", "host", "zone", _GPUS, "In", "Exists", "Auto", "Never", "1h30m"),
+    spoiled(
+        documents("clustertopology.yaml"),
+        "rack",
+        "host",
+        "zone",
+        _GPUS,
+        "In",
+        "Exists",
+        "Auto",
+        "Never",
+        "1h30m",
+    ),
 )
 def specs(case: Any) -> Outcome:
     """Read with its problems in words, assessed without a crash."""
@@ -167,7 +209,9 @@ def _is_object(case: Any) -> bool:
 # they are of two kinds, the ClusterTopology of each segment with its name, its honest nodes and its levels.
 _OWN: Final = tuple(
     sorted(
-        value for name, value in vars(label_keys).items() if name.isupper() and str(value).startswith(label_keys.PREFIX)
+        value
+        for name, value in vars(label_keys).items()
+        if name.isupper() and str(value).startswith(label_keys.PREFIX)
     )
 )
 
@@ -178,10 +222,17 @@ def _labels(number: int, *, two_kinds: bool) -> dict[str, str]:
     """Racks of four; where there are `two_kinds`, every other rack is NVL72 under a fabric's leaf, not a platform's."""
     labels = {_GPUS: "8", label_keys.STATE: "ok", label_keys.HOSTNAME: f"n{number}"}
     labels |= {label_keys.CHASSIS: str(number // 4), ZONE_KEY: "a"}
-    place, domain = {BLOCK_KEY: f"b{number // 8}", RACK_KEY: f"r{number // 4}"}, f"{_FABRIC}.{number // 4}"
+    place, domain = (
+        {BLOCK_KEY: f"b{number // 8}", RACK_KEY: f"r{number // 4}"},
+        f"{_FABRIC}.{number // 4}",
+    )
     if not two_kinds:
         return labels | place | {label_keys.NVLINK_DOMAIN: domain}
-    return labels | ({_LEAF_KEY: f"leaf{number // 4}", label_keys.NVLINK_DOMAIN: domain} if number // 4 % 2 else place)
+    return labels | (
+        {_LEAF_KEY: f"leaf{number // 4}", label_keys.NVLINK_DOMAIN: domain}
+        if number // 4 % 2
+        else place
+    )
 
 
 def _facts(decode: NodeDecoder, number: int, labels: Mapping[str, str]) -> NodeFacts:
@@ -210,11 +261,17 @@ class _Cluster:
     def _once(self, nodes: Sequence[NodeFacts]) -> Assessment:
         topology = self._topology()
         assessment = assess(
-            topology, nodes, self._absences, self._now, [] if self._owner else ["rack", "nvlink-domain"]
+            topology,
+            nodes,
+            self._absences,
+            self._now,
+            [] if self._owner else ["rack", "nvlink-domain"],
         )
         self._status = _status(topology, assessment)
         self._now += _GRACE + 1
-        self.publishable = self.publishable if assessment.publishable is None else assessment.publishable
+        self.publishable = (
+            self.publishable if assessment.publishable is None else assessment.publishable
+        )
         if topology.divided and assessment.segments:
             self._divide(topology, assessment.segments, nodes)
         return assessment
@@ -225,7 +282,9 @@ class _Cluster:
             self.children.pop(name, None)
         for segment in segments.listed:
             if segment.nodes:
-                child = self.children.setdefault(segment.name, _Cluster({}, f"cluster-{segment.name}", "u"))
+                child = self.children.setdefault(
+                    segment.name, _Cluster({}, f"cluster-{segment.name}", "u")
+                )
                 child.spec = child_spec(topology, segment)
         for child in self.children.values():
             child._once(nodes)  # noqa: SLF001 - of the same class
@@ -240,7 +299,10 @@ class _Cluster:
     def members(self, nodes: Sequence[NodeFacts]) -> dict[str, tuple[str, ...]]:
         """The nodes of each child, by its name."""
         children = {name: child._topology() for name, child in self.children.items()}  # noqa: SLF001 - of the same class
-        return {name: tuple(n.name for n in nodes if child.selects(n)) for name, child in children.items()}
+        return {
+            name: tuple(n.name for n in nodes if child.selects(n))
+            for name, child in children.items()
+        }
 
 
 _VALUES: Final = st.one_of(
@@ -250,20 +312,32 @@ _VALUES: Final = st.one_of(
 """What the API server takes as a label value."""
 _KEYS: Final = st.one_of(
     st.sampled_from(_OWN),
-    st.from_regex(r"[a-z]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True).map(label_keys.PREFIX.__add__),
+    st.from_regex(r"[a-z]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True).map(
+        label_keys.PREFIX.__add__
+    ),
 )
-_LEVELS: Final = [{"domain": "rack", "key": RACK_KEY}, {"domain": "nvlink-domain", "key": label_keys.NVLINK_DOMAIN}]
+_LEVELS: Final = [
+    {"domain": "rack", "key": RACK_KEY},
+    {"domain": "nvlink-domain", "key": label_keys.NVLINK_DOMAIN},
+]
 _LOST: Final = (_GPUS, label_keys.STATE, label_keys.NVLINK_DOMAIN, label_keys.CHASSIS)
 _CHANGES: Final = st.fixed_dictionaries(
-    {"without": st.frozensets(st.sampled_from(_LOST)), "with": st.dictionaries(_KEYS, _VALUES, max_size=6)}
+    {
+        "without": st.frozensets(st.sampled_from(_LOST)),
+        "with": st.dictionaries(_KEYS, _VALUES, max_size=6),
+    }
 )
-_SPECS: Final = st.sampled_from([{}, {"segments": "Auto"}, {"segments": "Auto"}, {"levels": _LEVELS}])
+_SPECS: Final = st.sampled_from(
+    [{}, {"segments": "Auto"}, {"segments": "Auto"}, {"levels": _LEVELS}]
+)
 _HOSTILE: Final = st.sampled_from([0, 4, 15])
 
 
 @subject(
     "a stolen agent's token cannot change how schedulers see other nodes",
-    st.tuples(_SPECS, st.booleans(), _HOSTILE, st.booleans(), st.lists(_CHANGES, min_size=1, max_size=4)),
+    st.tuples(
+        _SPECS, st.booleans(), _HOSTILE, st.booleans(), st.lists(_CHANGES, min_size=1, max_size=4)
+    ),
 )
 def hostile(case: Any) -> Outcome:
     """What is published, what is required and what is known of other nodes stays as it was."""
@@ -276,7 +350,9 @@ def hostile(case: Any) -> Outcome:
     if before:
         _same_segments(alone, cluster, honest)
     for change in changes:
-        labels = {key: value for key, value in was.items() if key not in change["without"]} | change["with"]
+        labels = {
+            key: value for key, value in was.items() if key not in change["without"]
+        } | change["with"]
         after = cluster.look([_facts(decode, stolen, labels), *honest])
         if before:
             _same_levels(before, after)
@@ -291,16 +367,24 @@ def _alone(spec: bytes, hostile: int, *, two_kinds: bool) -> _Cluster:
     """The cluster without the hostile node: nothing changes in it, so one look is as good as many."""
     decode = NodeDecoder(_TRACKED)
     cluster = _Cluster(msgspec.json.decode(spec))
-    cluster.look([_facts(decode, n, _labels(n, two_kinds=two_kinds)) for n in range(16) if n != hostile])
+    cluster.look(
+        [_facts(decode, n, _labels(n, two_kinds=two_kinds)) for n in range(16) if n != hostile]
+    )
     return cluster
 
 
 def _same_levels(before: Assessment, after: Assessment) -> None:
-    held(after.publishable == before.publishable, f"published were {before.publishable}, now {after.publishable}")
+    held(
+        after.publishable == before.publishable,
+        f"published were {before.publishable}, now {after.publishable}",
+    )
     gone = set(after.unavailable) - set(before.unavailable)
     held(not gone, f"required levels are gone: {', '.join(sorted(gone))}")
     for level, nodes in _counts(before).items():
-        held(abs(_counts(after)[level] - nodes) <= 1, f"{level}: {nodes} nodes, then {_counts(after)[level]}")
+        held(
+            abs(_counts(after)[level] - nodes) <= 1,
+            f"{level}: {nodes} nodes, then {_counts(after)[level]}",
+        )
 
 
 def _counts(assessment: Assessment) -> dict[Level, int]:
@@ -331,4 +415,7 @@ def _together(cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
         mine = tuple(name for name, nodes in there.items() if node.name in nodes)
         held(len(mine) <= 1, f"{node.name} is in the segments {', '.join(mine)}")
         kinds.setdefault(node.keys, set()).add(mine)
-    held(all(len(kind) == 1 for kind in kinds.values()), f"nodes that are alike are in different segments: {there}")
+    held(
+        all(len(kind) == 1 for kind in kinds.values()),
+        f"nodes that are alike are in different segments: {there}",
+    )

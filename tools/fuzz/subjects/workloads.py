@@ -16,22 +16,44 @@ from toposcope.simulator.cluster import BLOCK_KEY, RACK_KEY
 from toposcope.snapshot.files import load_files
 
 SAMPLES: Final[tuple[dict[str, Any], ...]] = tuple(
-    yaml.safe_load(Template(sample("workloads.yaml")).substitute(RACK=RACK_KEY, BLOCK=BLOCK_KEY))["samples"]
+    yaml.safe_load(Template(sample("workloads.yaml")).substitute(RACK=RACK_KEY, BLOCK=BLOCK_KEY))[
+        "samples"
+    ]
 )
-WORDS: Final = tuple({"RACK": RACK_KEY, "BLOCK": BLOCK_KEY}.get(word, word) for word in words("workloads"))
+WORDS: Final = tuple(
+    {"RACK": RACK_KEY, "BLOCK": BLOCK_KEY}.get(word, word) for word in words("workloads")
+)
 
 
 def cluster() -> bytes:
     """A small cluster as a file: two blocks of two racks of two nodes."""
     metadata = [
-        {"name": f"n{i}", "labels": {GPUS: "8", BLOCK_KEY: f"b{i // 4}", RACK_KEY: f"r{i // 2}", HOSTNAME: f"n{i}"}}
+        {
+            "name": f"n{i}",
+            "labels": {
+                GPUS: "8",
+                BLOCK_KEY: f"b{i // 4}",
+                RACK_KEY: f"r{i // 2}",
+                HOSTNAME: f"n{i}",
+            },
+        }
         for i in range(8)
     ]
-    status = {"allocatable": {"nvidia.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]}
-    nodes = [{"apiVersion": "v1", "kind": "Node", "metadata": about, "status": status} for about in metadata]
+    status = {
+        "allocatable": {"nvidia.com/gpu": "8"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }
+    nodes = [
+        {"apiVersion": "v1", "kind": "Node", "metadata": about, "status": status}
+        for about in metadata
+    ]
     domains = {"block": BLOCK_KEY, "rack": RACK_KEY, "host": HOSTNAME}
     spec = {"levels": [{"domain": domain, "key": key} for domain, key in domains.items()]}
-    head = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": "gpu"}}
+    head = {
+        "apiVersion": "gpu.topology/v1alpha1",
+        "kind": "ClusterTopology",
+        "metadata": {"name": "gpu"},
+    }
     topology = {**head, "spec": spec}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {}}
     return msgspec.json.encode({"kind": "List", "items": [*nodes, topology, pod]})

@@ -53,11 +53,14 @@ class Channel:
     def pair(cls) -> tuple["Channel", "Channel"]:
         """The agent's end and the worker's. Raises OSError.
 
-        The memory keeps its size for good: a worker that shrank it would have the agent die of SIGBUS.
+        The memory keeps its size for good: a worker that shrank it would have the agent die of
+        SIGBUS.
         """
         memory = os.memfd_create("toposcope-worker", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(memory, _CONTENT_AT + _ROOM)
-        fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+        fcntl.fcntl(
+            memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+        )
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         return cls(ours, memory), cls(theirs, os.dup(memory))
 
@@ -80,17 +83,25 @@ class Channel:
     def step(self) -> tuple[int, str]:
         """How many steps were announced, and the last one; its name may be mixed up while it is written."""
         count, length = _STEP.unpack_from(self._memory)
-        return count, self._memory[_STEP.size : min(_STEP.size + length, _LENGTH_AT)].decode(errors="replace")
+        return count, self._memory[_STEP.size : min(_STEP.size + length, _LENGTH_AT)].decode(
+            errors="replace"
+        )
 
     def store(self, content: bytes) -> None:
-        """Put content into memory, in place of the one before. Raises ChannelError when it is too large."""
+        """Put content into memory, in place of the one before.
+
+        Raises ChannelError when it is too large.
+        """
         if len(content) > _ROOM:
             raise ChannelError(f"{len(content)} bytes are more than a probe can have")
         self._memory[_CONTENT_AT : _CONTENT_AT + len(content)] = content
         _LENGTH.pack_into(self._memory, _LENGTH_AT, len(content))
 
     def load(self) -> bytes:
-        """The content in memory. Raises ChannelError for a length that `store` cannot have written."""
+        """The content in memory.
+
+        Raises ChannelError for a length that `store` cannot have written.
+        """
         (length,) = _LENGTH.unpack_from(self._memory, _LENGTH_AT)
         if length > _ROOM:
             raise ChannelError(f"{length} bytes are more than a probe can have")

@@ -7,7 +7,11 @@ from toposcope.agent.nvml.gateway import Nvml, NvmlReturn, numbered
 _XID: Final = 0x8
 _UNAVAILABLE: Final = 0x4000
 _RECOVERY: Final = 0x8000
-_WANTED: Final = {_XID: "XID {data}", _UNAVAILABLE: "GPU unavailable", _RECOVERY: "recovery action {data}"}
+_WANTED: Final = {
+    _XID: "XID {data}",
+    _UNAVAILABLE: "GPU unavailable",
+    _RECOVERY: "recovery action {data}",
+}
 _TIMEOUT: Final = 10
 """The normal end of a wait."""
 
@@ -32,8 +36,12 @@ class EventWatch:
             if handle is None:
                 continue
             # NVML rejects all types if the GPU lacks one of them.
-            types = sum(_WANTED) & (self._nvml.value("nvmlDeviceGetSupportedEventTypes", handle) or 0)
-            if types and not isinstance(self._nvml.ask("nvmlDeviceRegisterEvents", handle, types, events), NvmlReturn):
+            types = sum(_WANTED) & (
+                self._nvml.value("nvmlDeviceGetSupportedEventTypes", handle) or 0
+            )
+            if types and not isinstance(
+                self._nvml.ask("nvmlDeviceRegisterEvents", handle, types, events), NvmlReturn
+            ):
                 listening = True
         if not listening:
             self._nvml.ask("nvmlEventSetFree", events)
@@ -45,7 +53,9 @@ class EventWatch:
         """What happened within so many seconds, in a few words; empty when nothing did."""
         answer = self._nvml.ask("nvmlEventSetWait_v2", self._set, int(seconds * 1000))
         if not isinstance(answer, NvmlReturn):
-            kind = next((words for bit, words in _WANTED.items() if answer.eventType & bit), "event")
+            kind = next(
+                (words for bit, words in _WANTED.items() if answer.eventType & bit), "event"
+            )
             index = self._nvml.value("nvmlDeviceGetIndex", answer.device)
             return f"{kind.format(data=answer.eventData)} on GPU {'?' if index is None else index}"
         if answer.code == _TIMEOUT:

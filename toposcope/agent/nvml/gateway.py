@@ -23,7 +23,9 @@ RESET_REQUIRED: Final = 16
 LIB_RM_VERSION_MISMATCH: Final = 18
 UNKNOWN: Final = 999
 
-_ABSENT: Final = frozenset({INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, ARGUMENT_VERSION_MISMATCH})
+_ABSENT: Final = frozenset(
+    {INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, ARGUMENT_VERSION_MISMATCH}
+)
 LOST: Final = frozenset({GPU_IS_LOST, RESET_REQUIRED})
 
 _MOST: Final = 1024
@@ -53,9 +55,14 @@ class NvmlReturn(NamedTuple):
 
 
 class Nvml:
-    """NVML with errors as data. `step` gets the name of a call before it is made, so that a hang has a name."""
+    """NVML with errors as data.
 
-    def __init__(self, module: ModuleType | Any, step: Callable[[str], None] = lambda _: None) -> None:
+    `step` gets the name of a call before it is made, so that a hang has a name.
+    """
+
+    def __init__(
+        self, module: ModuleType | Any, step: Callable[[str], None] = lambda _: None
+    ) -> None:
         self.module = module
         self._step = step
         self._fixed: dict[tuple[str | int | None, ...], Any] = {}
@@ -95,7 +102,9 @@ class Nvml:
         answer = self.ask(function, *arguments)
         return None if isinstance(answer, NvmlReturn) else answer
 
-    def fixed(self, of: tuple[str | int | None, ...], *questions: tuple[Any, ...]) -> tuple[Any | None, ...]:
+    def fixed(
+        self, of: tuple[str | int | None, ...], *questions: tuple[Any, ...]
+    ) -> tuple[Any | None, ...]:
         """The `value` of each question (a function and its arguments), for what only a reset or a person changes.
 
         Remembered until `forget` once all are answered, be it by "there is no such thing". `of` is what is asked: a
@@ -124,7 +133,10 @@ class Nvml:
         self._fixed.clear()
 
     def start(self) -> NvmlReturn | None:
-        """Initialise NVML, once per process: each init wakes idle GPUs. Returns the `NvmlReturn` when it fails."""
+        """Initialise NVML, once per process: each init wakes idle GPUs.
+
+        Returns the `NvmlReturn` when it fails.
+        """
         self._step("nvmlInit")
         answer = self.ask("nvmlInit")
         return answer if isinstance(answer, NvmlReturn) else None
@@ -139,7 +151,10 @@ class ImplausibleError(ToposcopeError, ValueError):
 
 
 def numbered(things: str, count: int | None) -> range:
-    """The numbers of so many things, none for None. Raises ImplausibleError for more than there can be."""
+    """The numbers of so many things, none for None.
+
+    Raises ImplausibleError for more than there can be.
+    """
     if (count or 0) > _MOST:
         raise ImplausibleError(f"NVML counts {count} {things}, more than there can be")
     return range(count or 0)

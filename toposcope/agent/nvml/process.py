@@ -1,11 +1,12 @@
 """How workers start and end: the first one is forked, a replacement is a fresh interpreter.
 
-A fork is the cheapest start, and shares memory with the agent as long as little is loaded: of what both write to, be it
-only a reference count, each gets a copy. So `fork_early` comes before what only the agent needs, even the parser of
-its flags. But by the time a worker is replaced the agent has threads, and a fork copies the locks that they hold, which
-nothing releases in the copy. A fresh interpreter inherits nothing but the descriptors that it is given.
-`multiprocessing` has neither: its fresh interpreters come with a process that tracks resources, and when the agent
-exits it waits for every child, for ever if the driver holds one.
+A fork is the cheapest start, and shares memory with the agent as long as little is loaded: of what
+both write to, be it only a reference count, each gets a copy. So `fork_early` comes before what
+only the agent needs, even the parser of its flags. But by the time a worker is replaced the agent
+has threads, and a fork copies the locks that they hold, which nothing releases in the copy. A fresh
+interpreter inherits nothing but the descriptors that it is given. `multiprocessing` has neither:
+its fresh interpreters come with a process that tracks resources, and when the agent exits it waits
+for every child, for ever if the driver holds one.
 """
 
 import contextlib
@@ -36,7 +37,10 @@ _early: list[Worker] = []
 
 
 def fork_early() -> None:
-    """Fork the worker that the next `fork` hands out; call it before anything else is loaded. Raises OSError."""
+    """Fork the worker that the next `fork` hands out; call it before anything else is loaded.
+
+    Raises OSError.
+    """
     _early.append(_forked(_told))
 
 
@@ -158,7 +162,10 @@ def _tied_to(parent: int) -> bool:
 
 
 def ended(pid: int, seconds: float = 0.0) -> str:
-    """How the process ended; empty when it has not within `seconds`. Once it has, its pid is free."""
+    """How the process ended; empty when it has not within `seconds`.
+
+    Once it has, its pid is free.
+    """
     handle = os.pidfd_open(pid)
     try:
         if not select.select([handle], [], [], seconds)[0]:

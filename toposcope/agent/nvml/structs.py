@@ -1,9 +1,9 @@
 """The NVML answers that are read from raw memory: field values, fabric and platform information.
 
-The binding's own view of these structs is wrong in places: it reads four bytes where C has one and padding, types
-numbers as characters, and cuts byte strings at a zero. Layouts: nvml.h, nvmlGpuFabricInfo_t, _v2_t, _v3_t, _v4_t and
-nvmlPlatformInfo_v2_t. Field values (nvmlFieldValue_t) are right there, but a probe reads 300 of them, and
-the binding calls a Python function for each.
+The binding's own view of these structs is wrong in places: it reads four bytes where C has one and
+padding, types numbers as characters, and cuts byte strings at a zero. Layouts: nvml.h,
+nvmlGpuFabricInfo_t, _v2_t, _v3_t, _v4_t and nvmlPlatformInfo_v2_t. Field values (nvmlFieldValue_t)
+are right there, but a probe reads 300 of them, and the binding calls a Python function for each.
 """
 
 import struct
@@ -45,7 +45,11 @@ _SUCCESS: Final = 0
 def bus_id(pci: Any) -> str:
     """The address in a nvmlPciInfo_t, whatever its bytes are: the binding's attribute raises for what is no text."""
     field = type(pci).busId
-    return string_at(addressof(pci) + field.offset, field.size).split(b"\0")[0].decode("ascii", "replace")
+    return (
+        string_at(addressof(pci) + field.offset, field.size)
+        .split(b"\0")[0]
+        .decode("ascii", "replace")
+    )
 
 
 def read_fields(nvml: Nvml, handle: Any, wanted: list[Any]) -> dict[tuple[int, int], int]:
@@ -53,18 +57,27 @@ def read_fields(nvml: Nvml, handle: Any, wanted: list[Any]) -> dict[tuple[int, i
     answer = nvml.value("nvmlDeviceGetFieldValues", handle, wanted)
     entries = bytes(answer or b"")
     answers = _FIELD.iter_unpack(entries)
-    fields = {(field, scope): value for field, scope, _, _, _, status, value in answers if status == _SUCCESS}
+    fields = {
+        (field, scope): value
+        for field, scope, _, _, _, status, value in answers
+        if status == _SUCCESS
+    }
     if len(fields) < len(wanted):
         for *_, status, _ in _FIELD.iter_unpack(entries):
-            nvml.note_loss(NvmlReturn(status, "GPU is lost" if status == GPU_IS_LOST else "GPU requires restart"))
+            nvml.note_loss(
+                NvmlReturn(
+                    status, "GPU is lost" if status == GPU_IS_LOST else "GPU requires restart"
+                )
+            )
     return fields
 
 
 def read_fabric(nvml: Nvml, handle: Any) -> RawFabric | NvmlReturn:
     """Fabric information in the newest layout that driver and binding know.
 
-    A driver that lacks a layout answers ArgumentVersionMismatch or InvalidArgument, one that lacks the call
-    FunctionNotFound: each falls through to the next older one. Every try gets a fresh struct.
+    A driver that lacks a layout answers ArgumentVersionMismatch or InvalidArgument, one that lacks
+    the call FunctionNotFound: each falls through to the next older one. Every try gets a fresh
+    struct.
     """
     refused = NvmlReturn(NOT_SUPPORTED, "no fabric call answered")
     known = nvml.recall(_LAYOUT) or 0
@@ -88,7 +101,10 @@ def read_fabric(nvml: Nvml, handle: Any) -> RawFabric | NvmlReturn:
 
 def _fabric(info: Any) -> RawFabric:
     if hasattr(info, "cliques"):
-        cliques = tuple((int(c.type), int(c.id)) for c in info.cliques[: min(info.numCliques, len(info.cliques))])
+        cliques = tuple(
+            (int(c.type), int(c.id))
+            for c in info.cliques[: min(info.numCliques, len(info.cliques))]
+        )
         clique = next((number for kind, number in cliques if kind == _UNICAST_POINTER), None)
     else:
         clique = int(info.cliqueId)

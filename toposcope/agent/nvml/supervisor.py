@@ -2,9 +2,9 @@
 
     agent (deadlines, API server, metrics)  ──►  worker (NVML)
 
-The worker may hang in the driver or crash. The agent notices, kills it, reports it and starts a new one for the next
-probe. A worker that is stuck in the kernel does not even die of SIGKILL until the driver lets go: it is not waited for,
-and no second one is started meanwhile.
+The worker may hang in the driver or crash. The agent notices, kills it, reports it and starts a new
+one for the next probe. A worker that is stuck in the kernel does not even die of SIGKILL until the
+driver lets go: it is not waited for, and no second one is started meanwhile.
 """
 
 import contextlib
@@ -24,8 +24,8 @@ from toposcope.agent.raw import RawNode, decode
 from toposcope.errors import ToposcopeError
 
 STEP_SECONDS: Final = 60.0
-"""How long one step of a probe may take: initialising idle GPUs without persistence mode has taken 32 s, and 200
-processes that start at once wait for each other for 12 s."""
+"""How long one step of a probe may take: initialising idle GPUs without persistence mode has
+taken 32 s, and 200 processes that start at once wait for each other for 12 s."""
 
 _LOOK_SECONDS: Final = 10.0
 """How often the agent checks whether PCI devices came or went: one directory listing."""
@@ -43,15 +43,22 @@ class ProbeError(ToposcopeError):
 
 
 class ProbeProcess:
-    """Runs probes in a process of their own. Create it early (see `process.fork`) and use it from one thread.
+    """Runs probes in a process of their own.
 
-    `open_nvml` is called in the worker and returns `pynvml` or what stands in for it. A worker that has to be replaced
-    gets it pickled, so it is a function of a module or a `functools.partial` of one. `sysfs` is the root of /sys;
-    with `vf_rails` virtual functions are NICs too.
+    Create it early (see `process.fork`) and use it from one thread.
+
+    `open_nvml` is called in the worker and returns `pynvml` or what stands in for it. A worker that
+    has to be replaced gets it pickled, so it is a function of a module or a `functools.partial` of
+    one. `sysfs` is the root of /sys; with `vf_rails` virtual functions are NICs too.
     """
 
     def __init__(
-        self, open_nvml: Callable[[], Any], sysfs: Path, step_seconds: float = STEP_SECONDS, *, vf_rails: bool = False
+        self,
+        open_nvml: Callable[[], Any],
+        sysfs: Path,
+        step_seconds: float = STEP_SECONDS,
+        *,
+        vf_rails: bool = False,
     ) -> None:
         self._machine = Machine(open_nvml, str(sysfs), vf_rails)
         self._step_seconds = step_seconds
@@ -74,7 +81,8 @@ class ProbeProcess:
         """One probe. Raises ProbeError."""
         self._devices = self._on_bus()
         answer = self._answer()
-        if self._last is None or self._last[0] != answer:  # at rest the hardware answers the same each time
+        # at rest the hardware answers the same each time
+        if self._last is None or self._last[0] != answer:
             try:
                 self._last = answer, decode(answer)
             except ValueError as error:
@@ -94,7 +102,9 @@ class ProbeProcess:
                 self._worker.channel.send(LISTEN, f"{until:.3f}")
             self._listening = True
         while (left := until - time.monotonic()) > 0:
-            sources: list[socket.socket | Channel] = [wake, self._worker.channel] if self._worker else [wake]
+            sources: list[socket.socket | Channel] = (
+                [wake, self._worker.channel] if self._worker else [wake]
+            )
             ready, _, _ = select.select(sources, [], [], min(left, _LOOK_SECONDS))
             if wake in ready:
                 self._listening = False  # the next probe may be due sooner now
@@ -113,14 +123,19 @@ class ProbeProcess:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
     def _answer(self) -> bytes:
         """Ask the worker, a new one when there is none; its answer. Raises ProbeError."""
         if self._stuck and not ended(self._stuck):
-            message = f"the driver still holds an earlier probe (process {self._stuck}); waiting for it"
+            message = (
+                f"the driver still holds an earlier probe (process {self._stuck}); waiting for it"
+            )
             raise ProbeError("hang", message)
         self._stuck = 0
         channel = (self._worker or self._replacement()).channel
@@ -133,13 +148,17 @@ class ProbeProcess:
                 while not channel.wait(self._step_seconds):
                     if channel.step() == seen:
                         self._end(patience=0.0)
-                        raise ProbeError("hang", f"no answer within {self._step_seconds:g} s in step: {seen[1]}")
+                        raise ProbeError(
+                            "hang", f"no answer within {self._step_seconds:g} s in step: {seen[1]}"
+                        )
                     seen = channel.step()
                 kind, _ = channel.receive()
             return channel.load()
         except ChannelError as error:
             step = channel.step()[1]
-            raise ProbeError("crash", f"the probe's process {self._end() or error} in step: {step}") from error
+            raise ProbeError(
+                "crash", f"the probe's process {self._end() or error} in step: {step}"
+            ) from error
         finally:
             self.waits_for_answer = False
 

@@ -20,15 +20,17 @@ from toposcope.agent.sysfs import Sysfs
 _LISTEN_SECONDS: Final = 5.0
 """How long one wait for NVML events lasts; a probe that comes before it is due may begin so much later."""
 _WHOLE: Final = 10
-"""Every so many probes everything is asked again, and whenever anything changed. In between, what only a reset or a
-person changes is not: of 566 calls on eight GPUs 90 are left, and each goes to the driver."""
+"""Every so many probes everything is asked again, and whenever anything changed. In between,
+what only a reset or a person changes is not: of 566 calls on eight GPUs 90 are left, and each
+goes to the driver."""
 
 
 def work(agent: Channel, open_nvml: Callable[[], Any], sysfs: str, vf_rails: bool) -> None:
     """Answer probe requests until the agent is gone, or until NVML failed as a whole.
 
-    A process in which NVML did not start, or no longer counts GPUs, is not used again: the library is never unloaded,
-    so only a new process notices a driver that was installed or upgraded meanwhile.
+    A process in which NVML did not start, or no longer counts GPUs, is not used again: the library
+    is never unloaded, so only a new process notices a driver that was installed or upgraded
+    meanwhile.
     """
     try:
         agent.announce("load the NVML binding")
@@ -71,5 +73,7 @@ def _listen(agent: Channel, events: EventWatch, until: float) -> bool:
             return False
         if event := events.wait(min(left, _LISTEN_SECONDS)):
             agent.send(EVENT, event)
-            return True  # the probe that follows finds the rest; a storm of XIDs must not become a storm of probes
+            # the probe that follows finds the rest; a storm of XIDs must not become a storm of
+            # probes
+            return True
     return False

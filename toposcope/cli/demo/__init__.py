@@ -19,9 +19,14 @@ from toposcope.cli.demo.scenes import Demo, DemoError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope demo`."""
-    parser.add_argument("--keep", action="store_true", help="leave the cluster running until Ctrl-C, for kubectl")
     parser.add_argument(
-        "--kubeconfig", type=Path, metavar="FILE", help="where to write its kubeconfig; default: a temporary file"
+        "--keep", action="store_true", help="leave the cluster running until Ctrl-C, for kubectl"
+    )
+    parser.add_argument(
+        "--kubeconfig",
+        type=Path,
+        metavar="FILE",
+        help="where to write its kubeconfig; default: a temporary file",
     )
 
 

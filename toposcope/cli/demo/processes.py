@@ -1,7 +1,7 @@
 """The processes of a simulated cluster, forked from one that has loaded the code already.
 
-Forking costs a tenth of what 31 interpreters would, and changes nothing that the programs do: each has its own
-memory, its own connections and its own log file.
+Forking costs a tenth of what 31 interpreters would, and changes nothing that the programs do: each
+has its own memory, its own connections and its own log file.
 """
 
 import contextlib
@@ -18,7 +18,10 @@ _PATIENCE: Final = 5.0
 
 
 class Processes:
-    """Child processes that end with this object. Fork them all before this process starts a thread."""
+    """Child processes that end with this object.
+
+    Fork them all before this process starts a thread.
+    """
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs

@@ -22,7 +22,6 @@ from toposcope.agent.run import run as run_agent
 from toposcope.api import label_keys
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
 from toposcope.api.conditions import LEVELS_AVAILABLE, previous
-from toposcope.api.matrix_annotation import parse
 from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.cli.demo.processes import Processes
 from toposcope.cli.hardware import simulated
@@ -32,6 +31,7 @@ from toposcope.cli.tree import tree_lines
 from toposcope.controller.options import Options as ControllerOptions
 from toposcope.controller.run import run as run_controller
 from toposcope.errors import ToposcopeError
+from toposcope.hardware.matrix_annotation import parse
 from toposcope.integrations.grove.api import BINDINGS
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.config import load
@@ -107,9 +107,14 @@ class Demo:
             self.say(f'  export PATH="{programs}:$PATH"    # for the command toposcope')
 
     def _submit(self) -> None:
-        """Submit a workload to each scheduler. Only to keep: the required levels of a PodCliqueSet stay published."""
+        """Submit a workload to each scheduler.
+
+        Only to keep: the required levels of a PodCliqueSet stay published.
+        """
         with closing(ApiClient(load(str(self._kubeconfig)), "toposcope-demo")) as client:
-            client.call(Request("POST", _CRDS, {}, msgspec.json.encode(manifests.crd("grove_podcliqueset"))))
+            client.call(
+                Request("POST", _CRDS, {}, msgspec.json.encode(manifests.crd("grove_podcliqueset")))
+            )
             for document in manifests.pending():
                 path = _PENDING[document["kind"]]
                 client.call(Request("POST", path, {}, msgspec.json.encode(document)))
@@ -146,7 +151,10 @@ class Demo:
     # The cluster
 
     def _start(self) -> None:
-        """Start everything. All processes are forked before this one opens a connection or starts a thread."""
+        """Start everything.
+
+        All processes are forked before this one opens a connection or starts a thread.
+        """
         self.say(
             f"Simulating {len(self._nodes)} nodes, each with a real agent, beside an embedded API server and the real "
             "controller."
@@ -161,7 +169,10 @@ class Demo:
         shown = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
         with Progress(*shown, console=self._console) as progress:
             for text, done in (
-                (f"{len(self._nodes)} agents probe their GPUs and label their nodes", self._all_labelled),
+                (
+                    f"{len(self._nodes)} agents probe their GPUs and label their nodes",
+                    self._all_labelled,
+                ),
                 ("controller infers the levels and publishes them", self._is_ready),
             ):
                 task = progress.add_task(text, total=1)
@@ -177,10 +188,19 @@ class Demo:
         # Grove's operator makes KAI's Topology from the binding; `_operate` does it here.
         spec = {"required": ["rack"], "gracePeriod": f"{_GRACE}s", "publish": {"kai": "Never"}}
         body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": _NAME}, "spec": spec}
-        home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME_NAMESPACE}}  # the Lease is there
-        crds = (manifests.cluster_topology_crd(), manifests.crd("grove_binding"), manifests.crd("kai_topology"))
+        # the Lease is there
+        home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME_NAMESPACE}}
+        crds = (
+            manifests.cluster_topology_crd(),
+            manifests.crd("grove_binding"),
+            manifests.crd("kai_topology"),
+        )
         with closing(ApiClient(load(str(unfinished))._replace(namespace="default"))) as client:
-            for path, document in (*((_CRDS, crd) for crd in crds), ("/api/v1/namespaces", home), (PATH, body)):
+            for path, document in (
+                *((_CRDS, crd) for crd in crds),
+                ("/api/v1/namespaces", home),
+                (PATH, body),
+            ):
                 client.call(Request("POST", path, {}, msgspec.json.encode(document)))
         # Under this name the others find it, once everything is set up.
         unfinished.rename(self._kubeconfig)
@@ -200,22 +220,39 @@ class Demo:
                         continue
                     if shown:  # its levels cannot be changed
                         client.call(Request("DELETE", f"{_KAI}/{_NAME}", {}))
-                    owner = {key: binding[key] for key in ("apiVersion", "kind")} | {"name": _NAME, "controller": True}
-                    metadata = {"name": _NAME, "ownerReferences": [owner | {"uid": binding["metadata"]["uid"]}]}
-                    topology = {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "metadata": metadata}
+                    owner = {key: binding[key] for key in ("apiVersion", "kind")} | {
+                        "name": _NAME,
+                        "controller": True,
+                    }
+                    metadata = {
+                        "name": _NAME,
+                        "ownerReferences": [owner | {"uid": binding["metadata"]["uid"]}],
+                    }
+                    topology = {
+                        "apiVersion": "kai.scheduler/v1alpha1",
+                        "kind": "Topology",
+                        "metadata": metadata,
+                    }
                     body = msgspec.json.encode({**topology, "spec": {"levels": levels}})
                     client.call(Request("POST", _KAI, {}, body))
                     shown = levels
 
     def _agent(self, node: SimulatedNode) -> int:
         options = AgentOptions(
-            node.name, str(self._kubeconfig), interval=2.0, spread=0.0, unique_values=True, slinky=True
+            node.name,
+            str(self._kubeconfig),
+            interval=2.0,
+            spread=0.0,
+            unique_values=True,
+            slinky=True,
         )
         with simulated(node.machine, None) as probe:
             return run_agent(options, probe)
 
     def _controller(self) -> int:
-        return run_controller(ControllerOptions(str(self._kubeconfig), False, 0.2, None, "text", leader_elect=True))
+        return run_controller(
+            ControllerOptions(str(self._kubeconfig), False, 0.2, None, "text", leader_elect=True)
+        )
 
     def _wait(self, what: str, done: Callable[[], bool]) -> None:
         deadline = time.monotonic() + _PATIENCE
@@ -237,7 +274,9 @@ class Demo:
         return previous(self._topology().get("status") or {}, kind) or {}
 
     def _all_labelled(self) -> bool:
-        return all(label_keys.STATE in node["metadata"]["labels"] for node in self._get(NODES)["items"])
+        return all(
+            label_keys.STATE in node["metadata"]["labels"] for node in self._get(NODES)["items"]
+        )
 
     def _is_ready(self) -> bool:
         status = self._topology().get("status") or {}
@@ -247,7 +286,9 @@ class Demo:
     def _events(self) -> list[dict[str, Any]]:
         """About the level that goes and comes back: other conditions turn at the same time."""
         events = self._get(_EVENTS)["items"]
-        return [e for e in events if e["regarding"]["kind"] == KIND and "TopologyLevels" in e["reason"]]
+        return [
+            e for e in events if e["regarding"]["kind"] == KIND and "TopologyLevels" in e["reason"]
+        ]
 
     # The scenes
 
@@ -255,7 +296,9 @@ class Demo:
         shown = ("gb200-01", "h200-1", "l40s-1")
         self._heading("Labels that the agents wrote (one node of each kind)")
         labels = {name: self._get(f"{NODES}/{name}")["metadata"]["labels"] for name in shown}
-        keys = sorted({key for label in labels.values() for key in label if key.startswith(label_keys.PREFIX)})
+        keys = sorted(
+            {key for label in labels.values() for key in label if key.startswith(label_keys.PREFIX)}
+        )
         rows = [[key, *(labels[name].get(key, "") for name in shown)] for key in keys]
         self._screen.show(columns(self._screen, ["", *shown], rows))
 
@@ -272,12 +315,18 @@ class Demo:
         self._heading("ClusterTopology, written by the controller")
         shown = {key: topology[key] for key in ("apiVersion", "kind", "spec", "status")}
         shown["metadata"] = {"name": topology["metadata"]["name"]}
-        shown["status"] = {key: value for key, value in topology["status"].items() if key != "conditions"}
+        shown["status"] = {
+            key: value for key, value in topology["status"].items() if key != "conditions"
+        }
         order = ("apiVersion", "kind", "metadata", "spec", "status")
-        self.say(yaml.safe_dump({key: shown[key] for key in order}, sort_keys=False, width=110).rstrip())
+        self.say(
+            yaml.safe_dump({key: shown[key] for key in order}, sort_keys=False, width=110).rstrip()
+        )
         self._heading("Its conditions")
         fields = ("type", "status", "reason", "message")
-        rows = [[condition[field] for field in fields] for condition in topology["status"]["conditions"]]
+        rows = [
+            [condition[field] for field in fields] for condition in topology["status"]["conditions"]
+        ]
         self._screen.show(columns(self._screen, [field.upper() for field in fields], rows))
 
     def _break_and_heal(self) -> None:
@@ -294,7 +343,9 @@ class Demo:
             name = node["metadata"]["name"]
             patch = {"metadata": {"labels": {RACK_KEY: racks.get(name)}}}
             try:
-                self._client.call(Request("PATCH", f"{NODES}/{name}", {}, msgspec.json.encode(patch), _MERGE))
+                self._client.call(
+                    Request("PATCH", f"{NODES}/{name}", {}, msgspec.json.encode(patch), _MERGE)
+                )
             except ApiError as error:
                 raise DemoError(f"cannot relabel {name}: {error}") from error
             yield name, node["metadata"]["labels"].get(RACK_KEY, "")
@@ -304,7 +355,10 @@ class Demo:
         began = time.monotonic()
         self._wait(
             f"{LEVELS_AVAILABLE} {status}",
-            lambda: self._condition(LEVELS_AVAILABLE).get("status") == status and len(self._events()) > seen,
+            lambda: (
+                self._condition(LEVELS_AVAILABLE).get("status") == status
+                and len(self._events()) > seen
+            ),
         )
         condition = self._condition(LEVELS_AVAILABLE)
         self.say(f"after {time.monotonic() - began:.1f} s ({why}):", style="dim")
@@ -314,9 +368,12 @@ class Demo:
         self._console.print(line, soft_wrap=not self._console.is_terminal)
         binding = self._get(BINDINGS.target(_NAME).path)
         path = " > ".join(level["domain"] for level in binding["spec"]["levels"])
-        self._console.print(Text.assemble(("grove sees ", "dim"), path), soft_wrap=not self._console.is_terminal)
+        self._console.print(
+            Text.assemble(("grove sees ", "dim"), path), soft_wrap=not self._console.is_terminal
+        )
         event = max(self._events(), key=lambda event: event["eventTime"])
         line = Text.assemble(
-            ("event      ", "dim"), f"{event['type']} {event['reason']} on {KIND}/{_NAME}: {event['note']}"
+            ("event      ", "dim"),
+            f"{event['type']} {event['reason']} on {KIND}/{_NAME}: {event['note']}",
         )
         self._console.print(line, soft_wrap=not self._console.is_terminal)

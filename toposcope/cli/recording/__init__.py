@@ -17,7 +17,9 @@ from toposcope.cli.streams import say
 from toposcope.simulator.recording import Call, Raised, Recording, Value, encode
 
 
-def record(source: Source, file: Path, today: date, clock: Callable[[], int] = time.perf_counter_ns) -> RawNode:
+def record(
+    source: Source, file: Path, today: date, clock: Callable[[], int] = time.perf_counter_ns
+) -> RawNode:
     """Probe once, as always, and write into `file` what was asked and answered; says so on standard error.
 
     A probe that fails is written down too, up to the call that did not come back. Raises what `ProbeProcess.probe`
@@ -25,7 +27,9 @@ def record(source: Source, file: Path, today: date, clock: Callable[[], int] = t
     """
     # Memory that crosses the processes: what the machine really answered never reaches a disk.
     with open(os.memfd_create("recording"), "w+b", buffering=0) as journal:  # noqa: PTH123 - no path leads to it
-        listening = source._replace(open_nvml=lambda: RecordingNvml(source.open_nvml(), journal.write, clock))
+        listening = source._replace(
+            open_nvml=lambda: RecordingNvml(source.open_nvml(), journal.write, clock)
+        )
         try:
             with listening.probe_process() as process:
                 return process.probe()
@@ -45,7 +49,10 @@ def _recording(calls: list[Call], source: Source, today: date) -> Recording:
         simulated=source.simulated,
         calls=[stand_ins.call(call) for call in calls],
         # sysfs is read a second time, by the code that the probe reads it with.
-        sysfs=[stand_ins.entry(entry) for entry in recorded_sysfs(source.sysfs, vf_rails=source.vf_rails)],
+        sysfs=[
+            stand_ins.entry(entry)
+            for entry in recorded_sysfs(source.sysfs, vf_rails=source.vf_rails)
+        ],
     )
 
 

@@ -21,10 +21,13 @@ _DEVICES: Final[dict[str, Callable[..., str]]] = {
 class RecordingNvml:
     """Answers like the module it is given, and notes each call as a line for `calls_in`.
 
-    A line is noted before the call and one after it, so that a call from which nobody comes back is on record too.
+    A line is noted before the call and one after it, so that a call from which nobody comes back is
+    on record too.
     """
 
-    def __init__(self, module: Any, note: Callable[[bytes], object], clock: Callable[[], int]) -> None:
+    def __init__(
+        self, module: Any, note: Callable[[bytes], object], clock: Callable[[], int]
+    ) -> None:
         self._module = module
         self._note = note
         self._clock = clock
@@ -45,7 +48,11 @@ class RecordingNvml:
         start = self._clock()
         try:
             result = function(*real)
-        except (self._module.NVMLError, self._module.NVMLLibraryMismatchError, UnicodeDecodeError) as error:
+        except (
+            self._module.NVMLError,
+            self._module.NVMLLibraryMismatchError,
+            UnicodeDecodeError,
+        ) as error:
             self._write(recording.Call(name, named, self._raised(error), self._since(start)))
             raise
         took = self._since(start)
@@ -78,7 +85,9 @@ def _answer(name: str, arguments: tuple[Any, ...], result: Any) -> recording.Ans
         return _memory(result)
     if isinstance(result, ctypes.Array):
         values = [
-            recording.FieldValue(entry.fieldId, entry.scopeId, entry.value.ullVal, entry.valueType, entry.nvmlReturn)
+            recording.FieldValue(
+                entry.fieldId, entry.scopeId, entry.value.ullVal, entry.valueType, entry.nvmlReturn
+            )
             for entry in result
         ]
         return recording.Fields(values)

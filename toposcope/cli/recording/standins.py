@@ -15,7 +15,18 @@ import msgspec
 import pynvml
 
 from toposcope.agent.vpd import parse_vpd
-from toposcope.simulator.recording import Call, Entry, File, Filled, Folder, Link, Memory, Raised, RecordingError, Value
+from toposcope.simulator.recording import (
+    Call,
+    Entry,
+    File,
+    Filled,
+    Folder,
+    Link,
+    Memory,
+    Raised,
+    RecordingError,
+    Value,
+)
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 
@@ -24,7 +35,17 @@ _HARMLESS_TEXT: Final = frozenset({"nvmlSystemGetDriverVersion", "nvmlDeviceGetN
 
 _HARMLESS_FILES: Final = frozenset(
     {
-        *("vendor", "device", "class", "numa_node", "local_cpulist", "link_layer", "state", "cpulist", "distance"),
+        *(
+            "vendor",
+            "device",
+            "class",
+            "numa_node",
+            "local_cpulist",
+            "link_layer",
+            "state",
+            "cpulist",
+            "distance",
+        ),
         *("online", "ibdev"),
     }
 )
@@ -48,7 +69,10 @@ class StandIns:
         self._numbers: defaultdict[str, dict[object, int]] = defaultdict(dict)
 
     def call(self, call: Call) -> Call:
-        """The call with stand-ins in its answer. Raises RecordingError for a struct whose members are not known."""
+        """The call with stand-ins in its answer.
+
+        Raises RecordingError for a struct whose members are not known.
+        """
         answer = call.answer
         match answer:
             case Value(str() as text) if call.name not in _HARMLESS_TEXT:
@@ -101,7 +125,9 @@ class StandIns:
         return known._replace(card=self.text(known.card)).text
 
     def _uuid(self, original: uuid.UUID) -> uuid.UUID:
-        return uuid.UUID(int=self._number("uuid", original), version=4) if original.int else original
+        return (
+            uuid.UUID(int=self._number("uuid", original), version=4) if original.int else original
+        )
 
     def _serial(self, original: object, digits: int) -> str:
         return str(self._number("serial", original)).zfill(digits) if digits else ""

@@ -64,7 +64,10 @@ class _RecordingFiles(Files):
         return super().lexists(path)
 
     def _follow(self, path: str) -> str | None:
-        """Where a path leads, from the top of the tree; notes the links on the way. None: out of the tree."""
+        """Where a path leads, from the top of the tree; notes the links on the way.
+
+        None: out of the tree.
+        """
         here = self._top
         for part in path.removeprefix(f"{self._top}/").split("/"):
             step = f"{here}/{part}"

@@ -1,4 +1,7 @@
-"""From nodes and one ClusterTopology to conditions, and to the levels that should be published. Pure."""
+"""From nodes and one ClusterTopology to conditions, and to the levels that should be published.
+
+Pure.
+"""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,8 +19,9 @@ from toposcope.api.conditions import (
     NAMES_MIXED,
     Condition,
 )
-from toposcope.api.effective_levels import UNNEEDED, Absences, EffectiveLevels, effective_levels, reported
 from toposcope.api.label_keys import GPU_PRESENT, GPUS, NVLINK_DOMAIN
+from toposcope.api.label_values import MOST_COUNT, count_of
+from toposcope.api.levels import Level
 from toposcope.controller.assess import availability
 from toposcope.controller.assess.covered import covered_condition
 from toposcope.controller.assess.diagnostics import Diagnostic, diagnostics
@@ -26,16 +30,23 @@ from toposcope.controller.assess.rails import Rails, rails, rails_condition
 from toposcope.controller.assess.rebuilds import Rebuild, Rebuilds, rebuilds_of
 from toposcope.controller.assess.selection import selected
 from toposcope.controller.segments import UNCLAIMED, Segments, observe, reported_segments
-from toposcope.topology import hierarchy
-from toposcope.topology.catalogue import BUILT_IN, Catalogue
-from toposcope.topology.label_values import MOST_COUNT, count_of
-from toposcope.topology.levels import Level
-from toposcope.topology.node import NodeFacts, Traits, fabric_of
-from toposcope.topology.table import Table, table_of
+from toposcope.hierarchy import coverage as hierarchy
+from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
+from toposcope.hierarchy.effective_levels import (
+    UNNEEDED,
+    Absences,
+    EffectiveLevels,
+    effective_levels,
+    reported,
+)
+from toposcope.hierarchy.node import NodeFacts, Traits, fabric_of
+from toposcope.hierarchy.table import Table, table_of
 
 IS_IT_RUNNING: Final = "is the agent's DaemonSet running there?"
 """What `AgentsReporting` says of nodes without labels as long as the cause is not known."""
-_MIXED: Final = "; but {} goes by the value alone and mixes them: let it ask for a label of spec.uniqueValues"
+_MIXED: Final = (
+    "; but {} goes by the value alone and mixes them: let it ask for a label of spec.uniqueValues"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +101,8 @@ def assess(
     seen = chosen if held is None or held is table else _as_seen(table, chosen)
     reporting = _agents_reporting(table)
     if not chosen:
-        # Nodes that come after this may lack their labels for a while, whatever those before them lacked.
+        # Nodes that come after this may lack their labels for a while, whatever those before them
+        # lacked.
         absences.forget(topology.uid, but=(UNNEEDED, UNCLAIMED))
         waiting = availability.no_nodes()
         last = reported(topology)
@@ -136,7 +148,9 @@ def assess(
         coverage=coverage,
         conditions=(
             verdict.condition,
-            covered_condition(topology, chosen, coverage, catalogue, segment_keys if topology.divided else ()),
+            covered_condition(
+                topology, chosen, coverage, catalogue, segment_keys if topology.divided else ()
+            ),
             reporting,
             _consistent(crossed, hierarchy.ambiguous_paths(effective.levels, chosen), by_value),
             fabric_condition(report),
@@ -145,7 +159,9 @@ def assess(
         unavailable=verdict.unavailable,
         missed=verdict.missed,
         publishable=remaining if publishes else None,
-        bindable=tuple(x for x in effective.levels if x not in gone - effective.retained) if publishes else None,
+        bindable=tuple(x for x in effective.levels if x not in gone - effective.retained)
+        if publishes
+        else None,
         health=report,
         rails=cabled,
         selected=chosen,
@@ -171,11 +187,15 @@ def _as_seen(nodes: Table, chosen: Table) -> Table:
 def _left_out(levels: Sequence[Level], nodes: Table) -> tuple[int, int]:
     lacking = hierarchy.lacking_any(levels, nodes)
     weights = [*compress(nodes.weights, lacking)]
-    gpus = sum(map(mul, weights, (group.hardware.gpus for group in compress(nodes.groups, lacking))))
+    gpus = sum(
+        map(mul, weights, (group.hardware.gpus for group in compress(nodes.groups, lacking)))
+    )
     return sum(weights), gpus
 
 
-def _required(topology: Topology, effective: EffectiveLevels, segments: Segments | None) -> Iterable[str]:
+def _required(
+    topology: Topology, effective: EffectiveLevels, segments: Segments | None
+) -> Iterable[str]:
     """What the spec requires of the topology itself; levels that only a segment has are required of that segment's."""
     if not topology.divided or segments is None:
         return topology.required
@@ -191,15 +211,29 @@ def _agents_reporting(nodes: Table) -> Condition:
         what = f"a {GPUS} label that is not a number from 0 to {MOST_COUNT}"
         advice = "the device plugin's count is used; check who wrote it"
         parts.append(
-            ("ImplausibleLabels", f"{_have(implausible)} {what}: {hierarchy.some_names(implausible)}; {advice}")
+            (
+                "ImplausibleLabels",
+                f"{_have(implausible)} {what}: {hierarchy.some_names(implausible)}; {advice}",
+            )
         )
-    silent = [] if all(GPUS in keys for keys in nodes.key_sets) else sorted(nodes.names(map(_is_silent, nodes.groups)))
+    silent = (
+        []
+        if all(GPUS in keys for keys in nodes.key_sets)
+        else sorted(nodes.names(map(_is_silent, nodes.groups)))
+    )
     if silent:
         text = f"{_have(silent)} GPUs but no {GPUS} label: {hierarchy.some_names(silent)}; {IS_IT_RUNNING}"
         parts.append(("NodesWithoutLabels", text))
     if parts:
-        return Condition(AGENTS_REPORTING, "False", parts[0][0], "; ".join(text for _, text in parts))
-    return Condition(AGENTS_REPORTING, "True", "AllAgentsReport", "Every node with GPUs carries the labels of an agent")
+        return Condition(
+            AGENTS_REPORTING, "False", parts[0][0], "; ".join(text for _, text in parts)
+        )
+    return Condition(
+        AGENTS_REPORTING,
+        "True",
+        "AllAgentsReport",
+        "Every node with GPUs carries the labels of an agent",
+    )
 
 
 def _have(names: Sequence[str]) -> str:
@@ -210,7 +244,11 @@ def _implausible(nodes: Table) -> list[str]:
     """Nodes whose label `gpus` is not a count; a node whose own name is its value stands for itself in the table."""
     if all(value is None or count_of(value) is not None for value in nodes.distinct(GPUS)):
         return []
-    return sorted(node.name for node in nodes if (value := node.label(GPUS)) is not None and count_of(value) is None)
+    return sorted(
+        node.name
+        for node in nodes
+        if (value := node.label(GPUS)) is not None and count_of(value) is None
+    )
 
 
 def _is_silent(node: Traits) -> bool:
@@ -224,13 +262,21 @@ def _consistent(
 ) -> Condition:
     """Reused names are ordinary to schedulers that go by the whole path, and a hazard where one goes by the value."""
     who = {clash.key: by_value.get(clash.key, "") for clash in crossed}
-    sentences = [clash.sentence + (_MIXED.format(who[clash.key]) if who[clash.key] else "") for clash in crossed]
+    sentences = [
+        clash.sentence + (_MIXED.format(who[clash.key]) if who[clash.key] else "")
+        for clash in crossed
+    ]
     wrong = not all(clash.reused for clash in crossed)
     if wrong or any(who.values()) or merged:
-        reason = "LevelsDoNotNest" if wrong else NAMES_MIXED if any(who.values()) else "ValuesReadAlike"
+        reason = (
+            "LevelsDoNotNest" if wrong else NAMES_MIXED if any(who.values()) else "ValuesReadAlike"
+        )
         return Condition(HIERARCHY_CONSISTENT, "False", reason, "; ".join((*sentences, *merged)))
     if crossed:
         return Condition(HIERARCHY_CONSISTENT, "True", "NamesReused", "; ".join(sentences))
     return Condition(
-        HIERARCHY_CONSISTENT, "True", "LevelsNest", "Every domain lies within one domain of the level above"
+        HIERARCHY_CONSISTENT,
+        "True",
+        "LevelsNest",
+        "Every domain lies within one domain of the level above",
     )

@@ -1,8 +1,10 @@
-"""Whether the required levels still exist on live nodes: the condition that everything else serves. Pure.
+"""Whether the required levels still exist on live nodes: the condition that everything else serves.
 
-A level is unavailable only on positive evidence: the nodes are listed, some are selected, and none of them has
-carried it for the grace period (or none does, where nobody looks a second time). Anything less leaves the verdict as it
-was.
+Pure.
+
+A level is unavailable only on positive evidence: the nodes are listed, some are selected, and none
+of them has carried it for the grace period (or none does, where nobody looks a second time).
+Anything less leaves the verdict as it was.
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -10,9 +12,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.api.conditions import LEVELS_AVAILABLE, Condition, previous, unavailable_levels, unavailable_message
-from toposcope.api.effective_levels import Absences
-from toposcope.topology.hierarchy import Coverage
+from toposcope.api.conditions import (
+    LEVELS_AVAILABLE,
+    Condition,
+    previous,
+    unavailable_levels,
+    unavailable_message,
+)
+from toposcope.hierarchy.coverage import Coverage
+from toposcope.hierarchy.effective_levels import Absences
 
 _DOMAIN: Final = "domain "
 """Prefix of required and preferred levels in `Absences`."""
@@ -42,7 +50,10 @@ def unsynced(why: str) -> Condition:
 def no_nodes() -> Condition:
     """No node is selected."""
     return Condition(
-        LEVELS_AVAILABLE, "Unknown", "NoNodes", "No node is selected; an empty cluster says nothing about its levels"
+        LEVELS_AVAILABLE,
+        "Unknown",
+        "NoNodes",
+        "No node is selected; an empty cluster says nothing about its levels",
     )
 
 
@@ -70,7 +81,9 @@ def judge(
 
     def is_unavailable(domain: str, reported: Container[str]) -> bool:
         gone = is_gone(domain)
-        overdue = absences.longer_than(topology.uid, _DOMAIN + domain, gone=gone, grace=grace, now=now)
+        overdue = absences.longer_than(
+            topology.uid, _DOMAIN + domain, gone=gone, grace=grace, now=now
+        )
         # A restarted controller must not take a verdict back because it has no memory.
         return overdue or (gone and domain in reported)
 
@@ -80,13 +93,21 @@ def judge(
     reported_before = reported_missed(topology.status)
     missed = tuple(domain for domain in optional if is_unavailable(domain, reported_before))
     if unavailable:
-        text = "; ".join(unavailable_message(domain) + _KEPT * (domain in retained) for domain in unavailable)
-        return Verdict(Condition(LEVELS_AVAILABLE, "False", "TopologyLevelsUnavailable", text), unavailable, missed)
+        text = "; ".join(
+            unavailable_message(domain) + _KEPT * (domain in retained) for domain in unavailable
+        )
+        return Verdict(
+            Condition(LEVELS_AVAILABLE, "False", "TopologyLevelsUnavailable", text),
+            unavailable,
+            missed,
+        )
     waiting = [domain for domain in wanted if is_gone(domain) or not by_domain[domain].usable]
     if waiting and (before is None or before.get("status") == "Unknown"):
         return Verdict(_waiting(topology, waiting, [*filter(is_gone, waiting)]), (), missed)
     words = "All required topology levels are available in the cluster topology"
-    return Verdict(Condition(LEVELS_AVAILABLE, "True", "AllTopologyLevelsAvailable", words), (), missed)
+    return Verdict(
+        Condition(LEVELS_AVAILABLE, "True", "AllTopologyLevelsAvailable", words), (), missed
+    )
 
 
 def _waiting(topology: Topology, waiting: Sequence[str], unseen: Sequence[str]) -> Condition:
@@ -104,4 +125,6 @@ def _waiting(topology: Topology, waiting: Sequence[str], unseen: Sequence[str]) 
 
 def reported_missed(status: Mapping[str, Any]) -> frozenset[str]:
     """The preferred levels that a stored status reports as unavailable."""
-    return frozenset(entry["domain"] for entry in status.get("preferredBy") or () if not entry["available"])
+    return frozenset(
+        entry["domain"] for entry in status.get("preferredBy") or () if not entry["available"]
+    )

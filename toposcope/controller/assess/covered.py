@@ -6,12 +6,18 @@ from typing import Final
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import LEVELS_COVERED, Condition
 from toposcope.api.label_keys import GPU_PRODUCT
-from toposcope.topology.catalogue import Catalogue
-from toposcope.topology.hierarchy import MOST_NAMES, Coverage, nodes_needed, partly_carried, placeholder_words
-from toposcope.topology.levels import Level
-from toposcope.topology.node import Traits
-from toposcope.topology.table import Table
-from toposcope.topology.text import listing, plural
+from toposcope.api.levels import Level
+from toposcope.hierarchy.catalogue import Catalogue
+from toposcope.hierarchy.coverage import (
+    MOST_NAMES,
+    Coverage,
+    nodes_needed,
+    partly_carried,
+    placeholder_words,
+)
+from toposcope.hierarchy.node import Traits
+from toposcope.hierarchy.table import Table
+from toposcope.text import listing, plural
 
 _MOST_LEVELS: Final = 2
 """Labels of each kind that are no level and are described: a message is read by people."""
@@ -23,7 +29,11 @@ _LEFT_OUT: Final = (
 
 
 def covered_condition(
-    topology: Topology, nodes: Table, coverage: Sequence[Coverage], catalogue: Catalogue, elsewhere: Collection[str]
+    topology: Topology,
+    nodes: Table,
+    coverage: Sequence[Coverage],
+    catalogue: Catalogue,
+    elsewhere: Collection[str],
 ) -> Condition:
     """The condition over at least one node; `elsewhere` are keys of levels that segments have."""
     total = len(nodes)
@@ -33,7 +43,11 @@ def covered_condition(
         f"({c.level.key}): {_names(c.missing_nodes, c.missing, len(missing))}{c.placeholders}"
         for c in missing
     ]
-    covered = "The only node carries every level" if total == 1 else f"All {total} nodes carry every level"
+    covered = (
+        "The only node carries every level"
+        if total == 1
+        else f"All {total} nodes carry every level"
+    )
     usual, odd = [], []
     if topology.levels is None:
         for level in partly_carried([c.level for c in coverage], nodes, catalogue):
@@ -43,9 +57,20 @@ def covered_condition(
             if len(lacking) > carrying:
                 odd.append(_odd(nodes, level, carrying))
             elif lacking:
-                usual.append(_below(topology, level, carrying, total, lacking, placeholder_words(nodes, level.key)))
+                usual.append(
+                    _below(
+                        topology,
+                        level,
+                        carrying,
+                        total,
+                        lacking,
+                        placeholder_words(nodes, level.key),
+                    )
+                )
     if not gaps and not usual:
-        return Condition(LEVELS_COVERED, "True", "AllNodesCovered", "; ".join([covered, *_few(odd)]))
+        return Condition(
+            LEVELS_COVERED, "True", "AllNodesCovered", "; ".join([covered, *_few(odd)])
+        )
     text = "; ".join([*gaps, *([_LEFT_OUT] if gaps else []), *_few(usual), *_few(odd)])
     return Condition(LEVELS_COVERED, "False", "NodesMissingLevels", text)
 
@@ -53,7 +78,10 @@ def covered_condition(
 def _few(sentences: Sequence[str]) -> list[str]:
     """The first ones, and how many more there are."""
     more = len(sentences) - _MOST_LEVELS
-    return [*sentences[:_MOST_LEVELS], *([f"and {more} more such labels: toposcope levels"] if more > 0 else [])]
+    return [
+        *sentences[:_MOST_LEVELS],
+        *([f"and {more} more such labels: toposcope levels"] if more > 0 else []),
+    ]
 
 
 def _names(names: Sequence[str], total: int, parts: int) -> str:
@@ -64,7 +92,9 @@ def _names(names: Sequence[str], total: int, parts: int) -> str:
     return listing(names, most, total)
 
 
-def _below(topology: Topology, level: Level, carrying: int, total: int, lacking: Sequence[str], words: str) -> str:
+def _below(
+    topology: Topology, level: Level, carrying: int, total: int, lacking: Sequence[str], words: str
+) -> str:
     """About a key that too few nodes carry; `words` are those about placeholders."""
     needed = nodes_needed(total, topology.min_coverage)
     enough = f"all {total}" if needed == total else f"at least {needed}"
@@ -100,5 +130,9 @@ def _lacking(nodes: Table, level: Level, catalogue: Catalogue) -> tuple[int, lis
             catalogue.level_keys.intersection(group.keys)
         )
 
-    lacking = [not carries and alike(group) for group, carries in zip(nodes.groups, there, strict=True)]
-    return sum(nodes.weights[i] for i, carries in enumerate(there) if carries), sorted(nodes.names(lacking))
+    lacking = [
+        not carries and alike(group) for group, carries in zip(nodes.groups, there, strict=True)
+    ]
+    return sum(nodes.weights[i] for i, carries in enumerate(there) if carries), sorted(
+        nodes.names(lacking)
+    )

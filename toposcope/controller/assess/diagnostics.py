@@ -7,12 +7,12 @@ from typing import Final
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.label_keys import unique_key
-from toposcope.topology.catalogue import NEAR_MISS, NOT_ACCEPTED, RETIRED_KEY, Advice, Catalogue
-from toposcope.topology.hierarchy import MOST_NAMES, placeholder_words, some_names
-from toposcope.topology.levels import Level
-from toposcope.topology.node import OWN_VALUES
-from toposcope.topology.table import Table
-from toposcope.topology.text import plural
+from toposcope.api.levels import Level
+from toposcope.hierarchy.catalogue import NEAR_MISS, NOT_ACCEPTED, RETIRED_KEY, Advice, Catalogue
+from toposcope.hierarchy.coverage import MOST_NAMES, placeholder_words, some_names
+from toposcope.hierarchy.node import OWN_VALUES
+from toposcope.hierarchy.table import Table
+from toposcope.text import plural
 
 PARTLY_COVERED: Final = "PartlyCovered"
 KEYS_DISAGREE: Final = "KeysDisagree"
@@ -21,7 +21,15 @@ NAMES_MIXED: Final = "NamesMixed"
 MOST: Final = 16
 """As in the CRD."""
 
-_IN_ORDER: Final = (NAMES_MIXED, NEAR_MISS, NOT_ACCEPTED, PLACEHOLDER, PARTLY_COVERED, KEYS_DISAGREE, RETIRED_KEY)
+_IN_ORDER: Final = (
+    NAMES_MIXED,
+    NEAR_MISS,
+    NOT_ACCEPTED,
+    PLACEHOLDER,
+    PARTLY_COVERED,
+    KEYS_DISAGREE,
+    RETIRED_KEY,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +54,24 @@ def diagnostics(
 ) -> tuple[Diagnostic, ...]:
     """Findings about the labels of the selected nodes (at least one), most urgent first.
 
-    `levels` are the effective ones. If the spec lists them, keys that could be further levels are not reported. Nor is
-    it reported that keys in `known` are on some nodes only: a segment has them. `mixed` says by key of a level who goes
-    by its value alone though others share it.
+    `levels` are the effective ones. If the spec lists them, keys that could be further levels are
+    not reported. Nor is it reported that keys in `known` are on some nodes only: a segment has
+    them. `mixed` says by key of a level who goes by its value alone though others share it.
     """
     present = frozenset().union(*nodes.key_sets)
     results = [*_of_spec(topology, nodes, catalogue), *_advised(nodes, levels, present, catalogue)]
     for level in levels:
         if words := placeholder_words(nodes, level.key):
-            names = nodes.first_names([label in nodes.placeholders for label in nodes.labels(level.key)], MOST_NAMES)
+            names = nodes.first_names(
+                [label in nodes.placeholders for label in nodes.labels(level.key)], MOST_NAMES
+            )
             text = (
                 f"{level.key} of level '{level.domain}' says unknown{words}: {', '.join(names)}; they lack the "
                 "level until its writer has a value for them"
             )
-            results.append(Diagnostic(level.key, level.domain, PLACEHOLDER, _carrying(nodes, level.key), text))
+            results.append(
+                Diagnostic(level.key, level.domain, PLACEHOLDER, _carrying(nodes, level.key), text)
+            )
     results += [_mixed(nodes, level, mixed[level.key]) for level in levels if level.key in mixed]
     if topology.levels is None:
         used = {level.domain: level.key for level in levels}
@@ -70,7 +82,9 @@ def diagnostics(
             elif key not in known:
                 results += _partly(nodes, domain, key)
     once = {(diagnostic.key, diagnostic.reason): diagnostic for diagnostic in reversed(results)}
-    return tuple(sorted(once.values(), key=lambda one: (_IN_ORDER.index(one.reason), one.key))[:MOST])
+    return tuple(
+        sorted(once.values(), key=lambda one: (_IN_ORDER.index(one.reason), one.key))[:MOST]
+    )
 
 
 def _of_spec(topology: Topology, nodes: Table, catalogue: Catalogue) -> Iterator[Diagnostic]:
@@ -90,7 +104,9 @@ def _advised(
         advice = catalogue.advise(key)
         if advice and all(level.key != key or advice.reason == RETIRED_KEY for level in levels):
             domain = next((level.domain for level in levels if level.key == key), "")
-            yield Diagnostic(key, domain, advice.reason, _carrying(nodes, key), _text(nodes, key, advice, levels))
+            yield Diagnostic(
+                key, domain, advice.reason, _carrying(nodes, key), _text(nodes, key, advice, levels)
+            )
 
 
 def _text(nodes: Table, key: str, advice: Advice, levels: Sequence[Level]) -> str:
@@ -98,14 +114,23 @@ def _text(nodes: Table, key: str, advice: Advice, levels: Sequence[Level]) -> st
     match advice.reason:
         case "RetiredKey":
             used = next(
-                (f"; level '{x.domain}' is taken from it as long as it is there" for x in levels if x.key == key), ""
+                (
+                    f"; level '{x.domain}' is taken from it as long as it is there"
+                    for x in levels
+                    if x.key == key
+                ),
+                "",
             )
             now = f"the key now is {advice.instead} (on {_carrying(nodes, advice.instead)})"
             return f"{where} and is retired: {advice.why}; {now}{used}"
         case "NotAccepted":
             return f"{where}, but {advice.why}"
         case _:
-            right = f"; the key is {advice.instead} (on {_carrying(nodes, advice.instead)})" if advice.instead else ""
+            right = (
+                f"; the key is {advice.instead} (on {_carrying(nodes, advice.instead)})"
+                if advice.instead
+                else ""
+            )
             return f"{where} and is not a level: {advice.why}{right}"
 
 
@@ -148,7 +173,9 @@ def _disagreeing(nodes: Table, domain: str, used: str, key: str) -> Iterator[Dia
     yield Diagnostic(key, domain, KEYS_DISAGREE, carrying, text)
 
 
-def _alike(ours: Sequence[str | None], theirs: Sequence[str | None], weights: Sequence[int]) -> bool:
+def _alike(
+    ours: Sequence[str | None], theirs: Sequence[str | None], weights: Sequence[int]
+) -> bool:
     """Whether each value of one is always beside the same value of the other, where there are both."""
     pairs: set[tuple[str | int, str | int]] = set()
     for i, (mine, other, nodes) in enumerate(zip(ours, theirs, weights, strict=True)):

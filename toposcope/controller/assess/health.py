@@ -16,13 +16,13 @@ from typing import Final
 
 from toposcope.api.conditions import FABRIC_HEALTHY, Condition
 from toposcope.api.label_keys import MATRIX, NVLINK_DOMAIN, STATE
+from toposcope.api.levels import Level
 from toposcope.controller.assess.rebuilds import NO_REBUILDS, Rebuilds, under_way_words
-from toposcope.topology.hardware import State
-from toposcope.topology.hierarchy import MOST_NAMES
-from toposcope.topology.levels import Level
-from toposcope.topology.node import OWN_VALUES, fabric_of
-from toposcope.topology.table import Machines, Table
-from toposcope.topology.text import listing, plural
+from toposcope.hardware.topology import State
+from toposcope.hierarchy.coverage import MOST_NAMES
+from toposcope.hierarchy.node import OWN_VALUES, fabric_of
+from toposcope.hierarchy.table import Machines, Table
+from toposcope.text import listing, plural
 
 MOST_FINDINGS: Final = 5
 """How many split or small domains a message or status names."""
@@ -115,7 +115,11 @@ def health(levels: Sequence[Level], nodes: Table, rebuilds: Rebuilds = NO_REBUIL
     for machine, count in nodes.machines:
         states[machine.state] += count
         gpus += machine.gpus * count
-    degraded = [group.hardware.state == State.DEGRADED for group in nodes.groups] if states[State.DEGRADED] else ()
+    degraded = (
+        [group.hardware.state == State.DEGRADED for group in nodes.groups]
+        if states[State.DEGRADED]
+        else ()
+    )
     return Health(
         gpus=gpus,
         states={state: states[state] for state in State if states[state]},
@@ -140,7 +144,9 @@ def degraded_levels(levels: Sequence[Level], nodes: Table) -> tuple[DegradedLeve
             if column.values[i] in OWN_VALUES:
                 own += nodes.weights[i]
             elif column.values[i] is not None:
-                counts[tuple([path_column.values[i] or "" for path_column in path_columns])] += nodes.weights[i]
+                counts[tuple([path_column.values[i] or "" for path_column in path_columns])] += (
+                    nodes.weights[i]
+                )
         if not counts and not own:
             continue
         alone = _of_one_node(column.values, nodes.weights, {path[-1] for path in counts})
@@ -151,7 +157,9 @@ def degraded_levels(levels: Sequence[Level], nodes: Table) -> tuple[DegradedLeve
     return tuple(results)
 
 
-def _of_one_node(values: Sequence[str | None], weights: Sequence[int], wanted: set[str]) -> set[str]:
+def _of_one_node(
+    values: Sequence[str | None], weights: Sequence[int], wanted: set[str]
+) -> set[str]:
     counts = dict.fromkeys(wanted, 0)
     for value, weight in zip(values, weights, strict=True):
         if value in counts:
@@ -159,7 +167,9 @@ def _of_one_node(values: Sequence[str | None], weights: Sequence[int], wanted: s
     return {value for value, nodes in counts.items() if nodes == 1}
 
 
-def fabric_facts(levels: Sequence[Level], nodes: Table, rebuilds: Rebuilds = NO_REBUILDS) -> FabricFacts:
+def fabric_facts(
+    levels: Sequence[Level], nodes: Table, rebuilds: Rebuilds = NO_REBUILDS
+) -> FabricFacts:
     """Examine the domains that span nodes; `levels` are the effective ones, broadest first.
 
     Nothing is concluded from fabrics that nodes are leaving or joining.
@@ -173,7 +183,10 @@ def fabric_facts(levels: Sequence[Level], nodes: Table, rebuilds: Rebuilds = NO_
     moving = rebuilds.moving
     above = [level.key for level in takewhile(lambda level: level.key != NVLINK_DOMAIN, levels)]
     nested = _around(sizes, above, nodes) if len(above) < len(levels) else ()
-    found = (*_split_fabrics(sizes, nodes.machines, moving), *_split_chassis(nodes.machines, moving))
+    found = (
+        *_split_fabrics(sizes, nodes.machines, moving),
+        *_split_chassis(nodes.machines, moving),
+    )
     partitions = tuple(split for split in found if split.within)
     intended = frozenset[str]().union(*(partition.within for partition in partitions))
     small = tuple(
@@ -181,7 +194,9 @@ def fabric_facts(levels: Sequence[Level], nodes: Table, rebuilds: Rebuilds = NO_
         for domain in _small(sizes, nested)
         if domain.name not in intended and fabric_of(domain.name) not in moving
     )
-    return FabricFacts(tuple(split for split in found if not split.within), small, partitions, rebuilds)
+    return FabricFacts(
+        tuple(split for split in found if not split.within), small, partitions, rebuilds
+    )
 
 
 def _partitions(within: Counter[str | None], sick: Collection[str | None]) -> frozenset[str]:
@@ -192,13 +207,19 @@ def _partitions(within: Counter[str | None], sick: Collection[str | None]) -> fr
     return frozenset() if within.keys() & sick else frozenset(filter(None, within))
 
 
-def _split_fabrics(domains: Collection[str], machines: Machines, moving: Collection[str]) -> Iterator[Split]:
+def _split_fabrics(
+    domains: Collection[str], machines: Machines, moving: Collection[str]
+) -> Iterator[Split]:
     several = _repeated(list(map(fabric_of, domains))).difference(moving)
     nodes_by_domain: dict[str, Counter[str | None]] = {uuid: Counter() for uuid in sorted(several)}
     for hardware, count in machines if several else ():
         if hardware.domain is not None and (uuid := fabric_of(hardware.domain)) in several:
             nodes_by_domain[uuid][hardware.domain] += count
-    sick = {hardware.domain for hardware, _ in machines if hardware.state == State.DEGRADED} if several else ()
+    sick = (
+        {hardware.domain for hardware, _ in machines if hardware.state == State.DEGRADED}
+        if several
+        else ()
+    )
     for uuid, within in nodes_by_domain.items():
         yield Split("fabric", uuid, len(within), within.total(), _partitions(within, sick))
 
@@ -223,7 +244,9 @@ def _split_chassis(machines: Machines, moving: Collection[str]) -> Iterator[Spli
         alone = within[None]
         if fabrics.isdisjoint(moving) and (len(fabrics) > 1 or (fabrics and alone)):
             count = len(within.keys() - {None}) + alone
-            yield Split("chassis", name, count, within.total(), _partitions(within, sick_by_chassis[name]))
+            yield Split(
+                "chassis", name, count, within.total(), _partitions(within, sick_by_chassis[name])
+            )
 
 
 def _repeated(names: Collection[str]) -> set[str]:
@@ -232,7 +255,9 @@ def _repeated(names: Collection[str]) -> set[str]:
     return {name for name, times in Counter(names).items() if times > 1}
 
 
-def _around(domains: Iterable[str], broader: Sequence[str], nodes: Table) -> Iterator[list[str | None]]:
+def _around(
+    domains: Iterable[str], broader: Sequence[str], nodes: Table
+) -> Iterator[list[str | None]]:
     """The value of each broader level, nearest first, around each of the domains, as far as the levels nest."""
     around: list[str | None] = [*domains]
     nodes = nodes.expanded_for_labels(broader)
@@ -259,7 +284,9 @@ def _small(sizes: Mapping[str, int], around: Iterable[Sequence[str | None]]) -> 
             break
         wanted = set(compress(parents, map(waiting.__contains__, sizes)))
         siblings: dict[str | None, list[str]] = {parent: [] for parent in wanted}
-        for domain, parent in compress(zip(sizes, parents, strict=True), map(wanted.__contains__, parents)):
+        for domain, parent in compress(
+            zip(sizes, parents, strict=True), map(wanted.__contains__, parents)
+        ):
             siblings[parent].append(domain)
         for group in siblings.values():
             if len(group) == 1:
@@ -268,7 +295,9 @@ def _small(sizes: Mapping[str, int], around: Iterable[Sequence[str | None]]) -> 
             commonness = Counter(map(sizes.__getitem__, group))
             usual, _ = max(commonness.items(), key=lambda entry: (entry[1], entry[0]))
             judged = waiting.intersection(group)
-            small += [Small(domain, sizes[domain], usual) for domain in judged if sizes[domain] < usual]
+            small += [
+                Small(domain, sizes[domain], usual) for domain in judged if sizes[domain] < usual
+            ]
             waiting -= judged
     return sorted(small, key=lambda finding: (finding.gpus - finding.usual, finding.name))
 
@@ -285,7 +314,9 @@ def fabric_condition(report: Health) -> Condition:
         parts.append(("DomainsSmall", _smalls(report.fabric.small)))
     if unknown:
         who = "1 node does" if unknown == 1 else f"{unknown} nodes do"
-        text = f"the hardware of {who} not answer; list: kubectl get nodes -l {STATE}={State.UNKNOWN}"
+        text = (
+            f"the hardware of {who} not answer; list: kubectl get nodes -l {STATE}={State.UNKNOWN}"
+        )
         parts.append(("NodesUnknown", text))
     texts = [text for _, text in parts] or ["No node is degraded and no NVLink domain is broken"]
     if report.fabric.partitions:
@@ -302,17 +333,27 @@ def _degraded(count: int, names: Sequence[str]) -> str:
 
 
 def _splits(splits: Sequence[Split]) -> str:
-    what = "1 NVLink domain is split" if len(splits) == 1 else f"{len(splits)} NVLink domains are split"
+    what = (
+        "1 NVLink domain is split"
+        if len(splits) == 1
+        else f"{len(splits)} NVLink domains are split"
+    )
     return f"{what}: {_named(splits)}; unless a partition is intended, check the fabric state of the nodes that left"
 
 
 def _named(splits: Sequence[Split]) -> str:
-    named = [f"{split.by} {split.name} ({split.nodes} nodes in {split.domains} domains)" for split in splits]
+    named = [
+        f"{split.by} {split.name} ({split.nodes} nodes in {split.domains} domains)"
+        for split in splits
+    ]
     return listing(named, MOST_FINDINGS)
 
 
 def _smalls(small: Sequence[Small]) -> str:
-    named = [f"{domain.name} ({domain.gpus} {plural(domain.gpus, 'GPU')}, usual {domain.usual})" for domain in small]
+    named = [
+        f"{domain.name} ({domain.gpus} {plural(domain.gpus, 'GPU')}, usual {domain.usual})"
+        for domain in small
+    ]
     several = f"{len(small)} NVLink domains are smaller than their siblings"
     what = plural(len(small), "1 NVLink domain is smaller than its siblings", several)
     return f"{what}: {listing(named, MOST_FINDINGS)}"

@@ -1,7 +1,8 @@
 """Rails that end in another switch than those of their peers, and switches that share a name. Pure.
 
-The peers of a rail are the nodes that share most of its node's other rails' switches, the nearest first; what more than
-half of them have is expected. A neighbour that is not known shows nothing, and neither do one or two nodes.
+The peers of a rail are the nodes that share most of its node's other rails' switches, the nearest
+first; what more than half of them have is expected. A neighbour that is not known shows nothing,
+and neither do one or two nodes.
 """
 
 from collections import Counter
@@ -13,10 +14,10 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import NO_RAILS, RAILS_CONSISTENT, Condition
-from toposcope.api.effective_levels import Absences
-from toposcope.topology.rails import Miscabled, reported
-from toposcope.topology.table import Table, totals
-from toposcope.topology.text import listing, plural
+from toposcope.hardware.rails import Miscabled, reported
+from toposcope.hierarchy.effective_levels import Absences
+from toposcope.hierarchy.table import Table, totals
+from toposcope.text import listing, plural
 
 MOST_FINDINGS: Final = 10
 """How many miscabled rails, and shared names, a status and a message have, and so many Events are recorded."""
@@ -57,11 +58,22 @@ def rails(topology: Topology, nodes: Table, absences: Absences, now: float) -> R
     Nodes that are not Ready don't count: what their agents wrote may be of former days.
     """
     # Mostly the decoder keeps equal tuples once, so that few are hashed by what is in them.
-    seen = [id(group.switches) if group.ready and any(group.switches) else 0 for group in nodes.groups]
-    weights = totals((number, weight) for number, weight in zip(seen, nodes.weights, strict=True) if number)
-    several = {number: group.switches for number, group in zip(seen, nodes.groups, strict=True) if number}
-    ids = {number: tuple([switch and switch.id for switch in switches]) for number, switches in several.items()}
-    names = {switch.id: switch.name for switches in several.values() for switch in switches if switch}
+    seen = [
+        id(group.switches) if group.ready and any(group.switches) else 0 for group in nodes.groups
+    ]
+    weights = totals(
+        (number, weight) for number, weight in zip(seen, nodes.weights, strict=True) if number
+    )
+    several = {
+        number: group.switches for number, group in zip(seen, nodes.groups, strict=True) if number
+    }
+    ids = {
+        number: tuple([switch and switch.id for switch in switches])
+        for number, switches in several.items()
+    }
+    names = {
+        switch.id: switch.name for switches in several.values() for switch in switches if switch
+    }
     shared = _shared(names)
 
     def called(switch: str) -> str:
@@ -71,15 +83,30 @@ def rails(topology: Topology, nodes: Table, absences: Absences, now: float) -> R
     wrong = expected_switches(totals((ids[number], weight) for number, weight in weights.items()))
     groups = {i: ids[number] for i, number in enumerate(seen) if number and ids[number] in wrong}
     found = sorted(
-        Miscabled(node.name, node.uid, port[0], called(switch), port[1], called(wrong[groups[group]][rail]))
+        Miscabled(
+            node.name,
+            node.uid,
+            port[0],
+            called(switch),
+            port[1],
+            called(wrong[groups[group]][rail]),
+        )
         for node, group in zip(nodes, nodes.group_of_node if groups else (), strict=False)
         for rail, (switch, port) in enumerate(zip(groups.get(group, ()), node.ports, strict=False))
         if switch and port and rail in wrong[groups[group]]
     )
     named = {rail.key for rail in reported(topology.status)}
-    before = {shared["name"] for shared in (topology.status.get("rails") or {}).get("sharedNames") or ()}
-    miscabled = tuple(_lasting(topology, absences, now, _RAIL, {rail.key: rail for rail in found}, named))
-    return Rails(sum(weights.values()), miscabled, tuple(_lasting(topology, absences, now, _NAME, shared, before)))
+    before = {
+        shared["name"] for shared in (topology.status.get("rails") or {}).get("sharedNames") or ()
+    }
+    miscabled = tuple(
+        _lasting(topology, absences, now, _RAIL, {rail.key: rail for rail in found}, named)
+    )
+    return Rails(
+        sum(weights.values()),
+        miscabled,
+        tuple(_lasting(topology, absences, now, _NAME, shared, before)),
+    )
 
 
 def _shared(names: Mapping[str, str]) -> dict[str, SharedName]:
@@ -87,11 +114,20 @@ def _shared(names: Mapping[str, str]) -> dict[str, SharedName]:
     ids: dict[str, list[str]] = {}
     for switch, name in sorted(names.items()):
         ids.setdefault(name, []).append(switch)
-    return {name: SharedName(name, tuple(same)) for name, same in sorted(ids.items()) if name and len(same) > 1}
+    return {
+        name: SharedName(name, tuple(same))
+        for name, same in sorted(ids.items())
+        if name and len(same) > 1
+    }
 
 
 def _lasting(
-    topology: Topology, absences: Absences, now: float, kind: str, found: Mapping[str, Finding], before: Container[str]
+    topology: Topology,
+    absences: Absences,
+    now: float,
+    kind: str,
+    found: Mapping[str, Finding],
+    before: Container[str],
 ) -> list[Finding]:
     """Those found for as long as the grace period, or named by the status: a restarted controller has no memory."""
     absences.keep_only(topology.uid, kind, found)
@@ -99,7 +135,8 @@ def _lasting(
     return [
         finding
         for key, finding in found.items()
-        if absences.longer_than(topology.uid, kind + key, gone=True, grace=grace, now=now) or key in before
+        if absences.longer_than(topology.uid, kind + key, gone=True, grace=grace, now=now)
+        or key in before
     ]
 
 
@@ -109,7 +146,11 @@ def expected_switches(kinds: Mapping[Ids, int]) -> dict[Ids, dict[int, str]]:
     `kinds`: how many nodes have which switches. Only nodes with equally many rails are compared.
     """
     # Mostly no switch is in two sets: then there is nothing to compare.
-    repeated = {switch for switch, times in Counter(chain.from_iterable(map(set, kinds))).items() if times > 1} - {None}
+    repeated = {
+        switch
+        for switch, times in Counter(chain.from_iterable(map(set, kinds))).items()
+        if times > 1
+    } - {None}
     compared = [ids for ids in kinds if not repeated.isdisjoint(ids)]
     cabled: dict[tuple[int, int, str], list[Ids]] = {}
     for ids in sorted(compared, key=lambda ids: (-kinds[ids], repr(ids))):
@@ -124,7 +165,11 @@ def expected_switches(kinds: Mapping[Ids, int]) -> dict[Ids, dict[int, str]]:
             for rail, (ours, theirs) in enumerate(zip(ids, other, strict=True))
             if ours and theirs and ours != theirs
         }
-        found = {rail: switch for rail in disputed if (switch := _expected(ids, rail, alike, kinds)) != ids[rail]}
+        found = {
+            rail: switch
+            for rail in disputed
+            if (switch := _expected(ids, rail, alike, kinds)) != ids[rail]
+        }
         if any(found.values()):
             wrong[ids] = {rail: switch for rail, switch in found.items() if switch}
     return wrong
@@ -134,9 +179,13 @@ def _places(ids: Ids) -> list[tuple[int, int, str]]:
     return [(len(ids), rail, switch) for rail, switch in enumerate(ids) if switch]
 
 
-def _expected(ids: Ids, rail: int, alike: Mapping[Ids, int], kinds: Mapping[Ids, int]) -> str | None:
+def _expected(
+    ids: Ids, rail: int, alike: Mapping[Ids, int], kinds: Mapping[Ids, int]
+) -> str | None:
     """The switch that most peers' rails end in; `alike`: how many rails of others end in the same switch as these."""
-    near = [(same - (other[rail] == ids[rail]), other) for other, same in alike.items() if other[rail]]
+    near = [
+        (same - (other[rail] == ids[rail]), other) for other, same in alike.items() if other[rail]
+    ]
     votes: Counter[str | None] = Counter()
     for same, others in groupby(sorted(near, key=itemgetter(0), reverse=True), itemgetter(0)):
         if 2 * same < len(ids):  # not most of the other rails
@@ -157,17 +206,29 @@ def rails_condition(found: Rails) -> Condition:
     parts = []
     if found.miscabled:
         count = len(found.miscabled)
-        what = plural(count, "1 rail ends in another switch than its peers", f"{count} rails end in other switches")
+        what = plural(
+            count,
+            "1 rail ends in another switch than its peers",
+            f"{count} rails end in other switches",
+        )
         named = listing([rail.sentence for rail in found.miscabled], MOST_FINDINGS)
         parts.append(
-            (MISCABLED, f"{what}: {named}; move the cables, or give nodes that belong elsewhere all of theirs")
+            (
+                MISCABLED,
+                f"{what}: {named}; move the cables, or give nodes that belong elsewhere all of theirs",
+            )
         )
     if found.shared_names:
-        called = [f"{len(ids)} are called {name} ({listing(ids, _MOST_IDS)})" for name, ids in found.shared_names]
+        called = [
+            f"{len(ids)} are called {name} ({listing(ids, _MOST_IDS)})"
+            for name, ids in found.shared_names
+        ]
         text = f"switches share a name: {listing(called, MOST_FINDINGS)}; give each a hostname of its own"
         parts.append(("SwitchNamesNotUnique", text))
     if parts:
-        return Condition(RAILS_CONSISTENT, "False", parts[0][0], "; ".join(text for _, text in parts))
+        return Condition(
+            RAILS_CONSISTENT, "False", parts[0][0], "; ".join(text for _, text in parts)
+        )
     text = "Every rail whose switch is known ends in that of its peers' rails"
     return Condition(RAILS_CONSISTENT, "True", "RailsMeetPeers", text)
 
@@ -182,6 +243,7 @@ def rails_status(found: Rails) -> dict[str, Any]:
         ]
     if found.shared_names:
         status["sharedNames"] = [
-            {"name": shared.name, "switches": len(shared.ids)} for shared in found.shared_names[:MOST_FINDINGS]
+            {"name": shared.name, "switches": len(shared.ids)}
+            for shared in found.shared_names[:MOST_FINDINGS]
         ]
     return status

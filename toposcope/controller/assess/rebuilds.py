@@ -1,9 +1,12 @@
-"""NVLink fabrics that were rebuilt: the nodes of a chassis have another cluster UUID than before. Pure.
+"""NVLink fabrics that were rebuilt: the nodes of a chassis have another cluster UUID than before.
 
-A rack's fabric gets a new cluster UUID when it is set up anew (NVIDIA/infra-controller#6420). Its nodes register with
-the new one together or one by one, and on the way there one chassis holds two fabrics, as it does for good where it is
-partitioned (#4132). What a node was in before tells the two apart, so it is remembered here: a controller that starts
-in the middle of a rebuild sees the rest of it, and one that starts afterwards sees none.
+Pure.
+
+A rack's fabric gets a new cluster UUID when it is set up anew (NVIDIA/infra-controller#6420). Its
+nodes register with the new one together or one by one, and on the way there one chassis holds two
+fabrics, as it does for good where it is partitioned (#4132). What a node was in before tells the
+two apart, so it is remembered here: a controller that starts in the middle of a rebuild sees the
+rest of it, and one that starts afterwards sees none.
 """
 
 from collections import Counter
@@ -12,10 +15,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.api.effective_levels import Absences
-from toposcope.topology.node import Hardware, fabric_of
-from toposcope.topology.table import Table
-from toposcope.topology.text import listing, plural
+from toposcope.hierarchy.effective_levels import Absences
+from toposcope.hierarchy.node import Hardware, fabric_of
+from toposcope.hierarchy.table import Table
+from toposcope.text import listing, plural
 
 MOST_REBUILDS: Final = 5
 """How many rebuilds a status lists, the newest first."""
@@ -144,8 +147,11 @@ class FabricHistory:
             return
         if not origin or (origin, before.fabric) in self._over:
             origin = before.fabric
-        # Without a chassis a node may have been carried to another rack, whose fabric was there before.
-        carried = not seat.chassis and seat.fabric in known and not self._under_way(origin, seat.fabric)
+        # Without a chassis a node may have been carried to another rack, whose fabric was there
+        # before.
+        carried = (
+            not seat.chassis and seat.fabric in known and not self._under_way(origin, seat.fabric)
+        )
         # Back where it came from before the others followed: nothing was rebuilt.
         if origin != seat.fabric and not carried:
             self._origins[name] = origin
@@ -202,7 +208,10 @@ def _counts(nodes: Table) -> dict[_Seat, int]:
 
 
 def _seat(hardware: Hardware, before: _Seat | None) -> _Seat | None:
-    """A node's seat. One in no fabric keeps the seat that it had, unless it is in another chassis now."""
+    """A node's seat.
+
+    One in no fabric keeps the seat that it had, unless it is in another chassis now.
+    """
     if hardware.domain is not None:
         return _Seat(hardware.chassis, fabric_of(hardware.domain))
     if before is not None and hardware.chassis in ("", before.chassis):
@@ -210,7 +219,9 @@ def _seat(hardware: Hardware, before: _Seat | None) -> _Seat | None:
     return None
 
 
-def rebuilds_of(topology: Topology, nodes: Table, found: Sequence[Rebuild], absences: Absences, now: float) -> Rebuilds:
+def rebuilds_of(
+    topology: Topology, nodes: Table, found: Sequence[Rebuild], absences: Absences, now: float
+) -> Rebuilds:
     """Those of the rebuilds that selected nodes are part of, and whether they are over at `now`, monotonic seconds."""
     if not found:
         absences.keep_only(topology.uid, _REBUILD, ())
@@ -219,14 +230,18 @@ def rebuilds_of(topology: Topology, nodes: Table, found: Sequence[Rebuild], abse
     mine = [rebuild for rebuild in found if rebuild.after in here]
     unfinished = [rebuild for rebuild in mine if rebuild.left]
     absences.keep_only(topology.uid, _REBUILD, map(_standing, unfinished))
-    under_way = [rebuild for rebuild in unfinished if not _has_stopped(topology, rebuild, absences, now)]
+    under_way = [
+        rebuild for rebuild in unfinished if not _has_stopped(topology, rebuild, absences, now)
+    ]
     over = [rebuild for rebuild in mine if rebuild not in under_way]
     return Rebuilds(tuple(under_way), tuple(over))
 
 
 def fabrics(nodes: Table) -> set[str]:
     """The cluster UUIDs of the fabrics that nodes are in."""
-    return {fabric_of(hardware.domain) for hardware, _ in nodes.machines if hardware.domain is not None}
+    return {
+        fabric_of(hardware.domain) for hardware, _ in nodes.machines if hardware.domain is not None
+    }
 
 
 def _standing(rebuild: Rebuild) -> str:

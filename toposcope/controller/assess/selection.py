@@ -1,8 +1,9 @@
 """Which nodes a topology selects, and which topologies share nodes: pure.
 
-Nodes that are alike in the labels that a selector names are asked once. Topologies may share nodes: each is published
-under its own name, so nothing conflicts. But a scheduler that counts a node's GPUs in two topologies may promise them
-twice, and a workload that names no topology is asked of each; so both sides say so.
+Nodes that are alike in the labels that a selector names are asked once. Topologies may share nodes:
+each is published under its own name, so nothing conflicts. But a scheduler that counts a node's
+GPUs in two topologies may promise them twice, and a workload that names no topology is asked of
+each; so both sides say so.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,8 +12,8 @@ from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import SELECTORS_DISJOINT, Condition
-from toposcope.topology.table import Table, table_of
-from toposcope.topology.text import plural
+from toposcope.hierarchy.table import Table, table_of
+from toposcope.text import plural
 
 _MOST_NAMED: Final = 5
 """How many other topologies a message names."""
@@ -40,7 +41,8 @@ def _choice(topology: Topology, nodes: Table) -> Iterable[bool] | None:
     keys = [requirement.key for requirement in topology.selector]
     exact = [requirement for requirement in topology.selector if requirement.values]
     table = nodes.expanded_for_labels(
-        [requirement.key for requirement in exact], [value for requirement in exact for value in requirement.values]
+        [requirement.key for requirement in exact],
+        [value for requirement in exact for value in requirement.values],
     )
     labels = [table.labels(key) for key in keys]
     alike: list[Any] = labels[0] if len(labels) == 1 else list(zip(*labels, strict=True))
@@ -60,14 +62,21 @@ def overlaps(topologies: Sequence[Topology], nodes: Table) -> dict[str, Overlaps
         for topology, other in combinations(topologies, 2):
             shared = (masks[topology.name] & masks[other.name]).bit_count()
             if shared and topology.uid != other.owner and other.uid != topology.owner:
-                shared_with[topology.name][other.name] = shared_with[other.name][topology.name] = shared
+                shared_with[topology.name][other.name] = shared_with[other.name][topology.name] = (
+                    shared
+                )
     return dict(shared_with)
 
 
 def disjoint_condition(shared: Overlaps, nodes: int) -> Condition:
     """The condition of one topology with `nodes` nodes."""
     if not shared:
-        return Condition(SELECTORS_DISJOINT, "True", "NoSharedNodes", "No other ClusterTopology selects these nodes")
+        return Condition(
+            SELECTORS_DISJOINT,
+            "True",
+            "NoSharedNodes",
+            "No other ClusterTopology selects these nodes",
+        )
     ranked = sorted(shared.items(), key=lambda entry: (-entry[1], entry[0]))
     named = ", ".join(f"{count} with {name!r}" for name, count in ranked[:_MOST_NAMED])
     more = f" and some with {len(ranked) - _MOST_NAMED} more" if len(ranked) > _MOST_NAMED else ""

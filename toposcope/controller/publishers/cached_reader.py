@@ -36,7 +36,10 @@ class WriteNeededError(ToposcopeError):
 
 
 class CachedReader:
-    """Answers publishers' reads from watched memory, else by `client`. One thread calls `refresh` and `decide`."""
+    """Answers publishers' reads from watched memory, else by `client`.
+
+    One thread calls `refresh` and `decide`.
+    """
 
     def __init__(self, client: ApiClient, informers: InformerFactory) -> None:
         self._client = client
@@ -54,7 +57,10 @@ class CachedReader:
         """Grows with every change of a CRD: what was refused may be accepted."""
 
     def refresh(self, served: Served, changed: Callable[[], None]) -> None:
-        """Watch the served kinds; other threads call `changed`. Raises KubeError if unsure whether a kind is gone."""
+        """Watch the served kinds; other threads call `changed`.
+
+        Raises KubeError if unsure whether a kind is gone.
+        """
         self._served = served
         for kind in FOLLOWED:
             version, old = served.version(kind), self._followed.get(kind)
@@ -99,7 +105,10 @@ class CachedReader:
             self._from_memory = False
 
     def call(self, request: Request) -> Any:
-        """Answer or send a request. Raises KubeError as a client does, WriteNeededError within `decide`."""
+        """Answer or send a request.
+
+        Raises KubeError as a client does, WriteNeededError within `decide`.
+        """
         if request.method != "GET" and request.query.get("dryRun") != "All":
             if self._from_memory:
                 raise WriteNeededError(f"{request.method} {request.path}")
@@ -124,7 +133,10 @@ class CachedReader:
             if error.not_found and memory is None:
                 self._unseen.discard(request.path)
             raise
-        if memory is not None and memory["metadata"].get("resourceVersion") == answer["metadata"]["resourceVersion"]:
+        if (
+            memory is not None
+            and memory["metadata"].get("resourceVersion") == answer["metadata"]["resourceVersion"]
+        ):
             self._unseen.discard(request.path)
         return answer
 
@@ -136,15 +148,21 @@ class CachedReader:
         collection, _, name = path.rpartition("/")
         if not rest:
             versions = self._served.groups.get(group)
-            return True, None if versions is None else {"versions": [{"version": v} for v in sorted(versions)]}
+            return True, None if versions is None else {
+                "versions": [{"version": v} for v in sorted(versions)]
+            }
         if len(rest) == 1:
             return self._known_resources(group, rest[0])
-        followed = next((kind for kind in self._followed.values() if kind.path in {collection, path}), None)
+        followed = next(
+            (kind for kind in self._followed.values() if kind.path in {collection, path}), None
+        )
         if followed is not None:
             # Without a working watch it may have changed since.
             if not followed.synced or followed.error is not None:
                 return False, None
-            return True, {"items": followed.cache.items()} if followed.path == path else followed.cache.get(name)
+            return True, {
+                "items": followed.cache.items()
+            } if followed.path == path else followed.cache.get(name)
         kinds = (kind.path(version) for kind in FOLLOWED for version in kind.versions)
         return not {collection, path}.isdisjoint(kinds), None
 

@@ -1,8 +1,9 @@
 """What publishers would do, by running them with real reads and dry-run writes.
 
-The API server itself checks each write (`dryRun=All`: admission and validation run, nothing is stored), so a dry run
-also shows what would be refused. A deletion is not even sent; what follows it sees the object gone. Differences are
-shown as unified diffs of the objects' YAML, without what servers fill in.
+The API server itself checks each write (`dryRun=All`: admission and validation run, nothing is
+stored), so a dry run also shows what would be refused. A deletion is not even sent; what follows it
+sees the object gone. Differences are shown as unified diffs of the objects' YAML, without what
+servers fill in.
 """
 
 import difflib
@@ -13,11 +14,11 @@ from typing import Any, Final
 import msgspec
 
 from toposcope.api.cluster_topology import Topology
+from toposcope.api.levels import Level
 from toposcope.controller.publishers.objects import Clock, Publisher
 from toposcope.integrations.framework.published import Published
 from toposcope.kube.client import ApiClient, Caller, Request, find
 from toposcope.kube.errors import ApiError, KubeError
-from toposcope.topology.levels import Level
 
 _KEPT: Final = ("name", "labels", "annotations", "ownerReferences", "finalizers")
 _LONGEST: Final = 700
@@ -49,7 +50,9 @@ def _text(document: Mapping[str, Any] | None) -> list[str]:
     shown = dict(document)
     if "metadata" in document:  # a whole object, with a status that others write
         shown.pop("status", None)
-        shown["metadata"] = {key: value for key, value in document["metadata"].items() if key in _KEPT}
+        shown["metadata"] = {
+            key: value for key, value in document["metadata"].items() if key in _KEPT
+        }
     text: str = yaml.safe_dump(shown, default_flow_style=False, sort_keys=True, width=1000)
     return text.splitlines(keepends=True)
 
@@ -67,7 +70,9 @@ _MAX_KEPT: Final = 64
 class DryRun:
     """Runs the publishers that `make` returns for a client: new ones each time, so that none waits for anything."""
 
-    def __init__(self, client: Caller, make: Callable[[Caller], Sequence[Publisher]], monotonic: Clock) -> None:
+    def __init__(
+        self, client: Caller, make: Callable[[Caller], Sequence[Publisher]], monotonic: Clock
+    ) -> None:
         self._trials = _Trials(client, monotonic)
         self._make = make
 
@@ -77,7 +82,10 @@ class DryRun:
         return _report(trial, publisher.publish(topology, levels))
 
     def retract(self, name: str, topology: Topology) -> Published | None:
-        """What `Never` would delete; None when there is nothing of ours. Raises KubeError as above."""
+        """What `Never` would delete; None when there is nothing of ours.
+
+        Raises KubeError as above.
+        """
         trial, publisher = self._prepare(name)
         outcome = publisher.retract(topology)
         if outcome is not None:
@@ -111,7 +119,10 @@ class _Trials:
         self._known: dict[tuple[object, ...], tuple[float, Any]] = {}
 
     def send(self, request: Request, version: str) -> Any:
-        """The server's answer to a dry run of `request` on an object of that resourceVersion. Raises KubeError."""
+        """The server's answer to a dry run of `request` on an object of that resourceVersion.
+
+        Raises KubeError.
+        """
         tried = (request.method, request.path, request.body, version)
         due, answer = self._known.get(tried, (0.0, None))
         if answer is None or self._monotonic() >= due:
@@ -137,7 +148,10 @@ class _Trial:
         self.steps: list[_Step] = []
 
     def call(self, request: Request) -> Any:
-        """Answer a read as if the writes before it had been made; dry-run a write, and record it. Raises KubeError."""
+        """Answer a read as if the writes before it had been made; dry-run a write, and record it.
+
+        Raises KubeError.
+        """
         path = request.path
         if request.method == "GET":
             if path not in self._after:
@@ -154,16 +168,21 @@ class _Trial:
         return after
 
     def _tried(self, request: Request, before: Mapping[str, Any] | None) -> Any:
-        if request.path in self._after:  # deleted a moment ago, and tried under another name before that
+        # deleted a moment ago, and tried under another name before that
+        if request.path in self._after:
             return msgspec.json.decode(request.body or b"")
-        return self._trials.send(request, "" if before is None else str(before["metadata"].get("resourceVersion")))
+        return self._trials.send(
+            request, "" if before is None else str(before["metadata"].get("resourceVersion"))
+        )
 
 
 def _report(trial: _Trial, outcome: Published) -> Published:
     """What a publisher returned, as a forecast with a diff."""
     if not outcome.in_sync:
         verb = "would wait" if outcome.reason == "Waiting" else "would not be written"
-        return replace(outcome, reason=DRY_RUN, message=f"{verb}: {outcome.message}"[:1024], again_in=None)
+        return replace(
+            outcome, reason=DRY_RUN, message=f"{verb}: {outcome.message}"[:1024], again_in=None
+        )
     if not trial.steps:
         return outcome
     verbs, diffs = [], []
@@ -175,7 +194,11 @@ def _report(trial: _Trial, outcome: Published) -> Published:
         diffs.append(unified(before, after, path.removeprefix("/apis/")))
     # For a new object, the handle says everything but the spec.
     inner = unified(_spec(before), _spec(after), "") or diffs[-1]
-    several = f" {len(verbs)} objects, the last of them" if len({step.path for step in trial.steps}) > _A_FEW else ""
+    several = (
+        f" {len(verbs)} objects, the last of them"
+        if len({step.path for step in trial.steps}) > _A_FEW
+        else ""
+    )
     message = f"would {verbs[-1]}{several}:\n{shortened(inner)}"
     return replace(outcome, reason=DRY_RUN, message=message, again_in=None, diff="".join(diffs))
 
@@ -184,7 +207,9 @@ def _spec(document: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     return None if document is None else {"spec": document.get("spec")}
 
 
-def _verb(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, *, replaced: bool) -> str:
+def _verb(
+    before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, *, replaced: bool
+) -> str:
     if after is None:
         return "delete"
     if before is None:
@@ -202,7 +227,10 @@ class ReadOnlyClient(ApiClient):
 
 
 class DryRunClient:
-    """Shows what each write would change, once, in the place of making it. A deletion is not even sent."""
+    """Shows what each write would change, once, in the place of making it.
+
+    A deletion is not even sent.
+    """
 
     def __init__(self, client: Caller, show: Callable[[str], None]) -> None:
         self._client = client
@@ -214,13 +242,21 @@ class DryRunClient:
         if request.method == "GET":
             return self._client.call(request)
         gone = request.method == "DELETE"
-        after = None if gone else self._client.call(request._replace(query={**request.query, "dryRun": "All"}))
+        after = (
+            None
+            if gone
+            else self._client.call(request._replace(query={**request.query, "dryRun": "All"}))
+        )
         known = (request.method, request.path, request.body)
         if known not in self._shown:
             self._shown.add(known)
             before = None if request.method == "POST" else find(self._client, request.path)
             name = request.path.removeprefix("/apis/")
             self._show(
-                unified(before, after, name if before else f"{name}/{after['metadata']['name']}" if after else name)
+                unified(
+                    before,
+                    after,
+                    name if before else f"{name}/{after['metadata']['name']}" if after else name,
+                )
             )
         return after

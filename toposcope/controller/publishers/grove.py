@@ -1,9 +1,10 @@
 """Grove's `ClusterTopologyBinding` (grove.io/v1alpha1, Grove v0.1.0-alpha.9 and later).
 
-Grove's operator reads every binding when it starts and exits on the first bad one, long after the write, so everything
-that Grove, KAI and Kueue refuse is checked before anything is written. Development versions before alpha.9 call the
-same thing `ClusterTopology`. That of alpha.4 to alpha.8 is another: its operator writes one, `grove-topology`, from its
-own configuration and overwrites every edit, so it is compared with the levels that nodes carry, and never written.
+Grove's operator reads every binding when it starts and exits on the first bad one, long after the
+write, so everything that Grove, KAI and Kueue refuse is checked before anything is written.
+Development versions before alpha.9 call the same thing `ClusterTopology`. That of alpha.4 to
+alpha.8 is another: its operator writes one, `grove-topology`, from its own configuration and
+overwrites every edit, so it is compared with the levels that nodes carry, and never written.
 """
 
 import time
@@ -12,9 +13,16 @@ from dataclasses import replace
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
+from toposcope.api.levels import Level, level_problems
 from toposcope.controller.publishers import objects
 from toposcope.controller.publishers.immutable_topology import Patience
-from toposcope.integrations.framework.published import MANAGER, Published, Target, finalizers, is_ours
+from toposcope.integrations.framework.published import (
+    MANAGER,
+    Published,
+    Target,
+    finalizers,
+    is_ours,
+)
 from toposcope.integrations.grove import kai_reference
 from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES, OPERATORS_TOPOLOGY
 from toposcope.integrations.grove.topology import differences
@@ -23,7 +31,6 @@ from toposcope.integrations.kai.api import TOPOLOGIES as KAI_TOPOLOGIES
 from toposcope.kube.client import Caller, find
 from toposcope.kube.errors import ApiError
 from toposcope.kube.requests import apply
-from toposcope.topology.levels import Level, level_problems
 
 _SOON: Final = 5.0
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -43,7 +50,10 @@ class GrovePublisher:
         self._patience = Patience(monotonic)
 
     def served(self) -> bool:
-        """Whether the API server serves the binding, or a kind that preceded it. Raises KubeError."""
+        """Whether the API server serves the binding, or a kind that preceded it.
+
+        Raises KubeError.
+        """
         return not self._resources().isdisjoint((BINDINGS.plural, OLDER_TOPOLOGIES.plural))
 
     def publish(self, topology: Topology, levels: Sequence[Level]) -> Published:
@@ -85,7 +95,8 @@ class GrovePublisher:
         if not kai_reference.is_named_by_others(binding):
             kai = find(self._client, KAI_TOPOLOGIES.target(target.name).path)
             served = kai is not None or (
-                KAI_TOPOLOGIES.plural in objects.served_resources(self._client, KAI_TOPOLOGIES.api_version())
+                KAI_TOPOLOGIES.plural
+                in objects.served_resources(self._client, KAI_TOPOLOGIES.api_version())
             )
             named = kai_reference.should_name(topology, binding, kai, served=served)
             if not (named or served):
@@ -93,12 +104,18 @@ class GrovePublisher:
         body = kai_reference.body_of(target, topology, levels, binding, named=named)
         obstacle = None if named else kai
         if binding is not None and kai_reference.matches(binding, body):
-            return self._clear(target, topology, binding, obstacle, None) or self._in_sync(target, binding)
+            return self._clear(target, topology, binding, obstacle, None) or self._in_sync(
+                target, binding
+            )
         try:
             return self._write(target, topology, binding, obstacle, body)
         except ApiError as error:
             answer = target.failed(error)
-            fix = kai_reference.refusal_fix(target, error) if named and answer.reason == "Rejected" else ""
+            fix = (
+                kai_reference.refusal_fix(target, error)
+                if named and answer.reason == "Rejected"
+                else ""
+            )
             return replace(answer, message=f"{error.message}; {fix}") if fix else answer
 
     def _in_sync(self, target: Target, binding: Document) -> Published:
@@ -112,7 +129,12 @@ class GrovePublisher:
         return target.in_sync()
 
     def _write(
-        self, target: Target, topology: Topology, binding: Document | None, kai: Document | None, body: Document
+        self,
+        target: Target,
+        topology: Topology,
+        binding: Document | None,
+        kai: Document | None,
+        body: Document,
     ) -> Published:
         waiting = self._clear(target, topology, binding, kai, body)
         if waiting:
@@ -124,7 +146,12 @@ class GrovePublisher:
         return target.in_sync()
 
     def _clear(
-        self, target: Target, topology: Topology, binding: Document | None, kai: Document | None, body: Document | None
+        self,
+        target: Target,
+        topology: Topology,
+        binding: Document | None,
+        kai: Document | None,
+        body: Document | None,
     ) -> Published | None:
         """Make way for the KAI Topology that Grove makes of the binding; what is still in its way, if anything.
 
@@ -133,12 +160,17 @@ class GrovePublisher:
         if kai is None or kai_reference.made_from(kai, binding):
             return None
         if is_ours(kai, topology):
-            # It is not to be published any more, and goes once it is sure that Grove accepts the binding without it.
+            # It is not to be published any more, and goes once it is sure that Grove accepts the
+            # binding without it.
             if body is not None and not finalizers(kai):
                 objects.try_create(self._client, target, body)
             ours = KAI_TOPOLOGIES.target(target.name)
-            waiting = objects.remove(self._client, ours, kai, "so that Grove can make its own", finalizers(kai))
-            return waiting and target.not_in_sync("Waiting", f"{waiting.handle} {waiting.message}", waiting.again_in)
+            waiting = objects.remove(
+                self._client, ours, kai, "so that Grove can make its own", finalizers(kai)
+            )
+            return waiting and target.not_in_sync(
+                "Waiting", f"{waiting.handle} {waiting.message}", waiting.again_in
+            )
         if kai_reference.made_by_grove(kai, target.name):
             text = "the KAI Topology of an earlier binding of this name is not gone yet"
             return target.not_in_sync("Waiting", text, _SOON)
@@ -150,13 +182,21 @@ class GrovePublisher:
         return target.not_in_sync("Conflict", text)
 
     def _report_older(self, name: str, levels: Sequence[Level]) -> Published:
-        """What there is in place of a binding, and how it compares with `levels`. Raises KubeError."""
+        """What there is in place of a binding, and how it compares with `levels`.
+
+        Raises KubeError.
+        """
         binding = BINDINGS.target(name)
-        crd, older_crd = f"{BINDINGS.plural}.{BINDINGS.group}", f"{OLDER_TOPOLOGIES.plural}.{OLDER_TOPOLOGIES.group}"
+        crd, older_crd = (
+            f"{BINDINGS.plural}.{BINDINGS.group}",
+            f"{OLDER_TOPOLOGIES.plural}.{OLDER_TOPOLOGIES.group}",
+        )
         refusal = self._names_refused(crd)
         if refusal:
             text = f"the CRD {crd} is not served, because {older_crd} of an older Grove has its short name ({refusal})"
-            return binding.not_in_sync("Conflict", f"{text}; delete the CRD {older_crd} with its objects")
+            return binding.not_in_sync(
+                "Conflict", f"{text}; delete the CRD {older_crd} with its objects"
+            )
         operators = OLDER_TOPOLOGIES.target(OPERATORS_TOPOLOGY)
         existing = find(self._client, operators.path)
         if existing is None:
@@ -167,7 +207,9 @@ class GrovePublisher:
             return binding.not_in_sync("NotServed", text)
         wrong = differences(existing, levels)
         if not wrong:
-            return operators.in_sync("written by Grove's operator; its levels are those that nodes carry")
+            return operators.in_sync(
+                "written by Grove's operator; its levels are those that nodes carry"
+            )
         text = (
             f"{'; '.join(wrong)}; Grove's operator writes it from its own configuration: correct "
             f"config.topologyAwareScheduling there, or {_UPGRADE}"

@@ -6,12 +6,18 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.integrations.framework.published import MANAGER, Published, Target, finalizers, is_ours
+from toposcope.api.levels import Level
+from toposcope.integrations.framework.published import (
+    MANAGER,
+    Published,
+    Target,
+    finalizers,
+    is_ours,
+)
 from toposcope.kube.client import Caller, Request, find
 from toposcope.kube.errors import ApiError
 from toposcope.kube.requests import apply
-from toposcope.topology.levels import Level
-from toposcope.topology.text import listing
+from toposcope.text import listing
 
 Clock = Callable[[], float]
 """Monotonic seconds."""
@@ -40,17 +46,26 @@ class Publisher(Protocol):
         """Give the target these levels. Raises KubeError if the server does not answer."""
 
     def retract(self, topology: Topology) -> Published | None:
-        """Delete what was published before; None if nothing of ours is left. Raises KubeError as above."""
+        """Delete what was published before; None if nothing of ours is left.
+
+        Raises KubeError as above.
+        """
 
 
 def served_resources(client: Caller, api_version: str) -> frozenset[str]:
-    """Plurals (and `plural/subresource`) in discovery: a CRD may exist and not be served. Raises KubeError."""
+    """Plurals (and `plural/subresource`) in discovery: a CRD may exist and not be served.
+
+    Raises KubeError.
+    """
     document = find(client, f"/apis/{api_version}") or {"resources": ()}
     return frozenset(resource["name"] for resource in document["resources"])
 
 
 def try_create(client: Caller, target: Target, body: Mapping[str, Any]) -> None:
-    """Have the server validate a new object, under another name and as a dry run. Raises ApiError if it refuses."""
+    """Have the server validate a new object, under another name and as a dry run.
+
+    Raises ApiError if it refuses.
+    """
     name = f"{target.name[:_MAX_NAME].rstrip('-.')}-dry-run"
     trial = {**body, "metadata": {**body["metadata"], "name": name}}
     query = {"fieldManager": MANAGER, "fieldValidation": "Strict", "dryRun": "All"}
@@ -58,10 +73,13 @@ def try_create(client: Caller, target: Target, body: Mapping[str, Any]) -> None:
 
 
 def create_by_apply(client: Caller, target: Target, body: Mapping[str, Any]) -> None:
-    """Create an object whose fields a later apply can remove. Raises KubeError: a conflict where there is one by now.
+    """Create an object whose fields a later apply can remove.
 
-    An apply changes an object that somebody created since we looked, and where it has the same levels meets no conflict
-    even without force. A resourceVersion that no object has makes that a conflict; it means nothing to a creation.
+    Raises KubeError: a conflict where there is one by now.
+
+    An apply changes an object that somebody created since we looked, and where it has the same
+    levels meets no conflict even without force. A resourceVersion that no object has makes that a
+    conflict; it means nothing to a creation.
     """
     body = {**body, "metadata": {**body["metadata"], "resourceVersion": "1"}}
     client.call(apply(target.path, body, MANAGER, force=False))
@@ -77,14 +95,16 @@ def remove(
 ) -> Published | None:
     """Delete our object; None once it is gone, else what it waits for. Raises KubeError.
 
-    `why` completes "waits to be deleted". Nothing is deleted while somebody holds it: it would stay terminating, which
-    cannot be undone. And only the state that was read is deleted, by uid and resourceVersion.
+    `why` completes "waits to be deleted". Nothing is deleted while somebody holds it: it would stay
+    terminating, which cannot be undone. And only the state that was read is deleted, by uid and
+    resourceVersion.
     """
     metadata = document["metadata"]
     if not is_terminating(document):
         if holders:
             return target.not_in_sync(
-                "Waiting", f"waits to be deleted {why}; still held by {listing(holders, _MAX_LISTED)}"
+                "Waiting",
+                f"waits to be deleted {why}; still held by {listing(holders, _MAX_LISTED)}",
             )
         preconditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
@@ -99,15 +119,25 @@ def remove(
     return terminating(target, left, holders, _SOON)
 
 
-def retract(client: Caller, target: Target, topology: Topology, holders: Holders) -> Published | None:
+def retract(
+    client: Caller, target: Target, topology: Topology, holders: Holders
+) -> Published | None:
     """Delete the object if it is ours; None when nothing of ours is left. Raises KubeError."""
     existing = find(client, target.path)
     if existing is None or not is_ours(existing, topology):
         return None
-    return remove(client, target, existing, f"because spec.publish.{target.option} is Never", holders(existing))
+    return remove(
+        client,
+        target,
+        existing,
+        f"because spec.publish.{target.option} is Never",
+        holders(existing),
+    )
 
 
-def terminating(target: Target, document: Mapping[str, Any], holders: Sequence[str], again_in: float) -> Published:
+def terminating(
+    target: Target, document: Mapping[str, Any], holders: Sequence[str], again_in: float
+) -> Published:
     """The object is being deleted but still exists, and what holds it."""
     held = list(dict.fromkeys((*finalizers(document), *holders)))
     text = "is being deleted" + (f"; still held by {listing(held, _MAX_LISTED)}" if held else "")

@@ -12,16 +12,29 @@ from dataclasses import replace
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.api.effective_levels import Absences
+from toposcope.api.levels import Level
 from toposcope.controller.publishers import objects
-from toposcope.integrations.framework.published import MANAGER, Published, Target, finalizers, is_ours
-from toposcope.integrations.volcano.hyper_nodes import HYPER_NODES, HyperNode, draw, members_of, tiered, tiers_of
+from toposcope.hierarchy.effective_levels import Absences
+from toposcope.hierarchy.table import Table
+from toposcope.integrations.framework.published import (
+    MANAGER,
+    Published,
+    Target,
+    finalizers,
+    is_ours,
+)
+from toposcope.integrations.volcano.hyper_nodes import (
+    HYPER_NODES,
+    HyperNode,
+    draw,
+    members_of,
+    tiered,
+    tiers_of,
+)
 from toposcope.kube.client import Caller, find
 from toposcope.kube.errors import ApiError
 from toposcope.kube.requests import apply
-from toposcope.topology.levels import Level
-from toposcope.topology.table import Table
-from toposcope.topology.text import plural
+from toposcope.text import plural
 
 _PATIENCE: Final = 2.0
 """Seconds of writing in one pass; the next goes on."""
@@ -48,11 +61,18 @@ class HyperNodePlans:
     def begin(self, topologies: Sequence[Topology], nodes: Table) -> dict[str, dict[str, int]]:
         """Look at all ClusterTopologies; the tier of each domain of those that are published, by their names."""
         self.drawn.clear()
-        published = [topology for topology in topologies if topology.mode(HYPER_NODES.option) != "Never"]
-        orders = {owner.uid: [level.domain for level in tiered(owner.last_levels, nodes)] for owner in published}
+        published = [
+            topology for topology in topologies if topology.mode(HYPER_NODES.option) != "Never"
+        ]
+        orders = {
+            owner.uid: [level.domain for level in tiered(owner.last_levels, nodes)]
+            for owner in published
+        }
         self._orders, tiers = orders, tiers_of(orders.values())
         return {
-            owner.name: {domain: tiers.get(domain, len(order) - above) for above, domain in enumerate(order)}
+            owner.name: {
+                domain: tiers.get(domain, len(order) - above) for above, domain in enumerate(order)
+            }
             for owner in published
             for order in (orders[owner.uid],)
         }
@@ -63,7 +83,9 @@ class HyperNodePlans:
             return
         levels = tiered(levels, nodes)
         self._orders[topology.uid] = [level.domain for level in levels]
-        self.drawn[topology.uid] = draw(topology.name, levels, nodes, tiers_of(self._orders.values()))
+        self.drawn[topology.uid] = draw(
+            topology.name, levels, nodes, tiers_of(self._orders.values())
+        )
 
 
 class VolcanoPublisher:
@@ -79,10 +101,15 @@ class VolcanoPublisher:
 
     def served(self) -> bool:
         """Whether the API server serves the kind now. Raises KubeError."""
-        return HYPER_NODES.plural in objects.served_resources(self._client, HYPER_NODES.api_version())
+        return HYPER_NODES.plural in objects.served_resources(
+            self._client, HYPER_NODES.api_version()
+        )
 
     def publish(self, topology: Topology, levels: Sequence[Level]) -> Published:
-        """Make the HyperNodes of `topology` those of its plan. Raises KubeError when the server does not answer."""
+        """Make the HyperNodes of `topology` those of its plan.
+
+        Raises KubeError when the server does not answer.
+        """
         target = HYPER_NODES.target(topology.name)
         if topology.divided and topology.status.get("segments"):
             left = self._retract(topology, "because those of its segments take its place")
@@ -101,7 +128,11 @@ class VolcanoPublisher:
 
     def _retract(self, topology: Topology, why: str) -> Published | None:
         try:
-            mine = {name: document for name, document in self._existing().items() if is_ours(document, topology)}
+            mine = {
+                name: document
+                for name, document in self._existing().items()
+                if is_ours(document, topology)
+            }
             return self._delete(topology, mine, why)
         except ApiError as error:
             return HYPER_NODES.target(topology.name).failed(error)
@@ -110,13 +141,21 @@ class VolcanoPublisher:
         there = find(self._client, HYPER_NODES.target("").collection) or {}
         return {item["metadata"]["name"]: item for item in there.get("items") or ()}
 
-    def _publish(self, target: Target, topology: Topology, plan: Mapping[str, HyperNode]) -> Published:
+    def _publish(
+        self, target: Target, topology: Topology, plan: Mapping[str, HyperNode]
+    ) -> Published:
         existing = self._existing()
-        foreign = [name for name in plan if name in existing and not is_ours(existing[name], topology)]
+        foreign = [
+            name for name in plan if name in existing and not is_ours(existing[name], topology)
+        ]
         if foreign:
             return replace(HYPER_NODES.target(foreign[0]).conflict(), name=topology.name)
-        mine = {name: document for name, document in existing.items() if is_ours(document, topology)}
-        kept, wait = self._kept({name: document for name, document in mine.items() if name not in plan}, plan, topology)
+        mine = {
+            name: document for name, document in existing.items() if is_ours(document, topology)
+        }
+        kept, wait = self._kept(
+            {name: document for name, document in mine.items() if name not in plan}, plan, topology
+        )
         began = self._monotonic()
         for done, (name, wanted) in enumerate(plan.items()):
             there = mine.get(name)
@@ -125,9 +164,15 @@ class VolcanoPublisher:
             if there is not None and there.get("spec") == spec:
                 continue
             if self._monotonic() - began > self._plans.patience:
-                return target.not_in_sync("Waiting", f"{done} of {len(plan)} HyperNodes are written", 0.0)
+                return target.not_in_sync(
+                    "Waiting", f"{done} of {len(plan)} HyperNodes are written", 0.0
+                )
             self._write(HYPER_NODES.target(name), topology, spec, there)
-        over = {name: document for name, document in mine.items() if name not in plan and name not in kept}
+        over = {
+            name: document
+            for name, document in mine.items()
+            if name not in plan and name not in kept
+        }
         waiting = self._delete(topology, over, "because its domain has no nodes")
         if waiting:
             return waiting
@@ -143,17 +188,25 @@ class VolcanoPublisher:
         """Which of ours without a domain stay for now, and the seconds until one of them may go."""
         absences, now = self._plans.absences, self._monotonic()
         absences.keep_only(topology.uid, "", left)
-        placed = {name for planned in plan.values() if planned.of == "Node" for name in planned.members}
+        placed = {
+            name for planned in plan.values() if planned.of == "Node" for name in planned.members
+        }
         kept: set[str] = set()
         for name, document in sorted(left.items(), key=_tier):
             of, members = members_of(document)
-            moved = kept.isdisjoint(members) if of == "HyperNode" else not placed.isdisjoint(members)
-            over = absences.longer_than(topology.uid, name, gone=True, grace=topology.grace, now=now)
+            moved = (
+                kept.isdisjoint(members) if of == "HyperNode" else not placed.isdisjoint(members)
+            )
+            over = absences.longer_than(
+                topology.uid, name, gone=True, grace=topology.grace, now=now
+            )
             if not moved and (topology.retain or not over):
                 kept.add(name)
         return kept, absences.next_deadline({topology.uid: topology.grace}, now) if kept else None
 
-    def _write(self, target: Target, topology: Topology, spec: Mapping[str, Any], there: Document | None) -> None:
+    def _write(
+        self, target: Target, topology: Topology, spec: Mapping[str, Any], there: Document | None
+    ) -> None:
         body = target.body(topology, spec)
         body["metadata"]["name"] = target.name
         if there is None:
@@ -162,15 +215,23 @@ class VolcanoPublisher:
             body["metadata"]["uid"] = there["metadata"]["uid"]
             self._client.call(apply(target.path, body, MANAGER, force=True))
 
-    def _delete(self, topology: Topology, over: Mapping[str, Document], why: str) -> Published | None:
+    def _delete(
+        self, topology: Topology, over: Mapping[str, Document], why: str
+    ) -> Published | None:
         """Delete from the broadest down; None once all are gone. Raises KubeError."""
         target, began = HYPER_NODES.target(topology.name), self._monotonic()
         for done, (name, document) in enumerate(sorted(over.items(), key=_tier, reverse=True)):
             if self._monotonic() - began > self._plans.patience:
-                return target.not_in_sync("Waiting", f"{done} of {len(over)} HyperNodes are deleted {why}", 0.0)
-            waiting = objects.remove(self._client, HYPER_NODES.target(name), document, why, finalizers(document))
+                return target.not_in_sync(
+                    "Waiting", f"{done} of {len(over)} HyperNodes are deleted {why}", 0.0
+                )
+            waiting = objects.remove(
+                self._client, HYPER_NODES.target(name), document, why, finalizers(document)
+            )
             if waiting:
-                return target.not_in_sync("Waiting", f"{waiting.handle} {waiting.message}", waiting.again_in)
+                return target.not_in_sync(
+                    "Waiting", f"{waiting.handle} {waiting.message}", waiting.again_in
+                )
         return None
 
 

@@ -49,7 +49,10 @@ class WriteBackoff:
         """What else a refusal depends on; when it changes, everything is tried at once."""
 
     def call(self, request: Request) -> Any:
-        """Send a request. Raises KubeError as a client does, RefusedError for a write that is refused."""
+        """Send a request.
+
+        Raises KubeError as a client does, RefusedError for a write that is refused.
+        """
         if request.method == "GET":
             return self._client.call(request)
         write = (self.subject, request.method, request.path, request.body)
@@ -62,7 +65,9 @@ class WriteBackoff:
                     raise
                 refusal = self._refused(error, refusal.attempts + 1 if refusal else 0, now)
                 # Those of other times and subjects go.
-                recent = {key: old for key, old in self._refusals.items() if old.due + _LONGEST > now}
+                recent = {
+                    key: old for key, old in self._refusals.items() if old.due + _LONGEST > now
+                }
                 self._refusals = {**recent, write: refusal}
             else:
                 self._refusals.pop(write, None)

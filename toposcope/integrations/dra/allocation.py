@@ -1,8 +1,9 @@
 """How often a pod's claims can be met on one node, as kube-scheduler's allocator would meet them.
 
-Two numbers: so many pods find devices whatever the allocator chooses for each, and no more than so many can. Rules: the
-allocator of k8s.io/dynamic-resource-allocation 0.36 (structured/internal/stable): a device that is in use is skipped,
-then class and request select, then constraints are tried; an error in a selector ends the attempt.
+Two numbers: so many pods find devices whatever the allocator chooses for each, and no more than so
+many can. Rules: the allocator of k8s.io/dynamic-resource-allocation 0.36
+(structured/internal/stable): a device that is in use is skipped, then class and request select,
+then constraints are tried; an error in a selector ends the attempt.
 """
 
 from collections import Counter
@@ -52,7 +53,10 @@ class Request:
             found = matches(selector, device)
             if not found:
                 return found
-        return all(any(toleration.covers(taint) for toleration in self.tolerations) for taint in device.taints)
+        return all(
+            any(toleration.covers(taint) for toleration in self.tolerations)
+            for taint in device.taints
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +112,15 @@ class Claims:
         requests = []
         for request in (devices / "requests").items():
             exactly = request / "exactly" or request  # v1beta1 has no `exactly`
-            name, class_name = (request / "name").text() or "", (exactly / "deviceClassName").text() or ""
-            odd = [word for word in ("firstAvailable", "adminAccess", "capacity") if request / word or exactly / word]
+            name, class_name = (
+                (request / "name").text() or "",
+                (exactly / "deviceClassName").text() or "",
+            )
+            odd = [
+                word
+                for word in ("firstAvailable", "adminAccess", "capacity")
+                if request / word or exactly / word
+            ]
             if (exactly / "allocationMode").text() not in (None, "ExactCount"):
                 odd.append("allocationMode")
             if odd:
@@ -123,8 +134,12 @@ class Claims:
         for constraint in (devices / "constraints").items():
             attribute = (constraint / "matchAttribute").text()
             if attribute is None:
-                return Claim(unclear="it has a constraint other than matchAttribute, which is not judged")
-            over = frozenset(filter(None, (request.text() for request in (constraint / "requests").items())))
+                return Claim(
+                    unclear="it has a constraint other than matchAttribute, which is not judged"
+                )
+            over = frozenset(
+                filter(None, (request.text() for request in (constraint / "requests").items()))
+            )
             constraints.append((attribute, over))
         return Claim(tuple(requests), tuple(constraints))
 
@@ -179,7 +194,8 @@ class _Need:
         self.devices = [
             device
             for device, answer in answers
-            if answer is not False and all(device.attribute(attribute) is not None for attribute in attributes)
+            if answer is not False
+            and all(device.attribute(attribute) is not None for attribute in attributes)
         ]
         return all(answer is not None for _, answer in answers)
 
@@ -190,7 +206,9 @@ class _Need:
 
     def values(self, device: Device) -> tuple[Any, ...]:
         """What the constraints compare, in an order of their own."""
-        return tuple(_typed(device.attribute(attribute)) for *_, attribute in sorted(self.constraints))
+        return tuple(
+            _typed(device.attribute(attribute)) for *_, attribute in sorted(self.constraints)
+        )
 
 
 def _typed(value: Any) -> Any:
@@ -200,9 +218,10 @@ def _typed(value: Any) -> Any:
 def _exact(needs: Sequence[_Need]) -> int | None:
     """The number where every choice leads to the same; None where choices matter.
 
-    Requests that constraints hold together are a component. Within it all constraints cover all of it, so it takes its
-    devices from one group of equal values; and no two components, or two requests in it, get some devices in common
-    unless they could get all of the same. Then each pod takes one slot of a group, whichever that is.
+    Requests that constraints hold together are a component. Within it all constraints cover all of
+    it, so it takes its devices from one group of equal values; and no two components, or two
+    requests in it, get some devices in common unless they could get all of the same. Then each pod
+    takes one slot of a group, whichever that is.
     """
     components: dict[Any, list[_Need]] = {}
     for number, need in enumerate(needs):
@@ -220,7 +239,10 @@ def _exact(needs: Sequence[_Need]) -> int | None:
         if not isinstance(key, frozenset):
             loose[members[0].kind] += members[0].request.count
             continue
-        alike = tuple(attribute for *_, attribute in sorted(key)), frozenset(_needed(members).items())
+        alike = (
+            tuple(attribute for *_, attribute in sorted(key)),
+            frozenset(_needed(members).items()),
+        )
         wanted[alike] += 1
         first[alike] = members
     used = Counter(kind for _, kinds_of in wanted for kind, _ in kinds_of) + Counter(loose.keys())
@@ -245,15 +267,23 @@ def _slots(members: Sequence[_Need]) -> int:
     for member in {member.kind: member for member in members}.values():
         for device in member.devices:
             groups.setdefault(member.values(device), Counter())[member.kind] += 1
-    return sum(min(there[kind] // count for kind, count in needed.items()) for there in groups.values())
+    return sum(
+        min(there[kind] // count for kind, count in needed.items()) for there in groups.values()
+    )
 
 
 def _found(needs: Sequence[_Need]) -> bool | None:
     """Whether one pod finds its devices; None: not known after so many steps."""
-    slots = [need for need in sorted(needs, key=lambda need: len(need.devices)) for _ in range(need.request.count)]
+    slots = [
+        need
+        for need in sorted(needs, key=lambda need: len(need.devices))
+        for _ in range(need.request.count)
+    ]
     left = [_STEPS]
 
-    def place(at: int, used: frozenset[DeviceId], agreed: Mapping[_Constraint, Any], after: int) -> bool:
+    def place(
+        at: int, used: frozenset[DeviceId], agreed: Mapping[_Constraint, Any], after: int
+    ) -> bool:
         if at == len(slots):
             return True
         need = slots[at]
@@ -262,8 +292,13 @@ def _found(needs: Sequence[_Need]) -> bool | None:
             left[0] -= 1
             if left[0] < 0:
                 raise TimeoutError
-            said = {constraint: _typed(device.attribute(constraint[2])) for constraint in need.constraints}
-            if device.id in used or any(agreed.get(constraint, value) != value for constraint, value in said.items()):
+            said = {
+                constraint: _typed(device.attribute(constraint[2]))
+                for constraint in need.constraints
+            }
+            if device.id in used or any(
+                agreed.get(constraint, value) != value for constraint, value in said.items()
+            ):
                 continue
             if place(at + 1, used | {device.id}, {**agreed, **said}, number + 1):
                 return True

@@ -22,13 +22,22 @@ _METADATA: Final = ("name", "namespace")
 def kept(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """The object in the form of v1, without what is not read: a slice is some 10 kB, and every GPU node has one."""
     root = Field(document)
-    metadata = {name: value for name in _METADATA if (value := (root / "metadata" / name).value) is not None}
+    metadata = {
+        name: value for name in _METADATA if (value := (root / "metadata" / name).value) is not None
+    }
     spec = (root / "spec").value
-    small = {"apiVersion": document.get("apiVersion"), "kind": document.get("kind"), "metadata": metadata, "spec": spec}
+    small = {
+        "apiVersion": document.get("apiVersion"),
+        "kind": document.get("kind"),
+        "metadata": metadata,
+        "spec": spec,
+    }
     if kind_of(document) == SLICE.key and isinstance(spec, dict):
         small["spec"] = {
             **spec,
-            "devices": [_flat(device.value, "basic") for device in (root / "spec" / "devices").items()],
+            "devices": [
+                _flat(device.value, "basic") for device in (root / "spec" / "devices").items()
+            ],
         }
     elif kind_of(document) == COMPUTE_DOMAIN.key:
         small["status"] = {"nodes": (root / "status" / "nodes").value}

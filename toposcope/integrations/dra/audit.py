@@ -7,9 +7,9 @@ second one beside the GPU, so neither word is wrong where they differ.
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from toposcope.api.label_values import label_safe
+from toposcope.hardware.pci import normal_address
 from toposcope.integrations.dra.devices import BUS_ID, Device, NodeDevices
-from toposcope.topology.label_values import label_safe
-from toposcope.topology.pci import normal_address
 
 DRIVER: Final = "gpu.nvidia.com"
 PCIE_ROOT: Final = "resource.kubernetes.io/pcieRoot"
@@ -39,17 +39,22 @@ def disagreements(seen: Sequence[SeenGpu], there: NodeDevices) -> tuple[str, ...
     return tuple(_differences(seen, whole, others)) if whole or others else ()
 
 
-def _differences(seen: Sequence[SeenGpu], whole: Sequence[Device], others: Sequence[Device]) -> Iterator[str]:
+def _differences(
+    seen: Sequence[SeenGpu], whole: Sequence[Device], others: Sequence[Device]
+) -> Iterator[str]:
     by_uuid = {device.attribute("uuid"): device for device in whole}
     by_address = {_address(device): device for device in whole}
-    stand_ins = {device.attribute("parentUUID") for device in others} | {_address(device) for device in others}
+    stand_ins = {device.attribute("parentUUID") for device in others} | {
+        _address(device) for device in others
+    }
     left = {device.id for device in whole}
     for gpu in seen:
         device = by_uuid.get(gpu.uuid) or by_address.get(gpu.pci)
         if device:
             left.discard(device.id)
             yield from _facts(gpu, device)
-        elif stand_ins.isdisjoint({gpu.uuid, gpu.pci}):  # else its MIG devices, or a VM's, stand for it
+        # else its MIG devices, or a VM's, stand for it
+        elif stand_ins.isdisjoint({gpu.uuid, gpu.pci}):
             yield f"{gpu.name} ({gpu.pci}) is in no ResourceSlice of {DRIVER}"
     for device in whole if seen else ():
         if device.id in left:
@@ -59,7 +64,9 @@ def _differences(seen: Sequence[SeenGpu], whole: Sequence[Device], others: Seque
 
 def _facts(gpu: SeenGpu, device: Device) -> Iterator[str]:
     product = device.attribute("productName")
-    numa: Any = next(filter(lambda value: value is not None, map(device.attribute, _NUMA_NODES)), None)
+    numa: Any = next(
+        filter(lambda value: value is not None, map(device.attribute, _NUMA_NODES)), None
+    )
     said_and_seen = {
         "uuid": (device.attribute("uuid"), gpu.uuid),
         "pciBusID": (_address(device), gpu.pci),
@@ -75,7 +82,9 @@ def _facts(gpu: SeenGpu, device: Device) -> Iterator[str]:
 
 def _address(device: Device) -> str | None:
     """Its PCI address as sysfs writes it; what is none stays as it is, to be shown."""
-    text = next((value for name in _BUS_IDS if isinstance(value := device.attribute(name), str)), None)
+    text = next(
+        (value for name in _BUS_IDS if isinstance(value := device.attribute(name), str)), None
+    )
     try:
         return text and normal_address(text)
     except ValueError:

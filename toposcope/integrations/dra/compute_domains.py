@@ -41,5 +41,7 @@ def _read(document: Mapping[str, Any]) -> Iterator[ComputeDomain]:
         root = Field(document)
         nodes = {(node / "name").text() or "": node for node in (root / "status" / "nodes").items()}
         cliques = {name: (node / "cliqueID").text() or "" for name, node in nodes.items()}
-        waiting = frozenset(name for name, node in nodes.items() if (node / "status").text() != "Ready")
+        waiting = frozenset(
+            name for name, node in nodes.items() if (node / "status").text() != "Ready"
+        )
         yield ComputeDomain(f"{namespace_of(root)}/{name_of(root)}", cliques, waiting)

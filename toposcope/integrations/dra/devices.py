@@ -49,7 +49,9 @@ class Device:
     def attribute(self, name: str) -> Attribute | None:
         """An attribute by its name, with or without the driver's domain."""
         own = name.removeprefix(f"{self.driver}/")
-        return self.attributes.get(name, self.attributes.get(own, self.attributes.get(f"{self.driver}/{own}")))
+        return self.attributes.get(
+            name, self.attributes.get(own, self.attributes.get(f"{self.driver}/{own}"))
+        )
 
     def text(self, name: str) -> str:
         """An attribute that is text; empty where the device lacks it, or it is anything else."""
@@ -63,13 +65,15 @@ class NodeDevices:
 
     devices: tuple[Device, ...] = ()
     vague: bool = False
-    """Whether more decides than which devices are in use: shared counters, shares, conditions, a pool without some
-    of its slices."""
+    """Whether more decides than which devices are in use: shared counters, shares, conditions, a
+    pool without some of its slices."""
 
     @property
     def gpus(self) -> tuple[Device, ...]:
         """The whole GPUs; one that two devices stand for, one of them for virtual machines, counts once."""
-        by_uuid = {device.text("uuid") or device.name: device for device in self.devices if device.is_gpu}
+        by_uuid = {
+            device.text("uuid") or device.name: device for device in self.devices if device.is_gpu
+        }
         return tuple(by_uuid.values())
 
     def gpus_of(self, driver: str) -> tuple[Device, ...]:
@@ -95,14 +99,18 @@ class Inventory:
     @cached_property
     def gpus_taken(self) -> Mapping[str, Counter[str]]:
         """By node and driver: whole GPUs that claims hold, or a part of which they hold."""
-        held = {node: [gpu for gpu in there.gpus if self._is_held(gpu, there)] for node, there in self.nodes.items()}
+        held = {
+            node: [gpu for gpu in there.gpus if self._is_held(gpu, there)]
+            for node, there in self.nodes.items()
+        }
         return _by_driver(held.items())
 
     def _is_held(self, gpu: Device, there: NodeDevices) -> bool:
         """Whether the GPU, its other self or a part of it is allocated."""
         own = _names(gpu)
         return gpu.id in self.taken or any(
-            device.id in self.taken and device.driver == gpu.driver and own & _names(device) for device in there.devices
+            device.id in self.taken and device.driver == gpu.driver and own & _names(device)
+            for device in there.devices
         )
 
 
@@ -138,14 +146,21 @@ def inventory(documents: Iterable[Mapping[str, Any]]) -> Inventory:
     vague: set[str] = set()
     for (node, driver, pool_name), generations in pools.items():
         newest = generations[max(generations)] if node else []
-        vague |= {node for root in newest if (root / "spec" / "pool" / "resourceSliceCount").number(1) != len(newest)}
+        vague |= {
+            node
+            for root in newest
+            if (root / "spec" / "pool" / "resourceSliceCount").number(1) != len(newest)
+        }
         for root in newest:
             for device in (root / "spec" / "devices").items():
                 named_values = [
-                    (name, list(kinds.properties())) for name, kinds in (device / "attributes").properties()
+                    (name, list(kinds.properties()))
+                    for name, kinds in (device / "attributes").properties()
                 ]
                 attributes = {name: _value(*kinds[0]) for name, kinds in named_values if kinds}
-                one = Device(driver, pool_name, (device / "name").text() or "", attributes, _taints(device))
+                one = Device(
+                    driver, pool_name, (device / "name").text() or "", attributes, _taints(device)
+                )
                 vague |= {node for name in _VAGUE if device / name}
                 nodes.setdefault(node, []).append(one)
     there = {node: NodeDevices(tuple(devices), node in vague) for node, devices in nodes.items()}
@@ -154,7 +169,8 @@ def inventory(documents: Iterable[Mapping[str, Any]]) -> Inventory:
 
 def _taints(device: Field) -> tuple[Taint, ...]:
     named = (
-        [(taint / name).text() or "" for name in ("key", "value", "effect")] for taint in (device / "taints").items()
+        [(taint / name).text() or "" for name in ("key", "value", "effect")]
+        for taint in (device / "taints").items()
     )
     return tuple(Taint(*words) for words in named if words[2] in ("NoSchedule", "NoExecute"))
 
@@ -169,5 +185,7 @@ def allocated(claim: Field) -> Iterator[DeviceId]:
     """The devices that a ResourceClaim holds; those of administrators, who share them, are left out."""
     for result in (claim / "status" / "allocation" / "devices" / "results").items():
         if not (result / "adminAccess").flag():
-            driver, pool, device = ((result / name).text() or "" for name in ("driver", "pool", "device"))
+            driver, pool, device = (
+                (result / name).text() or "" for name in ("driver", "pool", "device")
+            )
             yield driver, pool, device

@@ -16,14 +16,17 @@ from toposcope.errors import ToposcopeError
 from toposcope.integrations.dra.devices import Device, Version
 
 _TOKEN: Final = re.compile(
-    r"""\s+|"[^"\\\n]*"|'[^'\\\n]*'|&&|\|\||[=!]=|[!()\[\],.]|[0-9]+\b(?![.\w])|[A-Za-z_][A-Za-z_0-9]*""", re.ASCII
+    r"""\s+|"[^"\\\n]*"|'[^'\\\n]*'|&&|\|\||[=!]=|[!()\[\],.]|[0-9]+\b(?![.\w])|[A-Za-z_][A-Za-z_0-9]*""",
+    re.ASCII,
 )
 _PYTHON: Final = {"&&": "and", "||": "or", "!": "~", "true": "True", "false": "False"}
 _LONGEST: Final = 10 << 10
 """Characters: more are refused by the API server (resource.k8s.io, CELSelectorExpressionMaxLength)."""
 _DEEPEST: Final = 32
 _NOT: Final = ("!",)
-_FOREIGN: Final = frozenset({"and", "or", "not", "is", "if", "else", "lambda", "for", "await", "True", "False", "None"})
+_FOREIGN: Final = frozenset(
+    {"and", "or", "not", "is", "if", "else", "lambda", "for", "await", "True", "False", "None"}
+)
 """Words that are Python's and not CEL's."""
 
 
@@ -161,6 +164,8 @@ def _attribute(tree: ast.expr, device: Device) -> Any:
 
 def _domain(tree: ast.Subscript) -> str:
     match tree:
-        case ast.Subscript(ast.Attribute(ast.Name("device"), "attributes"), ast.Constant(str() as domain)):
+        case ast.Subscript(
+            ast.Attribute(ast.Name("device"), "attributes"), ast.Constant(str() as domain)
+        ):
             return domain
     raise _UndecidedError

@@ -12,16 +12,25 @@ from itertools import combinations
 from typing import Any, Final
 
 from toposcope.api.label_keys import PREFIX
-from toposcope.api.matrix_annotation import MatrixError, parse
+from toposcope.hardware.matrix import nv_links
+from toposcope.hardware.matrix_annotation import MatrixError, parse
 from toposcope.integrations.dra.allocation import Claims, copies
 from toposcope.integrations.dra.api import GROUP
 from toposcope.integrations.dra.audit import DRIVER, NUMA_NODE, PCIE_ROOT
 from toposcope.integrations.dra.devices import BUS_ID, Device, DeviceId, Inventory, NodeDevices
 from toposcope.integrations.framework.document import Field
-from toposcope.topology.matrix import nv_links
 
-LINKS: Final = {"nvlink": "linked by NVLink", "pcie": "on one PCIe root", "numa": "on one NUMA node"}
-_OF_GPUS: Final = {"": ("",), "pcie": (PCIE_ROOT,), "numa": (NUMA_NODE,), "nvlink": ("", PCIE_ROOT, NUMA_NODE)}
+LINKS: Final = {
+    "nvlink": "linked by NVLink",
+    "pcie": "on one PCIe root",
+    "numa": "on one NUMA node",
+}
+_OF_GPUS: Final = {
+    "": ("",),
+    "pcie": (PCIE_ROOT,),
+    "numa": (NUMA_NODE,),
+    "nvlink": ("", PCIE_ROOT, NUMA_NODE),
+}
 """The attributes that GPUs may have to share, the widest choice first; for NVLink also Fabric Manager's partitions."""
 _PLACES: Final = {PCIE_ROOT: "PCIe root", NUMA_NODE: "NUMA node"}
 _ALTERNATIVES: Final = 8
@@ -42,7 +51,9 @@ class Machine:
     @property
     def gpus(self) -> tuple[Device, ...]:
         """Its whole GPUs, as NVIDIA's driver offers them to containers."""
-        return tuple(device for device in self.there.gpus_of(DRIVER) if device.attribute("type") != "vfio")
+        return tuple(
+            device for device in self.there.gpus_of(DRIVER) if device.attribute("type") != "vfio"
+        )
 
     def all_linked(self, some: Iterable[Device]) -> bool:
         """Whether each of them has an NVLink to each other."""
@@ -77,19 +88,31 @@ def machine(node: str, there: NodeDevices, annotation: str | None) -> Machine:
         for (i, a), (j, b) in combinations(enumerate(gpus[: len(cells)]), 2)
         if a and b and nv_links(cells[i][j])
     }
-    named = {device.label.replace("GPU", "GPU "): gpu for device, gpu in zip(matrix.devices, gpus, strict=True) if gpu}
+    named = {
+        device.label.replace("GPU", "GPU "): gpu
+        for device, gpu in zip(matrix.devices, gpus, strict=True)
+        if gpu
+    }
     return Machine(node, there, frozenset(linked), named)
 
 
 def supply(
-    machines: Sequence[Machine], offered: Inventory, claims: Claims, gpus: int, link: str, nic_class: str | None
+    machines: Sequence[Machine],
+    offered: Inventory,
+    claims: Claims,
+    gpus: int,
+    link: str,
+    nic_class: str | None,
 ) -> Supply:
     """The claim that can be met on most nodes, of NICs as near as any are; without nodes where none can be met."""
     shared = [*_OF_GPUS[link], *([f"{DRIVER}/partition{gpus}"] if link == "nvlink" else [])]
     forms = shared if gpus > 1 else ("",)
 
     def best(near: str) -> Supply:
-        found = [_judged(machines, offered, claims, (gpus, link, nic_class), near, form) for form in forms]
+        found = [
+            _judged(machines, offered, claims, (gpus, link, nic_class), near, form)
+            for form in forms
+        ]
         if link == "nvlink" and not nic_class:
             found.append(_by_address(machines, offered, claims, gpus))
         return max(found, key=lambda one: len(one.nodes))
@@ -113,7 +136,9 @@ def _judged(
     for machine in machines if link == "nvlink" else ():
         for group in _groups(machine, shared):
             if len(group) >= gpus and not machine.all_linked(group):
-                unsound |= {_product(gpu): machine.node for gpu in group if _product(gpu) not in unsound}
+                unsound |= {
+                    _product(gpu): machine.node for gpu in group if _product(gpu) not in unsound
+                }
     sound = products - unsound.keys()
     only = _in("productName", sound) if unsound else ()
     requests, constraints = list[Any](), list[Any]()
@@ -147,12 +172,20 @@ def _groups(one: Machine, shared: str) -> Iterable[list[Device]]:
     return groups.values()
 
 
-def _by_address(machines: Sequence[Machine], offered: Inventory, claims: Claims, gpus: int) -> Supply:
+def _by_address(
+    machines: Sequence[Machine], offered: Inventory, claims: Claims, gpus: int
+) -> Supply:
     """Alternatives by PCI address, as bridges link GPUs; of each, those that a machine has are linked on all."""
     sets: Counter[frozenset[str]] = Counter()
-    at = [{gpu.id: str(gpu.attribute(BUS_ID)) for gpu in machine.gpus if gpu.attribute(BUS_ID)} for machine in machines]
+    at = [
+        {gpu.id: str(gpu.attribute(BUS_ID)) for gpu in machine.gpus if gpu.attribute(BUS_ID)}
+        for machine in machines
+    ]
     for machine, addresses in zip(machines, at, strict=True):
-        near = {frozenset((a, *(b for b in addresses if frozenset((a, b)) in machine.linked))) for a in addresses}
+        near = {
+            frozenset((a, *(b for b in addresses if frozenset((a, b)) in machine.linked)))
+            for a in addresses
+        }
         sets.update(frozenset(addresses[gpu] for gpu in some) for some in near if len(some) >= gpus)
 
     def linked(some: frozenset[str]) -> bool:
@@ -165,7 +198,9 @@ def _by_address(machines: Sequence[Machine], offered: Inventory, claims: Claims,
     alternatives = [_request("gpus", DRIVER, gpus, _in(BUS_ID, some)) for some in chosen]
     named = [{"name": f"set-{n}", **choice["exactly"]} for n, choice in enumerate(alternatives)]
     spec = {"devices": {"requests": [{"name": "gpus", "firstAvailable": named}]}}
-    nodes, now = _met([{"devices": {"requests": [choice]}} for choice in alternatives], machines, offered, claims)
+    nodes, now = _met(
+        [{"devices": {"requests": [choice]}} for choice in alternatives], machines, offered, claims
+    )
     return Supply(spec, f"{gpus} GPUs {LINKS['nvlink']}, by PCI address", nodes, now, {})
 
 
@@ -176,7 +211,10 @@ def _met(
     asked = [claims.read_spec(Field(spec)) for spec in specs]
 
     def met(taken: frozenset[DeviceId]) -> tuple[str, ...]:
-        found = {machine.node: [copies([claim], machine.there, taken) for claim in asked] for machine in machines}
+        found = {
+            machine.node: [copies([claim], machine.there, taken) for claim in asked]
+            for machine in machines
+        }
         if any(room.error for rooms in found.values() for room in rooms):
             return ()
         return tuple(node for node, rooms in found.items() if any(room.least for room in rooms))
@@ -190,8 +228,14 @@ def _in(attribute: str, values: Iterable[str]) -> tuple[str, ...]:
     return (f'device.attributes["{domain or DRIVER}"].{name} in [{listed}]',)
 
 
-def _request(name: str, device_class: str, count: int, selectors: Sequence[str] = ()) -> dict[str, Any]:
-    chosen = {"selectors": [{"cel": {"expression": expression}} for expression in selectors]} if selectors else {}
+def _request(
+    name: str, device_class: str, count: int, selectors: Sequence[str] = ()
+) -> dict[str, Any]:
+    chosen = (
+        {"selectors": [{"cel": {"expression": expression}} for expression in selectors]}
+        if selectors
+        else {}
+    )
     return {"name": name, "exactly": {"deviceClassName": device_class, "count": count, **chosen}}
 
 
@@ -207,4 +251,11 @@ def taint_rules(
                 taint = {"key": f"{PREFIX}degraded", "value": "true", "effect": "NoSchedule"}
                 rule = {"apiVersion": f"{GROUP}/v1beta2", "kind": "DeviceTaintRule"}
                 metadata = {"name": f"degraded-{machine.node}-{gpu.name}"}
-                yield {**rule, "metadata": metadata, "spec": {"deviceSelector": selector, "taint": taint}}, reason
+                yield (
+                    {
+                        **rule,
+                        "metadata": metadata,
+                        "spec": {"deviceSelector": selector, "taint": taint},
+                    },
+                    reason,
+                )

@@ -8,7 +8,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.level_requests import ANNOTATIONS, LevelRequest, WatchedKind, requests_at
+from toposcope.integrations.framework.level_requests import (
+    ANNOTATIONS,
+    LevelRequest,
+    WatchedKind,
+    requests_at,
+)
 from toposcope.integrations.grove.api import CONSTRAINED
 from toposcope.integrations.kai import api as kai
 
@@ -35,30 +40,48 @@ def requests(root: Field) -> Iterator[LevelRequest]:
     yield from kai.annotated(root)
     spec = root / "spec"
     constraint = spec / "topologyConstraint"
-    topology = next((name for key in reversed(TOPOLOGY_NAMES) if (name := (constraint / key).text())), None)
+    topology = next(
+        (name for key in reversed(TOPOLOGY_NAMES) if (name := (constraint / key).text())), None
+    )
     constrained = (spec, *(component for _, component in components(spec)))
-    yield from requests_at(((place / "topologyConstraint" / "packDomain", True) for place in constrained), topology)
+    yield from requests_at(
+        ((place / "topologyConstraint" / "packDomain", True) for place in constrained), topology
+    )
     yield from _overrides(spec)
     transfer = transfer_policy(spec)
     required = (transfer / "enforcement").text() != "preferred"
     if (transfer / "labelKey").text():
-        # `domain` is then only a name that router and workers share; the label is read from nodes directly.
+        # `domain` is then only a name that router and workers share; the label is read from nodes
+        # directly.
         yield from requests_at([(transfer / "labelKey", required)], any_label=True)
     else:
-        yield from requests_at([(transfer / "domain", required)], (transfer / "clusterTopologyName").text())
+        yield from requests_at(
+            [(transfer / "domain", required)], (transfer / "clusterTopologyName").text()
+        )
 
 
 def _overrides(spec: Field) -> Iterator[LevelRequest]:
     """What stands in `providerOverride`s, for Grove."""
     whole = spec / "providerOverride" / "value" / "spec" / "template" / "topologyConstraint"
     parts = (
-        place for component in (spec / "components").items() for place in (component, *(component / "roles").items())
+        place
+        for component in (spec / "components").items()
+        for place in (component, *(component / "roles").items())
     )
-    constraints = [whole, *(place / "providerOverride" / "value" / "topologyConstraint" for place in parts)]
-    topology = next((name for constraint in constraints if (name := (constraint / "topologyName").text())), None)
+    constraints = [
+        whole,
+        *(place / "providerOverride" / "value" / "topologyConstraint" for place in parts),
+    ]
+    topology = next(
+        (name for constraint in constraints if (name := (constraint / "topologyName").text())), None
+    )
     for constraint in constraints:
         pack = constraint / "pack"
-        levels = ((constraint / "packDomain", True), (pack / "required", True), (pack / "preferred", False))
+        levels = (
+            (constraint / "packDomain", True),
+            (pack / "required", True),
+            (pack / "preferred", False),
+        )
         yield from requests_at(levels, topology)
 
 

@@ -6,7 +6,7 @@ from toposcope.integrations.dynamo.api import DEPLOYMENTS
 from toposcope.integrations.framework import features
 from toposcope.integrations.grove.api import POD_CLIQUE_SETS
 from toposcope.integrations.grove.features import CONDITION
-from toposcope.topology.text import shell
+from toposcope.text import shell
 
 
 def check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
@@ -26,12 +26,16 @@ def check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
 
 def messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
     """Its condition where it is not True, or where it is True only because Dynamo treats Grove's Unknown as True."""
-    reported = [features.condition(document, CONDITION) for _, document in workload.members(POD_CLIQUE_SETS)]
+    reported = [
+        features.condition(document, CONDITION) for _, document in workload.members(POD_CLIQUE_SETS)
+    ]
     unsure = next((grove for grove in reported if grove and grove.status == "Unknown"), None)
     for ref, document in workload.members(DEPLOYMENTS):
         own = features.condition(document, "TopologyLevelsAvailable")
         if own and own.status != "True":
             yield features.SchedulerMessage(ref.handle, str(own))
         elif own and unsure:
-            words = f"unreliable: Grove reports Unknown ({unsure.reason}), which Dynamo treats as True"
+            words = (
+                f"unreliable: Grove reports Unknown ({unsure.reason}), which Dynamo treats as True"
+            )
             yield features.SchedulerMessage(ref.handle, str(own), words)

@@ -14,7 +14,13 @@ from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.framework.unknown_fields import check_fields, schema
-from toposcope.integrations.grove.constraint import Constraint, Constraints, check_schema, constraint_of, known_topology
+from toposcope.integrations.grove.constraint import (
+    Constraint,
+    Constraints,
+    check_schema,
+    constraint_of,
+    known_topology,
+)
 from toposcope.integrations.grove.update import RECREATE, change
 
 LEADER, WORKER = "leader", "worker"
@@ -75,12 +81,17 @@ def overrides_of(name: str, component: Field, nodes: int) -> Overridden:
 
 
 def _all(root: Override, components: list[Overridden]) -> Iterator[Override]:
-    for override in (root, *(own for part in components for own in (part.own, *part.roles.values()))):
+    for override in (
+        root,
+        *(own for part in components for own in (part.own, *part.roles.values())),
+    ):
         if override.field:
             yield override
 
 
-def check_overrides(root: Override, components: list[Overridden], pathway: Pathway, *, typed: bool) -> None:
+def check_overrides(
+    root: Override, components: list[Overridden], pathway: Pathway, *, typed: bool
+) -> None:
     """What Dynamo refuses of new ones; `typed`: the deployment has constraints of its own too."""
     for override in _all(root, components):
         field = override.field
@@ -99,13 +110,25 @@ def _check_frame(override: Override) -> None:
     if not version.text():
         version.error(rule, "is required", f"write {_GROVE}")
     elif version.value != _GROVE:
-        version.error(rule, f'Unsupported value: "{version.value}": supported values: "{_GROVE}"', f"write {_GROVE}")
+        version.error(
+            rule,
+            f'Unsupported value: "{version.value}": supported values: "{_GROVE}"',
+            f"write {_GROVE}",
+        )
     elif override.scope and not override.multinode:
-        field.error(rule, f'scope "{override.scope}" requires a multinode component', "set it on the component")
+        field.error(
+            rule,
+            f'scope "{override.scope}" requires a multinode component',
+            "set it on the component",
+        )
     elif target.text() and target.value != override.target:
-        target.error(rule, f'must match the provider-context target "{override.target}"', "leave it out")
+        target.error(
+            rule, f'must match the provider-context target "{override.target}"', "leave it out"
+        )
     elif not isinstance((field / "value").value, dict):
-        (field / "value").error(rule, "must be a JSON object", "write the part of Grove's object that it replaces")
+        (field / "value").error(
+            rule, "must be a JSON object", "write the part of Grove's object that it replaces"
+        )
     elif override.target == _SET:
         _check_path(field / "value", ("spec", "template", "topologyConstraint"))
     else:
@@ -118,7 +141,11 @@ def _check_path(owner: Field, path: tuple[str, ...]) -> None:
     _check_names(owner, {first})
     value = owner / first
     if not isinstance(value.value, dict):
-        value.error("dynamo/override", "must be a JSON object" if value else "is required", "write an object")
+        value.error(
+            "dynamo/override",
+            "must be a JSON object" if value else "is required",
+            "write an object",
+        )
     elif rest:
         _check_path(value, tuple(rest))
 
@@ -130,8 +157,12 @@ def _check_part(override: Override) -> None:
     if not any(value / name for name in ("topologyConstraint", available, "rollingUpdate")):
         text = "topologyConstraint, minAvailable or rollingUpdate is required"
         (value / "topologyConstraint").error("dynamo/override", text, "write one of them")
-    elif value / "topologyConstraint" and not isinstance((value / "topologyConstraint").value, dict):
-        (value / "topologyConstraint").error("dynamo/override", "must be a JSON object", "write an object")
+    elif value / "topologyConstraint" and not isinstance(
+        (value / "topologyConstraint").value, dict
+    ):
+        (value / "topologyConstraint").error(
+            "dynamo/override", "must be a JSON object", "write an object"
+        )
 
 
 def _check_names(owner: Field, known: set[str]) -> None:
@@ -154,8 +185,13 @@ class Overrides:
     """By the names of component and role."""
 
 
-def read_overrides(root: Override, components: list[Overridden], names: list[str], cluster: ClusterFacts) -> Overrides:
-    """What Grove makes of the constraints; notes what its webhook will refuse. `names` are those of the components."""
+def read_overrides(
+    root: Override, components: list[Overridden], names: list[str], cluster: ClusterFacts
+) -> Overrides:
+    """What Grove makes of the constraints; notes what its webhook will refuse.
+
+    `names` are those of the components.
+    """
     top = constraint_of("PodCliqueSet", "", root.constraint)
     own: dict[str, Constraint] = {}
     roles: dict[tuple[str, str], Constraint] = {}
@@ -164,7 +200,9 @@ def read_overrides(root: Override, components: list[Overridden], names: list[str
     members: list[list[str]] = []
     for name, part in zip(names, components, strict=True):
         group = part.own.target == _GROUP
-        own[name] = constraint_of("PodCliqueScalingGroup" if group else "PodClique", part.name, part.own.constraint)
+        own[name] = constraint_of(
+            "PodCliqueScalingGroup" if group else "PodClique", part.name, part.own.constraint
+        )
         (groups if group else cliques).append(own[name])
         inner = []
         for role, suffix in SUFFIXES.items() if group else ():
@@ -176,7 +214,9 @@ def read_overrides(root: Override, components: list[Overridden], names: list[str
         members += [inner] if group else []
     constraints = Constraints(top, groups, members, cliques)
     for constraint in constraints:
-        check_fields(constraint.field, schema("topologyConstraint"), "dynamo/field", "Grove v0.1.0-alpha.12")
+        check_fields(
+            constraint.field, schema("topologyConstraint"), "dynamo/field", "Grove v0.1.0-alpha.12"
+        )
 
     def refused(field: Field, rule: str, message: str, fix: str) -> None:
         del rule
@@ -192,7 +232,11 @@ def read_overrides(root: Override, components: list[Overridden], names: list[str
 def check_overrides_unchanged(now: Overrides, then: Overrides) -> None:
     """What Dynamo accepts of a change, and Grove refuses when it reaches the PodCliqueSet."""
     pairs = [(then.root, now.root)]
-    pairs += [(then.components[name], new) for name, new in now.components.items() if name in then.components]
+    pairs += [
+        (then.components[name], new)
+        for name, new in now.components.items()
+        if name in then.components
+    ]
     pairs += [(then.roles[key], new) for key, new in now.roles.items() if key in then.roles]
     for old, new in pairs:
         if text := change(old, new):

@@ -1,7 +1,8 @@
 """Who runs a deployment's pods: Grove, which keeps them together, or something that does not.
 
-Dynamo decides at creation, by `nvidia.com/enable-grove`, and writes the answer into an annotation of its own. Rules and
-messages: the webhook, main of 2026-08; older ones, through 1.4, know `nvidia.com/enable-grove` alone.
+Dynamo decides at creation, by `nvidia.com/enable-grove`, and writes the answer into an annotation
+of its own. Rules and messages: the webhook, main of 2026-08; older ones, through 1.4, know
+`nvidia.com/enable-grove` alone.
 """
 
 from dataclasses import dataclass
@@ -32,7 +33,10 @@ class Pathway:
 
 
 def pathway_of(root: Field, before: Field | None) -> Pathway:
-    """The pathway; notes what is wrong with the annotations. In a change, what Dynamo wrote stays."""
+    """The pathway; notes what is wrong with the annotations.
+
+    In a change, what Dynamo wrote stays.
+    """
     annotations = root / "metadata" / "annotations"
     field, written = annotations / PROVIDER, None
     if before is not None:
@@ -40,15 +44,25 @@ def pathway_of(root: Field, before: Field | None) -> Pathway:
         if field and written and field.value != written:
             field.error("dynamo/provider", _IMMUTABLE, f"it is {written!r} in the cluster")
         elif field and not written:
-            field.error("dynamo/provider", "may only be materialized by the Dynamo operator", "remove it")
+            field.error(
+                "dynamo/provider", "may only be materialized by the Dynamo operator", "remove it"
+            )
     provider = field.text() or written
     if provider == "grove":
         return Pathway(field, "grove")
     if provider == "component":
-        return Pathway(field, provider, f'requires the Grove pathway, but workload provider "{provider}" is selected')
+        return Pathway(
+            field,
+            provider,
+            f'requires the Grove pathway, but workload provider "{provider}" is selected',
+        )
     if provider:
         known = ", ".join(f'"{name}"' for name in _PROVIDERS)
-        field.error("dynamo/provider", f'Unsupported value: "{provider}": supported values: {known}', "remove it")
+        field.error(
+            "dynamo/provider",
+            f'Unsupported value: "{provider}": supported values: {known}',
+            "remove it",
+        )
         why = f'requires the Grove pathway, but annotation "{PROVIDER}" has unsupported value "{provider}"'
         return Pathway(field, str(provider), why)
     switch = annotations / GROVE_PATHWAY

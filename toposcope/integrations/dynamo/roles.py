@@ -37,7 +37,9 @@ def check_roles(component: Field, nodes: int) -> None:
     without = [role for role in roles if not role / "podTemplate"]
     for role in without if len(without) < len(roles) else ():
         text = "is required on every role when role-specific PodTemplates are used"
-        (role / "podTemplate").error("dynamo/roles", text, "write one, or use the component's for all roles")
+        (role / "podTemplate").error(
+            "dynamo/roles", text, "write one, or use the component's for all roles"
+        )
     if len(without) < len(roles) and component / "podTemplate":
         text = "cannot be combined with roles[].podTemplate; choose one complete PodTemplate source mode"
         (component / "podTemplate").error("dynamo/roles", text, "move it to the roles")
@@ -47,7 +49,9 @@ def _check_role(name: str, role: Field, nodes: int, *, twice: bool) -> None:
     replicas, expected = role / "replicas", pods_of_role(name, nodes)
     if name not in _SUPPORTED:
         known = ", ".join(f'"{known}"' for known in _SUPPORTED)
-        (role / "name").error("dynamo/roles", f'Unsupported value: "{name}": supported values: {known}', "rename it")
+        (role / "name").error(
+            "dynamo/roles", f'Unsupported value: "{name}": supported values: {known}', "rename it"
+        )
     elif twice:
         (role / "name").error("dynamo/roles", f'Duplicate value: "{name}"', "remove one")
     elif replicas and replicas.value != expected:

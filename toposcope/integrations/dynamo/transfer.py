@@ -7,13 +7,13 @@ CEL rules and the newest webhook.
 import re
 from typing import Any, Final
 
+from toposcope.api.label_values import NAME
 from toposcope.integrations.dynamo.api import transfer_policy
 from toposcope.integrations.dynamo.pathway import Pathway
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.grove.constraint import Note
-from toposcope.topology.label_values import NAME
 
 _DOMAIN: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", re.ASCII)
 _KEY: Final = re.compile(
@@ -29,7 +29,9 @@ _NOT_A_NAME: Final = (
 _FIELDS: Final = ("clusterTopologyName", "labelKey", "domain", "enforcement", "preferredWeight")
 
 
-def check_transfer(spec: Field, cluster: ClusterFacts, pathway: Pathway, note: Note, *, newest: bool) -> None:
+def check_transfer(
+    spec: Field, cluster: ClusterFacts, pathway: Pathway, note: Note, *, newest: bool
+) -> None:
     """Note what is wrong with the policy; v1alpha1 (not `newest`) knows labels only."""
     policy = transfer_policy(spec)
     if not policy:
@@ -76,9 +78,17 @@ def _check_schema(policy: Field, *, newest: bool) -> bool:
             (policy / name).error("dynamo/transfer-source", text, "name it, or remove it")
     key, domain = policy / "labelKey", policy / "domain"
     if key.text() and not _KEY.fullmatch(key.text() or ""):
-        key.error("dynamo/transfer-label", f"{key.path} in body should match '^{_KEY.pattern}$'", "write a label key")
+        key.error(
+            "dynamo/transfer-label",
+            f"{key.path} in body should match '^{_KEY.pattern}$'",
+            "write a label key",
+        )
     if not newest and not key:
-        key.error("dynamo/transfer-source", "Required value", "name the node label that carries the domain")
+        key.error(
+            "dynamo/transfer-source",
+            "Required value",
+            "name the node label that carries the domain",
+        )
     if not domain:
         domain.error("dynamo/transfer-domain", "Required value", "name the domain: zone, rack")
     elif not _DOMAIN.fullmatch(domain.text() or ""):
@@ -86,8 +96,12 @@ def _check_schema(policy: Field, *, newest: bool) -> bool:
         domain.error("dynamo/transfer-domain", text, "write lower-case letters, digits and '-'")
     enforcement, weight = policy / "enforcement", policy / "preferredWeight"
     if enforcement.value not in (None, "required", "preferred"):
-        text = f'Unsupported value: "{enforcement.value}": supported values: "required", "preferred"'
-        enforcement.error("dynamo/transfer-enforcement", text, "write one of them, or leave it out: required")
+        text = (
+            f'Unsupported value: "{enforcement.value}": supported values: "required", "preferred"'
+        )
+        enforcement.error(
+            "dynamo/transfer-enforcement", text, "write one of them, or leave it out: required"
+        )
     if weight and (isinstance(weight.value, bool) or not isinstance(weight.value, int | float)):
         weight.wrong("a number from 0 to 1")
     elif weight and not 0 <= weight.value <= 1:
@@ -101,7 +115,11 @@ def _check_fields(policy: Field, *, newest: bool) -> None:
     """The CEL rules of the CRD."""
     if newest and bool(policy / "clusterTopologyName") == bool(policy / "labelKey"):
         fix = "name a node label in labelKey, or a topology in clusterTopologyName, not both"
-        policy.error("dynamo/transfer-source", "exactly one of labelKey or clusterTopologyName is required", fix)
+        policy.error(
+            "dynamo/transfer-source",
+            "exactly one of labelKey or clusterTopologyName is required",
+            fix,
+        )
     preferred = (policy / "enforcement").text() == "preferred"
     weight = policy / "preferredWeight"
     if preferred and not weight:
@@ -125,7 +143,12 @@ def _check_topology(policy: Field, name: Field, cluster: ClusterFacts, note: Not
     elif domain:
         available = " ".join(sorted(topology.domains))
         text = f'does not exist in ClusterTopologyBinding "{topology.name}"; available domains: [{available}]'
-        note(domain, "dynamo/transfer-domain", text, did_you_mean(str(domain.value), topology.domains))
+        note(
+            domain,
+            "dynamo/transfer-domain",
+            text,
+            did_you_mean(str(domain.value), topology.domains),
+        )
 
 
 def _check_label(field: Field, key: str, cluster: ClusterFacts) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS, HOSTNAME
+from toposcope.api.levels import Level
 from toposcope.integrations.dynamo.api import DEPLOYMENTS, TOPOLOGY_NAMES, components
 from toposcope.integrations.dynamo.names import check_names
 from toposcope.integrations.dynamo.overrides import (
@@ -32,11 +33,16 @@ from toposcope.integrations.framework.constraints import Group, Pods, Workload
 from toposcope.integrations.framework.document import Field, handle_of, kind_of, name_of
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
 from toposcope.integrations.framework.pods import amounts_of, pods_of, requests_of
-from toposcope.integrations.framework.system import LEVELS_FIRST, ClusterFacts, Reading, System, is_change
+from toposcope.integrations.framework.system import (
+    LEVELS_FIRST,
+    ClusterFacts,
+    Reading,
+    System,
+    is_change,
+)
 from toposcope.integrations.framework.unknown_fields import check_fields, schema
 from toposcope.integrations.grove.constraint import Constraint, Note
 from toposcope.integrations.grove.workload import notes_of, pod_gangs
-from toposcope.topology.levels import Level
 
 _LEVEL_RULES: Final = frozenset({"dynamo/override", "dynamo/override-level", "dynamo/field"})
 """Where one of these is broken, it is not known what has to stay together."""
@@ -76,7 +82,9 @@ def _components(spec: Field) -> Iterator[_Component]:
         pod = field / "extraPodSpec" if older else field / "podTemplate" / "spec"
         nodes = (field / "multinode" / "nodeCount").number(1, least=1)
         roles = roles_of(field) if nodes > 1 else {}
-        templates = {role: own / "podTemplate" / "spec" for role, own in roles.items() if role in SUFFIXES}
+        templates = {
+            role: own / "podTemplate" / "spec" for role, own in roles.items() if role in SUFFIXES
+        }
         added = [_main_container(field)] if older else []
         if len(templates) == len(SUFFIXES):
             pods = {
@@ -98,7 +106,11 @@ def _main_container(service: Field) -> dict[str, int]:
 
 def _amounts(resources: Field) -> dict[str, int]:
     """Dynamo's `gpu` counts what `gpuType` names; `custom` has other resources by their names."""
-    plain = {name: field.value for name, field in resources.properties() if name not in ("gpuType", "custom")}
+    plain = {
+        name: field.value
+        for name, field in resources.properties()
+        if name not in ("gpuType", "custom")
+    }
     amounts = amounts_of(Field(plain, resources.path, resources.findings))
     if "gpu" in amounts:
         amounts[(resources / "gpuType").text() or ALLOCATABLE_GPUS] = amounts.pop("gpu")
@@ -118,7 +130,9 @@ class _Top:
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     spec = root / "spec"
-    known = schema(f"{DEPLOYMENTS.kind} {'v1beta1' if _name_field(root) == _NEWEST_NAME else 'v1alpha1'}")
+    known = schema(
+        f"{DEPLOYMENTS.kind} {'v1beta1' if _name_field(root) == _NEWEST_NAME else 'v1alpha1'}"
+    )
     check_fields(spec, known, "dynamo/field", "Dynamo (main, 2026-08)")
     parts = tuple(_components(spec))
     pathway = pathway_of(root, before)
@@ -130,7 +144,9 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     overrides = _overrides(spec, parts, cluster)
     if before is None:
         typed = bool(top.field) or any(component.constraint for component in parts)
-        check_overrides(override_of_root(spec), [part.overridden for part in parts], pathway, typed=typed)
+        check_overrides(
+            override_of_root(spec), [part.overridden for part in parts], pathway, typed=typed
+        )
         for component in parts:
             check_roles(component.field, component.nodes)
         if pathway.grove:
@@ -152,7 +168,8 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     # Each multinode component becomes a scaling group, each other one a clique (graph.go).
     named = [(group.name, part) for group, part in zip(whole.groups, parts, strict=True)]
     groups, cliques = (
-        {name: part.least for name, part in named if (part.nodes > 1) is several} for several in (True, False)
+        {name: part.least for name, part in named if (part.nodes > 1) is several}
+        for several in (True, False)
     )
     gangs = tuple(pod_gangs(whole, groups, cliques)) if topology else (whole,)
     notes = [LEVELS_FIRST] if invalid else list(notes_of(whole, gangs))
@@ -170,12 +187,16 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     )
 
 
-SYSTEM: Final = System("Dynamo", lambda document: kind_of(document) == DEPLOYMENTS.key, _read, "grove")
+SYSTEM: Final = System(
+    "Dynamo", lambda document: kind_of(document) == DEPLOYMENTS.key, _read, "grove"
+)
 
 
 def _overrides(spec: Field, parts: Sequence[_Component], cluster: ClusterFacts) -> Overrides:
     names = [component.name for component in parts]
-    return read_overrides(override_of_root(spec), [component.overridden for component in parts], names, cluster)
+    return read_overrides(
+        override_of_root(spec), [component.overridden for component in parts], names, cluster
+    )
 
 
 def _name_field(root: Field) -> str:
@@ -183,7 +204,9 @@ def _name_field(root: Field) -> str:
     return _OLDER_NAME if str((root / "apiVersion").value).endswith("/v1alpha1") else _NEWEST_NAME
 
 
-def _top(root: Field, parts: Sequence[_Component], cluster: ClusterFacts, note: Note, *, look: bool) -> _Top:
+def _top(
+    root: Field, parts: Sequence[_Component], cluster: ClusterFacts, note: Note, *, look: bool
+) -> _Top:
     constraint = root / "spec" / "topologyConstraint"
     name = constraint / _name_field(root)
     constrained = any(component.constraint for component in parts)
@@ -203,7 +226,9 @@ def _top(root: Field, parts: Sequence[_Component], cluster: ClusterFacts, note: 
     return _Top(constraint, name.text(), topology, _level(pack, topology, note))
 
 
-def _check_name(constraint: Field, name: Field, cluster: ClusterFacts, note: Note, *, look: bool) -> None:
+def _check_name(
+    constraint: Field, name: Field, cluster: ClusterFacts, note: Note, *, look: bool
+) -> None:
     topology = name.text()
     fix = cluster.missing(topology or "")
     if name.value is None:
@@ -211,9 +236,16 @@ def _check_name(constraint: Field, name: Field, cluster: ClusterFacts, note: Not
         renamed = f"this version calls {other!r} {name.path.rpartition('.')[2]!r}"
         name.error("dynamo/topology-name", "Required value", renamed if other else fix)
     elif not name.value:
-        name.error("dynamo/topology-name", f"{name.path} in body should be at least 1 chars long", fix)
+        name.error(
+            "dynamo/topology-name", f"{name.path} in body should be at least 1 chars long", fix
+        )
     elif topology and look and topology not in cluster.topologies:
-        note(name, "dynamo/topology-exists", "references a ClusterTopologyBinding resource that was not found", fix)
+        note(
+            name,
+            "dynamo/topology-exists",
+            "references a ClusterTopologyBinding resource that was not found",
+            fix,
+        )
 
 
 def _level(pack: Field, topology: TopologyLevels | None, note: Note) -> Level | None:
@@ -222,19 +254,32 @@ def _level(pack: Field, topology: TopologyLevels | None, note: Note) -> Level | 
         return None
     domain = domain or ""
     if not _DOMAIN.fullmatch(domain):
-        fix = _fix(domain, topology) or "write lower-case letters, digits and '-', as the topology names its levels"
-        pack.error("dynamo/domain-pattern", f"{pack.path} in body should match '^[a-z0-9]([a-z0-9-]*[a-z0-9])?$'", fix)
+        fix = (
+            _fix(domain, topology)
+            or "write lower-case letters, digits and '-', as the topology names its levels"
+        )
+        pack.error(
+            "dynamo/domain-pattern",
+            f"{pack.path} in body should match '^[a-z0-9]([a-z0-9-]*[a-z0-9])?$'",
+            fix,
+        )
         return None
     return _existing_level(pack, domain, topology, note)
 
 
-def _existing_level(pack: Field, domain: str, topology: TopologyLevels | None, note: Note) -> Level | None:
+def _existing_level(
+    pack: Field, domain: str, topology: TopologyLevels | None, note: Note
+) -> Level | None:
     if topology is None:
         return None
     level = topology.by_domain(domain)
     if level is None:
         available = " ".join(sorted(topology.domains))
-        kind = "ClusterTopologyBinding" if pack.path.startswith("spec.topologyConstraint") else "ClusterTopology"
+        kind = (
+            "ClusterTopologyBinding"
+            if pack.path.startswith("spec.topologyConstraint")
+            else "ClusterTopology"
+        )
         text = f'does not exist in {kind} "{topology.name}"; available domains: [{available}]'
         note(pack, "dynamo/domain-exists", text, _fix(domain, topology))
     return level
@@ -257,10 +302,19 @@ def _component_level(component: _Component, top: _Top, root: Field, note: Note) 
         if _name_field(root) == _NEWEST_NAME:
             _existing_level(pack, "", top.topology, note)
         else:
-            pack.error("dynamo/component-domain", "Required value", "name a level, or remove topologyConstraint")
+            pack.error(
+                "dynamo/component-domain",
+                "Required value",
+                "name a level, or remove topologyConstraint",
+            )
         return None
     level = _level(pack, top.topology, note)
-    if level and top.level and top.topology and top.topology.rank(level) < top.topology.rank(top.level):
+    if (
+        level
+        and top.level
+        and top.topology
+        and top.topology.rank(level) < top.topology.rank(top.level)
+    ):
         text = f'must be equal to or narrower than the deployment-level domain "{top.level.domain}"'
         fix = f"use {top.level.domain!r} or something narrower here, or something broader on the deployment"
         note(pack, "dynamo/hierarchy", text, fix)
@@ -268,7 +322,9 @@ def _component_level(component: _Component, top: _Top, root: Field, note: Note) 
     return level
 
 
-def _misunderstood(top: _Top, parts: Sequence[_Component], levels: Mapping[str, Level | None]) -> bool:
+def _misunderstood(
+    top: _Top, parts: Sequence[_Component], levels: Mapping[str, Level | None]
+) -> bool:
     """Whether a constraint asks for something that is no level, or not a possible one."""
     if (top.field / "packDomain").value is not None and top.level is None:
         return True
@@ -276,14 +332,20 @@ def _misunderstood(top: _Top, parts: Sequence[_Component], levels: Mapping[str, 
 
 
 def _tree(
-    root: Field, top: _Top, parts: Sequence[_Component], levels: Mapping[str, Level | None], overrides: Overrides
+    root: Field,
+    top: _Top,
+    parts: Sequence[_Component],
+    levels: Mapping[str, Level | None],
+    overrides: Overrides,
 ) -> Group:
     """What has to stay together; a deployment has constraints of its own, or overrides."""
 
     def level(domain: str) -> Level | None:
         return overrides.topology.by_domain(domain) if overrides.topology else None
 
-    def kept(name: str, own: Level | None, pods: tuple[Pods, ...], constraint: Constraint | None) -> Group:
+    def kept(
+        name: str, own: Level | None, pods: tuple[Pods, ...], constraint: Constraint | None
+    ) -> Group:
         if constraint is None:
             return Group(name, pods, (), own)
         return Group(name, pods, (), own or level(constraint.required), level(constraint.preferred))
@@ -304,7 +366,10 @@ def _tree(
         }
         by_role = component.pods
         if any(overridden.values()) and "" in by_role:
-            by_role = {role: replace(by_role[""], count=pods_of_role(role, component.nodes)) for role in SUFFIXES}
+            by_role = {
+                role: replace(by_role[""], count=pods_of_role(role, component.nodes))
+                for role in SUFFIXES
+            }
         below = [
             kept(f"{role} of {component.name}", None, (pods,), overridden[role])
             for role, pods in by_role.items()
@@ -317,7 +382,9 @@ def _tree(
     return Group(name, groups=tuple(groups), required=required, preferred=preferred)
 
 
-def _warn_of_host(top: _Top, parts: Sequence[_Component], levels: Mapping[str, Level | None]) -> None:
+def _warn_of_host(
+    top: _Top, parts: Sequence[_Component], levels: Mapping[str, Level | None]
+) -> None:
     """Several nodes on one host is a contradiction, unless the pods use a part of the node each."""
     for component in parts:
         own = levels[component.name]
@@ -336,27 +403,41 @@ def _warn_not_enforced(pathway: Pathway, top: _Top, parts: Sequence[_Component])
         annotation = pathway.field.path.rpartition("[")[2].rstrip("]")
         setting = f"{annotation}: {str(pathway.field.value).lower()!r}"
         text = f"with {setting} topology constraints are neither checked nor kept"
-        pathway.field.warn("dynamo/grove-pathway", text, "remove the annotation, or the constraints")
+        pathway.field.warn(
+            "dynamo/grove-pathway", text, "remove the annotation, or the constraints"
+        )
 
 
 def _check_unchanged(root: Field, parts: Sequence[_Component], before: Field) -> None:
     """Constraints cannot change once the deployment exists; the two may be in different versions."""
     then = _constraint(before)
     if _constraint(root) != then:
-        fix = f"it is topology {then[0]!r}, packDomain {then[1]!r} in the cluster" if then else "it is not set there"
+        fix = (
+            f"it is topology {then[0]!r}, packDomain {then[1]!r} in the cluster"
+            if then
+            else "it is not set there"
+        )
         (root / "spec" / "topologyConstraint").error("dynamo/immutable", _IMMUTABLE, fix)
-    domains = {component.name: _domain(component.constraint) for component in _components(before / "spec")}
+    domains = {
+        component.name: _domain(component.constraint) for component in _components(before / "spec")
+    }
     for component in parts:
         if component.name in domains and domains[component.name] != _domain(component.constraint):
             domain = domains[component.name]
             shown = "not set" if domain is None else f"packDomain {domain[0]!r}"
-            component.constraint.error("dynamo/immutable", _IMMUTABLE, f"it is {shown} in the cluster")
+            component.constraint.error(
+                "dynamo/immutable", _IMMUTABLE, f"it is {shown} in the cluster"
+            )
     check_transfer_unchanged(root / "spec", before / "spec")
 
 
 def _constraint(root: Field) -> tuple[Any, Any] | None:
     constraint = root / "spec" / "topologyConstraint"
-    return ((constraint / _name_field(root)).text(), (constraint / "packDomain").text()) if constraint else None
+    return (
+        ((constraint / _name_field(root)).text(), (constraint / "packDomain").text())
+        if constraint
+        else None
+    )
 
 
 def _domain(constraint: Field) -> tuple[Any] | None:

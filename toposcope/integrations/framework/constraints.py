@@ -1,15 +1,16 @@
 """The constraint tree: what a workload asks for, whatever system it is written for.
 
-A group is kept together at its `required` level, and, where that is possible, at its `preferred` one. Its copies are
-independent of each other: each is kept together by itself. What is below a group stays inside the domain of the group.
+A group is kept together at its `required` level, and, where that is possible, at its `preferred`
+one. Its copies are independent of each other: each is kept together by itself. What is below a
+group stays inside the domain of the group.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter, Taint
-from toposcope.topology.levels import Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +182,8 @@ class Workload:
     notes: tuple[str, ...] = ()
     """What the admin should know about how the workload was read."""
     gang: bool | None = None
-    """Where KAI places it. True: all pods of a copy start, or none. False: one after the other, the first pod decides
-    the domain."""
+    """Where KAI places it. True: all pods of a copy start, or none. False: one after the other,
+    the first pod decides the domain."""
     pod_groups: tuple[Group, ...] = ()
     """What KAI places at once each, where that is not `groups`."""
     queue: str = ""

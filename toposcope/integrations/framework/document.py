@@ -1,10 +1,13 @@
-"""A document whose values know their path in it. A value of the wrong type becomes a finding, and reading goes on."""
+"""A document whose values know their path in it.
+
+A value of the wrong type becomes a finding, and reading goes on.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from toposcope.topology.text import escaped
+from toposcope.text import escaped
 
 _MAX_SHOWN: Final = 60
 
@@ -30,12 +33,19 @@ _LARGEST: Final = (1 << 63) - 1
 
 
 class Field:
-    """One value of a document, None where there is none. Fields of one document share the list of findings."""
+    """One value of a document, None where there is none.
+
+    Fields of one document share the list of findings.
+    """
 
     __slots__ = ("_name", "_parent", "findings", "value")
 
     def __init__(
-        self, value: Any, path: str | int = "", findings: list[Finding] | None = None, parent: "Field | None" = None
+        self,
+        value: Any,
+        path: str | int = "",
+        findings: list[Finding] | None = None,
+        parent: "Field | None" = None,
     ) -> None:
         self.value = value
         self.findings: list[Finding] = [] if findings is None else findings
@@ -94,18 +104,26 @@ class Field:
         """A string; None where there is none or an empty one: Kubernetes takes both for "not set"."""
         if self.value is None or isinstance(self.value, str):
             return self.value or None
-        self.wrong("a string", "put it in quotes" if isinstance(self.value, bool | int | float) else "")
+        self.wrong(
+            "a string", "put it in quotes" if isinstance(self.value, bool | int | float) else ""
+        )
         return None
 
     def number(self, default: int, least: int = 0) -> int:
         """A whole number of at least `least` and of at most 63 bits, or the default."""
         if self.value is None:
             return default
-        number = self.value if isinstance(self.value, int) and not isinstance(self.value, bool) else None
+        number = (
+            self.value if isinstance(self.value, int) and not isinstance(self.value, bool) else None
+        )
         if number is not None and least <= number <= _LARGEST:
             return number
         too_large = number is not None and number > _LARGEST
-        self.wrong("a whole number of at most 63 bits" if too_large else f"a whole number of at least {least}")
+        self.wrong(
+            "a whole number of at most 63 bits"
+            if too_large
+            else f"a whole number of at least {least}"
+        )
         return default
 
     def flag(self, *, default: bool = False) -> bool:
@@ -119,7 +137,9 @@ class Field:
 
     def texts(self) -> dict[str, str]:
         """An object of strings, such as labels and annotations."""
-        return {name: text for name, field in self.properties() if (text := field.text()) is not None}
+        return {
+            name: text for name, field in self.properties() if (text := field.text()) is not None
+        }
 
     def error(self, rule: str, message: str, fix: str = "") -> None:
         """Note that a system would refuse this value."""
@@ -135,7 +155,9 @@ class Field:
 
     def _note(self, rule: str, severity: Severity, message: str, fix: str) -> None:
         """Names and values in it are the document's, which may hold anything."""
-        self.findings.append(Finding(rule, severity, escaped(self.path), escaped(message), escaped(fix)))
+        self.findings.append(
+            Finding(rule, severity, escaped(self.path), escaped(message), escaped(fix))
+        )
 
     def wrong(self, expected: str, fix: str = "") -> None:
         """Note that the value has the wrong type."""

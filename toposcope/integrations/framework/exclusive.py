@@ -7,17 +7,19 @@ running pod of another group, so their domains are occupied.
 from dataclasses import replace
 from typing import Final
 
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Pods
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.levels import did_you_mean, did_you_mean_key
 from toposcope.integrations.framework.node_affinity import Expression
 from toposcope.integrations.framework.system import ClusterFacts
-from toposcope.topology.levels import Level
 
 _MAX_LISTED: Final = 12
 
 
-def exclusive_level(annotation: Field, cluster: ClusterFacts, rule: str, message: str) -> Level | None:
+def exclusive_level(
+    annotation: Field, cluster: ClusterFacts, rule: str, message: str
+) -> Level | None:
     """The node label that the annotation names, as a level; None where there is no annotation.
 
     `message` is what the system says when the node it looks at lacks the label.
@@ -27,9 +29,14 @@ def exclusive_level(annotation: Field, cluster: ClusterFacts, rule: str, message
         return None
     if cluster.lacks_label(key):
         fix = did_you_mean_key(key, cluster.topologies.values())
-        if not fix.startswith(("did you mean", "label keys")) and len(cluster.node_labels) <= _MAX_LISTED:
+        if (
+            not fix.startswith(("did you mean", "label keys"))
+            and len(cluster.node_labels) <= _MAX_LISTED
+        ):
             fix = did_you_mean(key, cluster.node_labels)
-        annotation.error(rule, message, f"no node carries the label {key!r}" + (f"; {fix}" if fix else ""))
+        annotation.error(
+            rule, message, f"no node carries the label {key!r}" + (f"; {fix}" if fix else "")
+        )
     levels = (topology.by_key(key) for topology in cluster.topologies.values())
     return next(filter(None, levels), None) or Level(cluster.domain_of.get(key, key), key)
 

@@ -1,8 +1,8 @@
 """What all systems' `features.py` share: kinds, conditions, messages, and the outcome of one check.
 
-A system's `features.py` says what has to be installed and enabled for its topology constraints to count (`check`), what
-its objects report (`messages`): pure functions over `WorkloadObjects`, which `toposcope explain` fills. What its
-messages mean, wherever they turn up, is in its `meanings.yaml`.
+A system's `features.py` says what has to be installed and enabled for its topology constraints to
+count (`check`), what its objects report (`messages`): pure functions over `WorkloadObjects`, which
+`toposcope explain` fills. What its messages mean, wherever they turn up, is in its `meanings.yaml`.
 """
 
 import functools
@@ -18,7 +18,7 @@ from toposcope.api.yaml_text import load
 from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import Field
 from toposcope.kube.discovery import Kind
-from toposcope.topology.text import Command, bounded, shell
+from toposcope.text import Command, bounded, shell
 
 Object = Mapping[str, Any]
 
@@ -36,7 +36,9 @@ class Ref:
     @property
     def handle(self) -> str:
         """`podcliqueset/llm -n ml`, as kubectl takes it."""
-        return f"{self.kind.lower()}/{self.name}" + (f" -n {self.namespace}" if self.namespace else "")
+        return f"{self.kind.lower()}/{self.name}" + (
+            f" -n {self.namespace}" if self.namespace else ""
+        )
 
     def command(self, template: str) -> Command:
         """A command about it: `{}` in the template becomes `podcliqueset/llm -n ml`."""
@@ -50,7 +52,9 @@ def conditions(document: Object, field: str = "conditions") -> tuple[Condition, 
 
 
 def _condition(entry: Field) -> Condition:
-    type_, status, reason, message = ((entry / name).text() or "" for name in ("type", "status", "reason", "message"))
+    type_, status, reason, message = (
+        (entry / name).text() or "" for name in ("type", "status", "reason", "message")
+    )
     return Condition(type_, status, reason, bounded(message))
 
 
@@ -81,7 +85,9 @@ def _meanings() -> Mapping[re.Pattern[str], str]:
 def meaning_of(text: str) -> str:
     """The meaning of a message, of each part that a system's `meanings.yaml` knows, in its order; empty: of none."""
     parts = (
-        words.format(*match.groups()) for pattern, words in _meanings().items() for match in pattern.finditer(text)
+        words.format(*match.groups())
+        for pattern, words in _meanings().items()
+        for match in pattern.finditer(text)
     )
     return "; ".join(dict.fromkeys(parts))
 
@@ -120,7 +126,12 @@ def unknown(message: str, *details: str, commands: tuple[Command, ...] = ()) -> 
 
 def failed(message: str, *details: str, commands: tuple[Command, ...] = ()) -> Step:
     """This keeps the workload from running as intended."""
-    return Step(Outcome.FAILED, message.strip(), tuple(filter(None, details)), tuple(dict.fromkeys(commands)))
+    return Step(
+        Outcome.FAILED,
+        message.strip(),
+        tuple(filter(None, details)),
+        tuple(dict.fromkeys(commands)),
+    )
 
 
 class Resource(Protocol):

@@ -19,7 +19,11 @@ _ONLY_IN_GO: Final = ("[[:", "\\p", "\\P", "\\Q", "\\z", "\\C")
 
 def compiled(pattern: str) -> re.Pattern[str] | None:
     """The pattern, to be searched for in names; None where Python cannot apply it, or not in bounded time."""
-    if len(pattern) > LONGEST or any(words in pattern for words in _ONLY_IN_GO) or _ways(pattern) > _MOST_WAYS:
+    if (
+        len(pattern) > LONGEST
+        or any(words in pattern for words in _ONLY_IN_GO)
+        or _ways(pattern) > _MOST_WAYS
+    ):
         return None
     try:
         # linear: the ways to match a name are counted and bounded
@@ -45,7 +49,8 @@ def _ways(pattern: str) -> float:
             case "?":
                 ways *= 2
             case "(?" | ")*" | ")+" | "){" | "\\1":
-                # Lookaheads and flags, a loop around whatever is in a group, what a group has matched before.
+                # Lookaheads and flags, a loop around whatever is in a group, what a group has
+                # matched before.
                 return float("inf")
     anchored = pattern.startswith("^") and alternatives == [1]
     return ways if anchored else ways * LONGEST * alternatives[0]
@@ -63,7 +68,9 @@ def _tokens(pattern: str) -> Iterator[str]:
         elif character == "[":
             at = _end_of_class(pattern, at) + 1
         else:
-            token = "(?:" if pattern.startswith("(?:", at) else pair if pair in _PAIRS else character
+            token = (
+                "(?:" if pattern.startswith("(?:", at) else pair if pair in _PAIRS else character
+            )
             yield token
             at += len(token)
 

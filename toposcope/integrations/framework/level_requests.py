@@ -30,7 +30,13 @@ _LEVEL: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?", re.ASCI
 ANNOTATIONS: Final[Mapping[str, Any]] = {"metadata": {"annotations": dict[str, str]}}
 """The fields of an object, or of a pod template, of which only the annotations are read."""
 _OWNER: Final = {"apiVersion": str, "kind": str, "name": str, "uid": str, "controller": bool}
-_METADATA: Final = {"name": str, "namespace": str, "uid": str, "resourceVersion": str, "ownerReferences": [_OWNER]}
+_METADATA: Final = {
+    "name": str,
+    "namespace": str,
+    "uid": str,
+    "resourceVersion": str,
+    "ownerReferences": [_OWNER],
+}
 _STATUS: Final = {"conditions": [{"type": str, "status": str}]}
 
 
@@ -52,7 +58,10 @@ class LevelRequest:
     level: str
     """A domain (`rack`) or the node label that carries one (`topology.kubernetes.io/zone`)."""
     required: bool
-    """False: preferred. Preferred levels count as used: schedulers refuse one that they do not know."""
+    """False: preferred.
+
+    Preferred levels count as used: schedulers refuse one that they do not know.
+    """
     topology: str | None = None
     """The topology that the workload names; None: it leaves that to the scheduler."""
     any_label: bool = False
@@ -76,23 +85,32 @@ class ObjectRequests:
 
 
 @lru_cache(maxsize=4096)
-def level_request(level: str, *, required: bool, topology: str | None = None, any_label: bool = False) -> LevelRequest:
+def level_request(
+    level: str, *, required: bool, topology: str | None = None, any_label: bool = False
+) -> LevelRequest:
     """One request, shared between the thousands of workloads that have the same.
 
-    Raises ValueError for text that can be neither a domain nor a label key: it would end up in a ClusterTopology's
-    status.
+    Raises ValueError for text that can be neither a domain nor a label key: it would end up in a
+    ClusterTopology's status.
     """
     if len(level) > _MAX_KEY or not _LEVEL.fullmatch(level):
-        raise ValueError(f"{level[:80]!r} is neither a domain, such as rack, nor the key of a node label")
+        raise ValueError(
+            f"{level[:80]!r} is neither a domain, such as rack, nor the key of a node label"
+        )
     if topology and len(topology) > _MAX_NAME:
-        raise ValueError(f"{topology[:80]!r}... is not the name of a topology: it has more than {_MAX_NAME} characters")
+        raise ValueError(
+            f"{topology[:80]!r}... is not the name of a topology: it has more than {_MAX_NAME} characters"
+        )
     return LevelRequest(level, required, topology or None, any_label)
 
 
 def requests_at(
     places: Iterable[tuple[Field, bool]], topology: str | None = None, *, any_label: bool = False
 ) -> Iterator[LevelRequest]:
-    """A request for each of the fields that names a level; the flag says whether it is required. Raises ValueError."""
+    """A request for each of the fields that names a level; the flag says whether it is required.
+
+    Raises ValueError.
+    """
     for place, required in places:
         if level := place.text():
             yield level_request(level, required=required, topology=topology, any_label=any_label)
@@ -136,7 +154,9 @@ def _type(fields: Any) -> Any:
     return make("Fields", {name: _type(kind) | None for name, kind in fields.items()}, total=False)
 
 
-_ANY_OBJECT: Final["msgspec.json.Decoder[Any]"] = msgspec.json.Decoder(_type({"metadata": _METADATA}))
+_ANY_OBJECT: Final["msgspec.json.Decoder[Any]"] = msgspec.json.Decoder(
+    _type({"metadata": _METADATA})
+)
 
 
 def read_object(kind: WatchedKind, version: str, raw: Raw) -> ObjectRequests:
@@ -149,7 +169,9 @@ def read_object(kind: WatchedKind, version: str, raw: Raw) -> ObjectRequests:
             root = Field(_ANY_OBJECT.decode(raw))
     metadata: Mapping[str, Any] = (root / "metadata").value or {}
     namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
-    workload = WorkloadRef(kind.api_version(version), kind.kind, namespace, name, metadata.get("uid") or "")
+    workload = WorkloadRef(
+        kind.api_version(version), kind.kind, namespace, name, metadata.get("uid") or ""
+    )
     owner = _owner(metadata, namespace)
     requests: dict[LevelRequest, None] = {}
     if not name:
@@ -163,22 +185,32 @@ def read_object(kind: WatchedKind, version: str, raw: Raw) -> ObjectRequests:
         problem = f"asks for {len(requests)} levels; only the first {MAX_LEVEL_REQUESTS} count"
     finished = bool(kind.finished) and not problem and _has_finished(kind, root)
     kept = tuple(islice(requests, MAX_LEVEL_REQUESTS))
-    return ObjectRequests(workload, metadata.get("resourceVersion") or "", owner, finished, kept, problem)
+    return ObjectRequests(
+        workload, metadata.get("resourceVersion") or "", owner, finished, kept, problem
+    )
 
 
 def _owner(metadata: Mapping[str, Any], namespace: str) -> WorkloadRef | None:
     """The controller, or the only owner: KAI's PodGroups name theirs without marking it as controller."""
-    owners: list[Mapping[str, Any]] = [owner for owner in metadata.get("ownerReferences") or () if owner]
-    owner = next((o for o in owners if o.get("controller")), owners[0] if len(owners) == 1 else None)
+    owners: list[Mapping[str, Any]] = [
+        owner for owner in metadata.get("ownerReferences") or () if owner
+    ]
+    owner = next(
+        (o for o in owners if o.get("controller")), owners[0] if len(owners) == 1 else None
+    )
     if owner is None:
         return None
-    api_version, kind, name, uid = (owner.get(key) or "" for key in ("apiVersion", "kind", "name", "uid"))
+    api_version, kind, name, uid = (
+        owner.get(key) or "" for key in ("apiVersion", "kind", "name", "uid")
+    )
     return WorkloadRef(api_version, kind, namespace, name, uid)
 
 
 def _has_finished(kind: WatchedKind, root: Field) -> bool:
     conditions = (root / "status" / "conditions").items()
-    return any((c / "type").value in kind.finished and (c / "status").value == "True" for c in conditions)
+    return any(
+        (c / "type").value in kind.finished and (c / "status").value == "True" for c in conditions
+    )
 
 
 def _text(error: Exception) -> str:
@@ -188,8 +220,9 @@ def _text(error: Exception) -> str:
 def roll_up(objects: Iterable[ObjectRequests]) -> dict[WorkloadRef, tuple[LevelRequest, ...]]:
     """The requests of each workload that has not finished, under the topmost owner that is known.
 
-    A Deployment, the PodCliqueSet made from it and a PodGroup made from that are one workload. An owner that is not
-    watched itself (a RayJob, a CronJob) is still the object that somebody wrote, and gets the requests and the Events.
+    A Deployment, the PodCliqueSet made from it and a PodGroup made from that are one workload. An
+    owner that is not watched itself (a RayJob, a CronJob) is still the object that somebody wrote,
+    and gets the requests and the Events.
     """
     known = list(objects)
     by_uid = {read.workload.uid: read for read in known}

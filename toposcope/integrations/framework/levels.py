@@ -8,9 +8,9 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from toposcope.api.levels import Level, level_problems
 from toposcope.errors import ToposcopeError
-from toposcope.topology.catalogue import BUILT_IN, Catalogue
-from toposcope.topology.levels import Level, level_problems
+from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
 
 _T = TypeVar("_T")
 _NOT_IN_A_DOMAIN: Final = re.compile(r"[^a-z0-9]+")
@@ -123,11 +123,16 @@ def domain_topology(document: Any, what: str) -> TopologyLevels:
 
 
 def decoded(document: Any, kind: type[_T], what: str) -> _T:
-    """The document as `kind`. Raises UnreadableDocumentError with the path of the field that does not fit."""
+    """The document as `kind`.
+
+    Raises UnreadableDocumentError with the path of the field that does not fit.
+    """
     try:
         return msgspec.convert(document, kind)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise UnreadableDocumentError(f"this is not a {what}: {str(error).replace('`$.', '`')}") from None
+        raise UnreadableDocumentError(
+            f"this is not a {what}: {str(error).replace('`$.', '`')}"
+        ) from None
 
 
 def exportable(topology: TopologyLevels) -> TopologyLevels:
@@ -140,9 +145,16 @@ def exportable(topology: TopologyLevels) -> TopologyLevels:
     return topology
 
 
-def topology_object(api_version: str, kind: str, name: str, levels: Iterable[dict[str, str]]) -> dict[str, Any]:
+def topology_object(
+    api_version: str, kind: str, name: str, levels: Iterable[dict[str, str]]
+) -> dict[str, Any]:
     """A topology object of any of the schedulers, ready for `kubectl apply`."""
-    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": {"levels": list(levels)}}
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {"levels": list(levels)},
+    }
 
 
 def named_levels(
@@ -166,7 +178,11 @@ def named_levels(
 
 def _derived_from(key: str) -> str:
     """A legal domain: the key's name without the characters that a domain cannot hold."""
-    text = _NOT_IN_A_DOMAIN.sub("-", key.rpartition("/")[2].lower()).strip("-")[:_MAX_DOMAIN].strip("-")
+    text = (
+        _NOT_IN_A_DOMAIN.sub("-", key.rpartition("/")[2].lower())
+        .strip("-")[:_MAX_DOMAIN]
+        .strip("-")
+    )
     legal = text and not level_problems([Level(text, "key")])
     return text if legal else f"level-{text}".rstrip("-")
 

@@ -1,7 +1,8 @@
 """Which nodes a pod may use: node selectors, required node affinity, taints and tolerations.
 
-Rules: Kubernetes' scheduler (NodeAffinity and TaintToleration); `Gt` and `Lt` compare integers, a missing label
-satisfies only `NotIn` and `DoesNotExist`, terms are alternatives, and all expressions of a term must hold.
+Rules: Kubernetes' scheduler (NodeAffinity and TaintToleration); `Gt` and `Lt` compare integers, a
+missing label satisfies only `NotIn` and `DoesNotExist`, terms are alternatives, and all expressions
+of a term must hold.
 """
 
 from collections.abc import Mapping, Sequence
@@ -80,7 +81,10 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class NodeFilter:
-    """Which nodes a pod may use. Compared by value, so that equal filters are evaluated once for a node."""
+    """Which nodes a pod may use.
+
+    Compared by value, so that equal filters are evaluated once for a node.
+    """
 
     selector: tuple[tuple[str, str], ...] = ()
     """`nodeSelector`: all of these labels."""
@@ -98,7 +102,9 @@ class NodeFilter:
             if labels.get(key) != value:
                 return f"does not match nodeSelector {key}={value}"
         # An empty term matches nothing (corev1.NodeSelectorTerm).
-        if self.terms and not any(term and all(rule.holds(name, labels) for rule in term) for term in self.terms):
+        if self.terms and not any(
+            term and all(rule.holds(name, labels) for rule in term) for term in self.terms
+        ):
             return "does not match the node affinity"
         for taint in taints:
             if not self.tolerates(taint):

@@ -11,7 +11,12 @@ from typing import Final
 
 from toposcope.integrations.framework.constraints import ClaimRef, Pods
 from toposcope.integrations.framework.document import Field, kind_of, namespace_of
-from toposcope.integrations.framework.node_affinity import OPERATORS, Expression, NodeFilter, Toleration
+from toposcope.integrations.framework.node_affinity import (
+    OPERATORS,
+    Expression,
+    NodeFilter,
+    Toleration,
+)
 from toposcope.kube.pod_resources import ContainerRequests, Requests, amount, pod_requests
 
 JOBSET: Final = ("jobset.x-k8s.io", "JobSet")
@@ -109,7 +114,15 @@ def _jobset(root: Field) -> Structure:
         job = replicated / "template"
         name = (replicated / "name").text() or replicated.path
         spec = job / "spec"
-        sets.append(_set(name, _parallelism(spec), spec / "template", (replicated / "replicas").number(1), job))
+        sets.append(
+            _set(
+                name,
+                _parallelism(spec),
+                spec / "template",
+                (replicated / "replicas").number(1),
+                job,
+            )
+        )
     return Structure(tuple(sets))
 
 
@@ -121,19 +134,32 @@ def _leader_worker_set(root: Field) -> Structure:
     worker = template / "workerTemplate"
     if not template / "leaderTemplate":
         return Structure((_set("pods", size, worker),), copies)
-    return Structure((_set("leader", 1, template / "leaderTemplate"), _set("worker", size - 1, worker)), copies)
+    return Structure(
+        (_set("leader", 1, template / "leaderTemplate"), _set("worker", size - 1, worker)), copies
+    )
 
 
 def _kubeflow(root: Field) -> Structure:
     """`pytorchReplicaSpecs`, `mpiReplicaSpecs` and so on: an object of roles."""
     fields = (root / "spec").properties()
-    roles = [role for name, specs in fields if name.endswith("ReplicaSpecs") for role in specs.properties()]
-    return Structure(tuple(_set(name, (role / "replicas").number(1), role / "template") for name, role in roles))
+    roles = [
+        role
+        for name, specs in fields
+        if name.endswith("ReplicaSpecs")
+        for role in specs.properties()
+    ]
+    return Structure(
+        tuple(_set(name, (role / "replicas").number(1), role / "template") for name, role in roles)
+    )
 
 
 def _volcano(root: Field) -> Structure:
-    tasks = [(task, (task / "name").text() or task.path) for task in (root / "spec" / "tasks").items()]
-    return Structure(tuple(_set(name, (task / "replicas").number(1), task / "template") for task, name in tasks))
+    tasks = [
+        (task, (task / "name").text() or task.path) for task in (root / "spec" / "tasks").items()
+    ]
+    return Structure(
+        tuple(_set(name, (task / "replicas").number(1), task / "template") for task, name in tasks)
+    )
 
 
 def _ray(*path: str) -> Callable[[Field], Structure]:
@@ -145,7 +171,9 @@ def _ray(*path: str) -> Callable[[Field], Structure]:
         for number, workers in enumerate((cluster / "workerGroupSpecs").items()):
             name = (workers / "groupName").text() or f"worker-group-{number}"
             count = (workers / "replicas").number(0) * (workers / "numOfHosts").number(1, least=1)
-            sets.append(_set(name, 0 if (workers / "suspend").flag() else count, workers / "template"))
+            sets.append(
+                _set(name, 0 if (workers / "suspend").flag() else count, workers / "template")
+            )
         return Structure(tuple(sets))
 
     return read
@@ -175,14 +203,20 @@ def pods_of(name: str, count: int, spec: Field, *added: Requests) -> Pods:
 
     `added` are the requests of containers that an operator adds to the spec.
     """
-    containers = [*added, *(requests_of(container / "resources") for container in (spec / "containers").items())]
+    containers = [
+        *added,
+        *(requests_of(container / "resources") for container in (spec / "containers").items()),
+    ]
     init = [
         ContainerRequests(
-            requests_of(container / "resources"), sidecar=(container / "restartPolicy").text() == "Always"
+            requests_of(container / "resources"),
+            sidecar=(container / "restartPolicy").text() == "Always",
         )
         for container in (spec / "initContainers").items()
     ]
-    total = pod_requests(containers, init, amounts_of(spec / "overhead"), requests_of(spec / "resources"))
+    total = pod_requests(
+        containers, init, amounts_of(spec / "overhead"), requests_of(spec / "resources")
+    )
     requests = tuple(sorted((key, value) for key, value in total.items() if value))
     return Pods(name, count, requests, node_filter_of(spec), _claims(spec))
 
@@ -216,7 +250,9 @@ def amounts_of(quantities: Field) -> dict[str, int]:
                 quantity.error("pods/quantity", message, fix)
                 continue
             if value < 0:
-                quantity.error("pods/quantity", f"{quantity.value!r} is below zero", "write 0 or more")
+                quantity.error(
+                    "pods/quantity", f"{quantity.value!r} is below zero", "write 0 or more"
+                )
                 continue
             amounts[resource] = value
         elif quantity:
@@ -230,7 +266,9 @@ def node_filter_of(spec: Field) -> NodeFilter:
     return NodeFilter(
         selector=tuple(sorted((spec / "nodeSelector").texts().items())),
         terms=tuple(term_of(term) for term in (affinity / "nodeSelectorTerms").items()),
-        tolerations=tuple(toleration_of(toleration) for toleration in (spec / "tolerations").items()),
+        tolerations=tuple(
+            toleration_of(toleration) for toleration in (spec / "tolerations").items()
+        ),
     )
 
 
@@ -242,9 +280,15 @@ def term_of(term: Field) -> tuple[Expression, ...]:
             key, name = (requirement / "key").text() or "", (requirement / "operator").text()
             operator = next((known for known in OPERATORS if known == name), None)
             if operator is None:
-                (requirement / "operator").error("pods/operator", f"{name!r} is none of {', '.join(OPERATORS)}")
+                (requirement / "operator").error(
+                    "pods/operator", f"{name!r} is none of {', '.join(OPERATORS)}"
+                )
                 continue
-            values = tuple(text for value in (requirement / "values").items() if (text := value.text()) is not None)
+            values = tuple(
+                text
+                for value in (requirement / "values").items()
+                if (text := value.text()) is not None
+            )
             expressions.append(Expression(key, operator, values, on_fields))
     return tuple(expressions)
 

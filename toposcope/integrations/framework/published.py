@@ -31,8 +31,9 @@ def may_pass(error: ApiError) -> bool:
 class Published:
     """One published resource.
 
-    `reason` is empty when it is in sync, else `Conflict`, `Rejected`, `NotServed`, `Waiting` or `DryRun`. `again_in`
-    is the number of seconds until a retry makes sense; None: the usual resync is soon enough.
+    `reason` is empty when it is in sync, else `Conflict`, `Rejected`, `NotServed`, `Waiting` or
+    `DryRun`. `again_in` is the number of seconds until a retry makes sense; None: the usual resync
+    is soon enough.
     """
 
     api_version: str
@@ -67,7 +68,10 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One object that may be published, and the outcomes of that. `option` is its field in `spec.publish`."""
+    """One object that may be published, and the outcomes of that.
+
+    `option` is its field in `spec.publish`.
+    """
 
     option: str
     api_version: str
@@ -87,7 +91,12 @@ class Target:
 
     def body(self, topology: Topology, spec: Mapping[str, Any]) -> dict[str, Any]:
         """The object to write."""
-        return {"apiVersion": self.api_version, "kind": self.kind, "metadata": owned_metadata(topology), "spec": spec}
+        return {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "metadata": owned_metadata(topology),
+            "spec": spec,
+        }
 
     def in_sync(self, message: str = "") -> Published:
         """The object has the levels of its ClusterTopology."""
@@ -95,7 +104,9 @@ class Target:
 
     def not_in_sync(self, reason: str, message: str, again_in: float | None = None) -> Published:
         """The object does not have them, and why."""
-        return Published(self.api_version, self.kind, self.name, reason, message[:_LONGEST_MESSAGE], again_in)
+        return Published(
+            self.api_version, self.kind, self.name, reason, message[:_LONGEST_MESSAGE], again_in
+        )
 
     def conflict(self) -> Published:
         """Somebody else has an object of that name."""
@@ -110,7 +121,9 @@ class Target:
         passes = may_pass(error)
         again_in = error.retry_after or (RETRY_SECONDS if passes else None)
         answer = self.not_in_sync("Waiting" if passes else "Rejected", error.message, again_in)
-        return replace(answer, retry_at=error.retry_at) if isinstance(error, RefusedError) else answer
+        return (
+            replace(answer, retry_at=error.retry_at) if isinstance(error, RefusedError) else answer
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +141,13 @@ class PublishedKind(Kind):
 
 def owned_metadata(topology: Topology) -> dict[str, Any]:
     """The metadata of a resource published from `topology`: deleted with it, and labelled as ours."""
-    owner = {"apiVersion": API_VERSION, "kind": KIND, "name": topology.name, "uid": topology.uid, "controller": True}
+    owner = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "name": topology.name,
+        "uid": topology.uid,
+        "controller": True,
+    }
     return {"name": topology.name, "labels": {MANAGED_BY: TOPOSCOPE}, "ownerReferences": [owner]}
 
 

@@ -4,10 +4,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from toposcope.integrations.framework.constraints import PodGroupMembers, PodGroupName, Pods, Workload
+from toposcope.hierarchy.catalogue import BUILT_IN
+from toposcope.integrations.framework.constraints import (
+    PodGroupMembers,
+    PodGroupName,
+    Pods,
+    Workload,
+)
 from toposcope.integrations.framework.document import Field, Finding
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
-from toposcope.topology.catalogue import BUILT_IN
 
 LEVELS_FIRST: Final = "room is not checked before the levels are right"
 """The note on a workload whose levels are wrong: what would fit without them means nothing."""
@@ -63,7 +68,11 @@ class ClusterFacts:
     """What is known of the cluster that the workload is for."""
 
     topologies: Mapping[str, TopologyLevels] = field(default_factory=dict)
-    """By name. A system that reads topology resources gets these alone (`seen_by`), whatever ClusterTopologies say."""
+    """By name.
+
+    A system that reads topology resources gets these alone (`seen_by`), whatever ClusterTopologies
+    say.
+    """
     node_labels: frozenset[str] = frozenset()
     """Label keys that nodes carry, whether a topology has them or not; empty: not known."""
     exclusive_pods: Mapping[str, tuple[ExclusivePod, ...]] = field(default_factory=dict)
@@ -93,7 +102,11 @@ class ClusterFacts:
 
     def seen_by(self, reads: str) -> "ClusterFacts":
         """The same for a system that reads one kind of topology resource."""
-        return replace(self, topologies=self.read[reads].by_name, reads=reads) if reads in self.read else self
+        return (
+            replace(self, topologies=self.read[reads].by_name, reads=reads)
+            if reads in self.read
+            else self
+        )
 
     @property
     def knows_topologies(self) -> bool:
@@ -103,7 +116,9 @@ class ClusterFacts:
     def missing(self, name: str) -> str:
         """What to do where a topology of this name is asked for that is not there."""
         absent = self.read[self.reads].absent if self.reads in self.read else {}
-        return (name and absent.get(name)) or did_you_mean(name, self.topologies) or absent.get("", "")
+        return (
+            (name and absent.get(name)) or did_you_mean(name, self.topologies) or absent.get("", "")
+        )
 
     def occupied(self, pod_label: str, key: str, namespace: str | None = None) -> tuple[str, ...]:
         """The values of the node label `key` where pods with `pod_label` run, in one namespace or in all."""
@@ -145,22 +160,31 @@ class System:
 
     name: str
     claims: Callable[[Mapping[str, Any]], bool]
-    """Whether this system would act on the document. It may be malformed in any way; never raises."""
+    """Whether this system would act on the document.
+
+    It may be malformed in any way; never raises.
+    """
     reader: Callable[[Field, ClusterFacts, Field | None], Reading]
     """Reads the document, notes everything wrong with it in its fields; never raises.
 
-    The last argument is the object as it is in the cluster, for rules about changes; None: not known, or a new one.
-    The very same document: it is not to be changed, and everything wrong with it counts.
+    The last argument is the object as it is in the cluster, for rules about changes; None: not
+    known, or a new one. The very same document: it is not to be changed, and everything wrong with
+    it counts.
     """
     reads: str = ""
     """The kind of topology resource whose levels count, as `spec.publish` names it; empty: it reads none."""
 
     def read(
-        self, document: Mapping[str, Any], cluster: ClusterFacts, before: Mapping[str, Any] | None = None
+        self,
+        document: Mapping[str, Any],
+        cluster: ClusterFacts,
+        before: Mapping[str, Any] | None = None,
     ) -> Reading:
         """What the document asks for and everything wrong with it, each finding once."""
         root = Field(document)
-        reading = self.reader(root, cluster.seen_by(self.reads), None if before is None else Field(before))
+        reading = self.reader(
+            root, cluster.seen_by(self.reads), None if before is None else Field(before)
+        )
         return replace(reading, findings=tuple(dict.fromkeys(root.findings)))
 
 

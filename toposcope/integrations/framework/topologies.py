@@ -9,19 +9,24 @@ from itertools import pairwise
 from typing import Final
 
 from toposcope.api.label_keys import HOSTNAME
+from toposcope.api.levels import MAX_LEVELS
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.levels import did_you_mean_key
 from toposcope.integrations.framework.system import ClusterFacts
-from toposcope.topology.levels import MAX_LEVELS
 
 _KEY: Final = re.compile(
     r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])",
     re.ASCII,
 )
 _MAX_KEY: Final = 316
-HOSTNAME_LAST: Final = "the kubernetes.io/hostname label can only be used at the lowest level of topology"
+HOSTNAME_LAST: Final = (
+    "the kubernetes.io/hostname label can only be used at the lowest level of topology"
+)
 RECREATE: Final = "delete the Topology and create it again; nothing may use it meanwhile"
-NOT_A_KEY: Final = ("should be the key of a node label", "a lower-case DNS prefix, a slash and a name")
+NOT_A_KEY: Final = (
+    "should be the key of a node label",
+    "a lower-case DNS prefix, a slash and a name",
+)
 
 
 def label_keys(levels: Field) -> list[str]:
@@ -29,12 +34,16 @@ def label_keys(levels: Field) -> list[str]:
     return [(level / "nodeLabel").text() or "" for level in levels.items()]
 
 
-def check_count(levels: Field, keys: Sequence[str], rule: str, order: str = "broadest first") -> None:
+def check_count(
+    levels: Field, keys: Sequence[str], rule: str, order: str = "broadest first"
+) -> None:
     """Note a list that is empty or too long."""
     if not keys:
         levels.error(rule, "should have at least 1 items", f"name the node labels, {order}")
     if len(keys) > MAX_LEVELS:
-        levels.error(rule, f"must have at most {MAX_LEVELS} items", "leave out levels that nobody asks for")
+        levels.error(
+            rule, f"must have at most {MAX_LEVELS} items", "leave out levels that nobody asks for"
+        )
 
 
 def check_levels(levels: Field, cluster: ClusterFacts, system: str, duplicate: str) -> list[str]:
@@ -56,7 +65,9 @@ def check_levels(levels: Field, cluster: ClusterFacts, system: str, duplicate: s
     return keys
 
 
-def check_order(entries: Sequence[tuple[Field, str]], cluster: ClusterFacts, rule: str, *, end: str, fix: str) -> None:
+def check_order(
+    entries: Sequence[tuple[Field, str]], cluster: ClusterFacts, rule: str, *, end: str, fix: str
+) -> None:
     """Warn of the first label that a known topology has above the label before it: no system checks the order.
 
     `entries` are label keys with the field to report, `end` completes the message.

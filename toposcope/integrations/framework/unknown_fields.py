@@ -1,7 +1,7 @@
 """Fields that a resource's schema does not have.
 
-kubectl validates strictly and the API server refuses them; for other clients (Helm, controllers) it drops them with a
-warning, and what they should have said is lost.
+kubectl validates strictly and the API server refuses them; for other clients (Helm, controllers) it
+drops them with a warning, and what they should have said is lost.
 """
 
 import functools
@@ -37,7 +37,10 @@ def check_fields(field: Field, known: Any, rule: str, version: str) -> None:
             if name in known or "*" in known:
                 check_fields(value, known.get(name, known.get("*")), rule, version)
                 continue
-            fix, close = f"{version} has no such field: kubectl refuses it, Helm loses it", did_you_mean(name, known)
+            fix, close = (
+                f"{version} has no such field: kubectl refuses it, Helm loses it",
+                did_you_mean(name, known),
+            )
             meant = close.startswith("did you mean")
             note = Field.error if meant or _STRICT in known else Field.warn
             if not meant and _OPEN in known:

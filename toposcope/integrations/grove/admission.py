@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
+from toposcope.api.label_values import NAME
 from toposcope.integrations.framework.document import Field, name_of
 from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.grove.api import clique_names
-from toposcope.topology.label_values import NAME
 
 _MAX_NAMES: Final = 45
 """Characters of the names that a pod's name is made of; the rest of its 63 are indices and a random suffix."""
@@ -24,11 +24,19 @@ def check_parts(root: Field, *, is_new: bool) -> None:
     """Note what is wrong with the cliques and scaling groups of a set."""
     replicas = root / "spec" / "replicas"
     if not replicas.number(0):
-        replicas.warn("grove/no-replicas", "is 0 unless it is set: Grove creates no pods", "set it to 1 or more")
+        replicas.warn(
+            "grove/no-replicas",
+            "is 0 unless it is set: Grove creates no pods",
+            "set it to 1 or more",
+        )
     template = root / "spec" / "template"
-    cliques, groups = (list((template / part).items()) for part in ("cliques", "podCliqueScalingGroups"))
+    cliques, groups = (
+        list((template / part).items()) for part in ("cliques", "podCliqueScalingGroups")
+    )
     if not cliques:
-        (template / "cliques").error("grove/cliques", "at least one PodClique must be defined", "add one")
+        (template / "cliques").error(
+            "grove/cliques", "at least one PodClique must be defined", "add one"
+        )
     names = [(clique / "name").text() or "" for clique in cliques]
     members = [name for group in groups for name in clique_names(group)]
     for clique, name in zip(cliques, names, strict=True):
@@ -43,7 +51,8 @@ def check_parts(root: Field, *, is_new: bool) -> None:
     _check_unique(template / "cliques", (clique / "spec" / "roleName" for clique in cliques))
     _check_unique(template / "podCliqueScalingGroups", (group / "name" for group in groups))
     _check_unique(
-        template / "podCliqueScalingGroups", (name for group in groups for name in (group / "cliqueNames").items())
+        template / "podCliqueScalingGroups",
+        (name for group in groups for name in (group / "cliqueNames").items()),
     )
     if (template / "cliqueStartupType").text() == _EXPLICIT:
         _check_order(template / "cliques", cliques, names)
@@ -70,7 +79,11 @@ def _check_unique(where: Field, fields: Iterable[Field]) -> None:
     twice.pop("", None)
     if twice:
         first = next(iter(twice.values()))
-        first.error("grove/unique", f"Duplicate value: {json.dumps(list(twice))}", f"use each once in {where.path}")
+        first.error(
+            "grove/unique",
+            f"Duplicate value: {json.dumps(list(twice))}",
+            f"use each once in {where.path}",
+        )
 
 
 def _check_length(root: Field, field: Field, *parts: tuple[str, str]) -> None:
@@ -124,7 +137,11 @@ def _positive(count: Field, default: int) -> int:
 
 def _check_minimum(field: Field, least: int, replicas: int) -> None:
     if least > replicas:
-        field.error("grove/replicas", "minAvailable must not be greater than replicas", f"write {replicas} or less")
+        field.error(
+            "grove/replicas",
+            "minAvailable must not be greater than replicas",
+            f"write {replicas} or less",
+        )
 
 
 def _check_group(root: Field, group: Field, names: list[str]) -> None:
@@ -133,8 +150,15 @@ def _check_group(root: Field, group: Field, names: list[str]) -> None:
         clique = field.text() or ""
         if clique not in names:
             text = "unidentified PodClique names found"
-            field.error("grove/clique-found", text, did_you_mean(clique, names) or "define it in cliques")
-        _check_length(root, field, ("PodCliqueScalingGroup", (group / "name").text() or ""), ("PodClique", clique))
+            field.error(
+                "grove/clique-found", text, did_you_mean(clique, names) or "define it in cliques"
+            )
+        _check_length(
+            root,
+            field,
+            ("PodCliqueScalingGroup", (group / "name").text() or ""),
+            ("PodClique", clique),
+        )
     replicas = _positive(group / "replicas", 1)
     least = _positive(group / "minAvailable", 1)
     _check_minimum(group / "minAvailable", least, replicas)
@@ -152,14 +176,20 @@ def _check_order(where: Field, cliques: list[Field], names: list[str]) -> None:
         after[name] = [field.text() or "" for field in starts_after.items()]
         for field, other in zip(starts_after.items(), after[name], strict=True):
             if other == name:
-                field.error("grove/starts-after", "clique dependency cannot refer to itself", "remove it")
+                field.error(
+                    "grove/starts-after", "clique dependency cannot refer to itself", "remove it"
+                )
             elif other not in names:
-                text = "unknown clique names found, all clique dependencies must be defined as cliques"
+                text = (
+                    "unknown clique names found, all clique dependencies must be defined as cliques"
+                )
                 field.error("grove/starts-after", text, did_you_mean(other, names))
         _check_unique(starts_after, starts_after.items())
     try:
         TopologicalSorter({name: set(others) - {name} for name, others in after.items()}).prepare()
     except CycleError:
         where.error(
-            "grove/starts-after", "clique must not have circular dependencies", "break the circle in startsAfter"
+            "grove/starts-after",
+            "clique must not have circular dependencies",
+            "break the circle in startsAfter",
         )

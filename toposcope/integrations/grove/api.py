@@ -1,19 +1,28 @@
 """Kinds of Grove, and the levels that its PodCliqueSets ask for.
 
-`packDomain` is all that alpha.4-9 know; alpha.10 refuses it on new objects and keeps it on old ones. `topologyName`
-(since alpha.9) is inherited from the scaling group and from the set.
+`packDomain` is all that alpha.4-9 know; alpha.10 refuses it on new objects and keeps it on old
+ones. `topologyName` (since alpha.9) is inherited from the scaling group and from the set.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.level_requests import ANNOTATIONS, LevelRequest, WatchedKind, requests_at
+from toposcope.integrations.framework.level_requests import (
+    ANNOTATIONS,
+    LevelRequest,
+    WatchedKind,
+    requests_at,
+)
 from toposcope.integrations.framework.published import PublishedKind
 from toposcope.integrations.kai import api as kai
 
-BINDINGS: Final = PublishedKind("grove.io", "ClusterTopologyBinding", "clustertopologybindings", ("v1alpha1",), "grove")
-OLDER_TOPOLOGIES: Final = PublishedKind("grove.io", "ClusterTopology", "clustertopologies", ("v1alpha1",), "grove")
+BINDINGS: Final = PublishedKind(
+    "grove.io", "ClusterTopologyBinding", "clustertopologybindings", ("v1alpha1",), "grove"
+)
+OLDER_TOPOLOGIES: Final = PublishedKind(
+    "grove.io", "ClusterTopology", "clustertopologies", ("v1alpha1",), "grove"
+)
 """What preceded the binding, in two shapes: that of alpha.4 to alpha.8 is written by Grove's operator."""
 GANG_OF: Final = "grove.io/podgang"
 """Label of a pod: its PodGang."""
@@ -45,7 +54,11 @@ def requests(root: Field) -> Iterator[LevelRequest]:
         topology = (constraint / "topologyName").text() or inherited.get(name, default)
         inherited |= dict.fromkeys(clique_names(place), topology)
         pack = constraint / "pack"
-        levels = ((constraint / "packDomain", True), (pack / "required", True), (pack / "preferred", False))
+        levels = (
+            (constraint / "packDomain", True),
+            (pack / "required", True),
+            (pack / "preferred", False),
+        )
         yield from requests_at(levels, topology)
 
 

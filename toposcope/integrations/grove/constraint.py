@@ -18,9 +18,7 @@ Note = Callable[[Field, str, str, str], None]
 
 _DOMAIN: Final = re.compile(r"[a-z][a-z0-9-]*", re.ASCII)
 _MAX_DOMAIN: Final = 63
-_ONE_NAME: Final = (
-    "all topologyConstraint.topologyName values within a PodCliqueSet must match in the current implementation"
-)
+_ONE_NAME: Final = "all topologyConstraint.topologyName values within a PodCliqueSet must match in the current implementation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,10 @@ class Constraints:
         """Those of a set's template."""
 
         def parts(kind: str, fields: Iterable[Field]) -> list[Constraint]:
-            return [constraint_of(kind, (part / "name").text() or "", part / "topologyConstraint") for part in fields]
+            return [
+                constraint_of(kind, (part / "name").text() or "", part / "topologyConstraint")
+                for part in fields
+            ]
 
         groups = list((template / "podCliqueScalingGroups").items())
         return cls(
@@ -106,11 +107,16 @@ class Constraints:
             name = constraint.topology or inherited
             if not name:
                 text = "topologyName is required when topologyConstraint is set and cannot be inherited"
-                advice = "; ".join(filter(None, ("set it on spec.template.topologyConstraint", fix)))
+                advice = "; ".join(
+                    filter(None, ("set it on spec.template.topologyConstraint", fix))
+                )
                 note(constraint.field / "topologyName", "grove/topology-name", text, advice)
             elif inherited and name != inherited:
                 note(
-                    constraint.field / "topologyName", "grove/one-topology", _ONE_NAME, f"use {inherited!r} everywhere"
+                    constraint.field / "topologyName",
+                    "grove/one-topology",
+                    _ONE_NAME,
+                    f"use {inherited!r} everywhere",
                 )
             else:
                 names.append(name)
@@ -147,7 +153,9 @@ class Constraints:
                 if domain and _legal(domain) and not topology.by_domain(domain):
                     unknown = True
                     levels = " ".join(topology.domains)
-                    message = f"topology domain '{domain}' does not exist in cluster topology [{levels}]"
+                    message = (
+                        f"topology domain '{domain}' does not exist in cluster topology [{levels}]"
+                    )
                     note(place, "grove/domain-exists", message, _fix(domain, topology))
         if unknown:  # Grove stops here
             return
@@ -160,8 +168,14 @@ class Constraints:
 
 
 def _check_order(whole: Constraint, part: Constraint, topology: TopologyLevels, note: Note) -> None:
-    """Grove reports it on the whole. Required levels are compared with required ones, preferred with preferred ones."""
-    pairs = ((whole.field, whole.required, part.required), (whole.preferred_field, whole.preferred, part.preferred))
+    """Grove reports it on the whole.
+
+    Required levels are compared with required ones, preferred with preferred ones.
+    """
+    pairs = (
+        (whole.field, whole.required, part.required),
+        (whole.preferred_field, whole.preferred, part.preferred),
+    )
     for field, broad, narrow in pairs:
         levels = topology.by_domain(broad), topology.by_domain(narrow)
         if levels[0] and levels[1] and topology.rank(levels[0]) > topology.rank(levels[1]):
@@ -183,7 +197,11 @@ def check_schema(
 ) -> None:
     """What the CRD's schema and CEL rules refuse; values that are in `old` too are not validated again."""
     for constraint in constraints:
-        unknown = {finding.field for finding in constraint.field.findings if finding.rule.endswith("/field")}
+        unknown = {
+            finding.field
+            for finding in constraint.field.findings
+            if finding.rule.endswith("/field")
+        }
         misspelt = any(field.startswith(f"{constraint.field.path}.") for field in unknown)
         if misspelt or constraint.field.value in old:
             continue
@@ -211,8 +229,17 @@ def _check_domain(field: Field, topology: TopologyLevels | None, note: Note) -> 
     if not isinstance(domain, str) or _legal(domain):
         return
     fits = f"should match '^{_DOMAIN.pattern}$'" if domain else "should be at least 1 chars long"
-    text = f"may not be more than {_MAX_DOMAIN} bytes" if _DOMAIN.fullmatch(domain) else f"{field.path} in body {fits}"
-    note(field, "grove/domain-pattern", text, _fix(domain.lower(), topology) or "write the domain of a level")
+    text = (
+        f"may not be more than {_MAX_DOMAIN} bytes"
+        if _DOMAIN.fullmatch(domain)
+        else f"{field.path} in body {fits}"
+    )
+    note(
+        field,
+        "grove/domain-pattern",
+        text,
+        _fix(domain.lower(), topology) or "write the domain of a level",
+    )
 
 
 def _legal(domain: str) -> bool:
@@ -223,7 +250,11 @@ def _fix(domain: str, topology: TopologyLevels | None) -> str:
     if topology is None:
         return ""
     by_key = topology.level(domain)
-    return f"Grove takes the domain: write {by_key.domain!r}" if by_key else did_you_mean(domain, topology.domains)
+    return (
+        f"Grove takes the domain: write {by_key.domain!r}"
+        if by_key
+        else did_you_mean(domain, topology.domains)
+    )
 
 
 def known_topology(

@@ -16,17 +16,21 @@ from toposcope.integrations.kai.api import KAI_SCHEDULER
 from toposcope.integrations.kai.api import TOPOLOGIES as KAI_TOPOLOGIES
 from toposcope.integrations.kai.features import check_topology
 from toposcope.kube.discovery import Kind
-from toposcope.topology.text import Command, shell
+from toposcope.text import Command, shell
 
 _VERSIONS: Final = ("v1alpha1",)
-SCALING_GROUP: Final = Kind("grove.io", "PodCliqueScalingGroup", "podcliquescalinggroups", _VERSIONS, short=("pcsg",))
+SCALING_GROUP: Final = Kind(
+    "grove.io", "PodCliqueScalingGroup", "podcliquescalinggroups", _VERSIONS, short=("pcsg",)
+)
 CLIQUE: Final = Kind("grove.io", "PodClique", "podcliques", _VERSIONS, short=("pclq",))
 GANG: Final = Kind("scheduler.grove.io", "PodGang", "podgangs", _VERSIONS)
 
 CONDITION: Final = "TopologyLevelsUnavailable"
 _DRIFT: Final = "SchedulerTopologyDrift"
 _DISABLED: Final = "TopologyAwareSchedulingDisabled"
-_MISSING: Final = frozenset({"TopologyNameMissing", "ClusterTopologyNotFound", "ClusterTopologyLevelsUnavailable"})
+_MISSING: Final = frozenset(
+    {"TopologyNameMissing", "ClusterTopologyNotFound", "ClusterTopologyLevelsUnavailable"}
+)
 _TOPOLOGY_NAME: Final = "grove.io/topology-name"
 _RECREATE: Final = "a PodCliqueSet that exists keeps its scheduler: delete it and create it again"
 _SOON: Final = (
@@ -83,13 +87,18 @@ def _check_gangs(workload: features.WorkloadObjects) -> Iterator[features.Step]:
     when the set itself changes, or the operator starts.
     """
     resources = [workload.resource(demand) for demand in workload.workloads]
-    older = any(resource and resource.handle.startswith(OLDER_TOPOLOGIES.kind.lower() + ".") for resource in resources)
+    older = any(
+        resource and resource.handle.startswith(OLDER_TOPOLOGIES.kind.lower() + ".")
+        for resource in resources
+    )
     for ref, document in workload.members(GANG):
         named = (Field(document) / "metadata" / "annotations" / _TOPOLOGY_NAME).text()
         if not named and not _packs(document):
             text = f"{ref.handle} lacks the topology constraint, so its pods are placed anywhere"
             look = shell("kubectl get {} {} -n {} -o yaml", GANG.name, ref.name, ref.namespace)
-            yield features.failed(text, _LATE if older else _SOON, _STAY, commands=(look, _OPERATOR))
+            yield features.failed(
+                text, _LATE if older else _SOON, _STAY, commands=(look, _OPERATOR)
+            )
 
 
 def _check_scheduler(workload: features.WorkloadObjects) -> Iterator[features.Step]:
@@ -104,7 +113,9 @@ def _check_scheduler(workload: features.WorkloadObjects) -> Iterator[features.St
 def _packs(value: Any) -> bool:
     """Whether there is a pack constraint anywhere in the document."""
     if isinstance(value, dict):
-        return any((name == "packConstraint" and inner) or _packs(inner) for name, inner in value.items())
+        return any(
+            (name == "packConstraint" and inner) or _packs(inner) for name, inner in value.items()
+        )
     return isinstance(value, list) and any(map(_packs, value))
 
 
@@ -115,13 +126,19 @@ def check_kai(workload: features.WorkloadObjects) -> Iterator[features.Step]:
         if binding:
             named = named_kai_topology(binding.document)
             describe = shell("kubectl describe clustertopologybinding {}", binding.name)
-            yield check_topology(workload, named or binding.name, _creator(binding, named), (describe,))
+            yield check_topology(
+                workload, named or binding.name, _creator(binding, named), (describe,)
+            )
 
 
 def _creator(binding: features.Resource, named: str) -> str:
     if not named:
         return "Grove creates it from the binding while its operator runs and KAI v0.12 or later is installed"
-    who = "Toposcope does, unless spec.publish.kai is Never" if named == binding.name else "its author has to"
+    who = (
+        "Toposcope does, unless spec.publish.kai is Never"
+        if named == binding.name
+        else "its author has to"
+    )
     return f"{binding.handle} names it in spec.schedulerTopologyBindings, so Grove does not create it: {who}"
 
 
@@ -134,7 +151,10 @@ def named_kai_topology(binding: features.Object) -> str:
 
 
 def check_drift(binding: features.Resource, describe: Command) -> features.Step | None:
-    """Grove's own comparison of a binding with the backends' topologies; None: no drift. `describe` is a command."""
+    """Grove's own comparison of a binding with the backends' topologies; None: no drift.
+
+    `describe` is a command.
+    """
     reported = features.condition(binding.document, _DRIFT)
     if reported is None or reported.status == "False":
         return None
@@ -145,7 +165,9 @@ def check_drift(binding: features.Resource, describe: Command) -> features.Step 
     ]
     message = f"Grove reports on {binding.handle}: {reported}"
     if reported.status == "True":
-        return features.failed(message, *details, commands=(describe, shell("kubectl get {}", KAI_TOPOLOGIES.name)))
+        return features.failed(
+            message, *details, commands=(describe, shell("kubectl get {}", KAI_TOPOLOGIES.name))
+        )
     return features.unknown(message, *details, commands=(describe,))
 
 

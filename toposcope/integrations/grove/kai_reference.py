@@ -20,16 +20,19 @@ from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.label_keys import PREFIX
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.published import Target, is_ours
 from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES
 from toposcope.integrations.grove.topology import entries as level_entries
 from toposcope.integrations.kai.api import KAI_SCHEDULER
 from toposcope.kube.errors import ApiError
-from toposcope.topology.levels import Level
 
 NAMED: Final = f"{PREFIX}names-kai-topology"
 """Annotation of a binding: Toposcope wrote its entry for KAI, which names the Topology in the value."""
-REFERENCES: Final = {BINDINGS.kind: "schedulerTopologyBindings", OLDER_TOPOLOGIES.kind: "schedulerTopologyReferences"}
+REFERENCES: Final = {
+    BINDINGS.kind: "schedulerTopologyBindings",
+    OLDER_TOPOLOGIES.kind: "schedulerTopologyReferences",
+}
 """By kind: the field of `spec` that names topologies of schedulers."""
 _REFUSALS: Final = ("scheduler backend", "schedulerTopology")
 """One of these is in each message with which Grove's webhook refuses an entry."""
@@ -65,7 +68,11 @@ def is_named_by_others(binding: Mapping[str, Any] | None) -> bool:
 
 
 def should_name(
-    topology: Topology, binding: Mapping[str, Any] | None, kai: Mapping[str, Any] | None, *, served: bool
+    topology: Topology,
+    binding: Mapping[str, Any] | None,
+    kai: Mapping[str, Any] | None,
+    *,
+    served: bool,
 ) -> bool:
     """Whether the binding (None: not created yet) should name the KAI Topology of its name, which is `kai` now.
 
@@ -74,7 +81,8 @@ def should_name(
     named = binding is not None and names_kai_topology(binding)
     never = topology.publish.get("kai") == "Never"
     if kai is None:
-        # Ours will be created again, unless Never; and without KAI's kind Grove does not start with anything else.
+        # Ours will be created again, unless Never; and without KAI's kind Grove does not start with
+        # anything else.
         return named and not (never and served)
     if is_ours(kai, topology):
         return not never
@@ -83,16 +91,24 @@ def should_name(
 
 
 def body_of(
-    target: Target, topology: Topology, levels: Sequence[Level], binding: Mapping[str, Any] | None, *, named: bool
+    target: Target,
+    topology: Topology,
+    levels: Sequence[Level],
+    binding: Mapping[str, Any] | None,
+    *,
+    named: bool,
 ) -> dict[str, Any]:
     """The binding to write over the present one; entries for other schedulers stay."""
     spec: dict[str, Any] = {"levels": level_entries(levels)}
     field = REFERENCES[target.kind]
     entries = ((binding or {}).get("spec") or {}).get(field)
     if not is_named_by_others(binding) and (named or entries is not None):
-        # An empty list, not an absent one: a value that somebody else has applied too would stay when we let go of it.
+        # An empty list, not an absent one: a value that somebody else has applied too would stay
+        # when we let go of it.
         ours = [{"schedulerName": KAI_SCHEDULER, "topologyReference": target.name}] if named else []
-        spec[field] = [entry for entry in entries or () if entry["schedulerName"] != KAI_SCHEDULER] + ours
+        spec[field] = [
+            entry for entry in entries or () if entry["schedulerName"] != KAI_SCHEDULER
+        ] + ours
     body = target.body(topology, spec)
     if named:
         body["metadata"]["annotations"] = {NAMED: target.name}
@@ -109,9 +125,15 @@ def matches(binding: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
 def reported_drift(binding: Mapping[str, Any]) -> str:
     """What Grove says of a KAI Topology that the binding names and that differs; empty without a current report."""
     status = binding.get("status") or {}
-    if not names_kai_topology(binding) or status.get("observedGeneration") != binding["metadata"].get("generation"):
+    if not names_kai_topology(binding) or status.get("observedGeneration") != binding[
+        "metadata"
+    ].get("generation"):
         return ""
-    reports = (s for s in status.get("schedulerTopologyStatuses") or () if s["schedulerName"] == KAI_SCHEDULER)
+    reports = (
+        s
+        for s in status.get("schedulerTopologyStatuses") or ()
+        if s["schedulerName"] == KAI_SCHEDULER
+    )
     return "; ".join(
         f"Grove says of KAI's Topology {report['topologyReference']}: {report.get('message') or 'not in sync'}"
         for report in reports

@@ -1,10 +1,11 @@
 """Which scheduler gets the pods of a PodCliqueSet, and whether it keeps them together.
 
-A clique that names no scheduler gets that of the default profile in the configuration of Grove's operator:
-default-scheduler, unless `scheduler.defaultProfileName` says otherwise; Grove's charts through v0.1.0-alpha.12 do not
-set it. KAI is the only backend that is topology-aware: Grove refuses constraints with volcano and lpx-scheduler, and
-accepts them with default-scheduler, which ignores them. Rules and messages: Grove's webhook, main of 2026-08-19; it has
-profiles since v0.1.0-alpha.8, and wants a queue of KAI's since after v0.1.0-alpha.12.
+A clique that names no scheduler gets that of the default profile in the configuration of Grove's
+operator: default-scheduler, unless `scheduler.defaultProfileName` says otherwise; Grove's charts
+through v0.1.0-alpha.12 do not set it. KAI is the only backend that is topology-aware: Grove refuses
+constraints with volcano and lpx-scheduler, and accepts them with default-scheduler, which ignores
+them. Rules and messages: Grove's webhook, main of 2026-08-19; it has profiles since v0.1.0-alpha.8,
+and wants a queue of KAI's since after v0.1.0-alpha.12.
 """
 
 from typing import Any, Final
@@ -26,7 +27,9 @@ def profiles_of(configuration: Any) -> SchedulerProfiles:
     """What an OperatorConfiguration, which may be malformed, says of schedulers; with Grove's defaults."""
     root = Field(configuration)
     scheduler = root / "scheduler"
-    names = [name for profile in (scheduler / "profiles").items() if (name := (profile / "name").text())]
+    names = [
+        name for profile in (scheduler / "profiles").items() if (name := (profile / "name").text())
+    ]
     return SchedulerProfiles(
         tuple(dict.fromkeys((*names, KUBE_SCHEDULER))),
         (scheduler / "defaultProfileName").text() or KUBE_SCHEDULER,
@@ -34,7 +37,9 @@ def profiles_of(configuration: Any) -> SchedulerProfiles:
     )
 
 
-def check_schedulers(root: Field, profiles: SchedulerProfiles | None, *, constrained: bool, submitted: bool) -> str:
+def check_schedulers(
+    root: Field, profiles: SchedulerProfiles | None, *, constrained: bool, submitted: bool
+) -> str:
     """The scheduler of all pods, as far as it is known: empty where Grove's default decides, and that is not known.
 
     `profiles` are those of Grove's operator; None: not known. `submitted`: it is new, or changes.
@@ -48,11 +53,17 @@ def check_schedulers(root: Field, profiles: SchedulerProfiles | None, *, constra
     name, field = names[0], fields[0]
     other = next((place for place, other in zip(fields, names, strict=True) if other != name), None)
     if other is not None:
-        empty = "" if all(map(Field.text, fields)) else f"; where it is not set, Grove takes {default}"
+        empty = (
+            "" if all(map(Field.text, fields)) else f"; where it is not set, Grove takes {default}"
+        )
         fix = f"write schedulerName: {KAI_SCHEDULER} in the podSpec of every clique{empty}"
-        other.error("grove/one-scheduler", "the schedulerName for all pods have to be the same", fix)
+        other.error(
+            "grove/one-scheduler", "the schedulerName for all pods have to be the same", fix
+        )
     elif name not in (profiles or _CHARTS).enabled:
-        _check_disabled(field, name, certain=constrained or profiles is not None or name not in _REFUSING)
+        _check_disabled(
+            field, name, certain=constrained or profiles is not None or name not in _REFUSING
+        )
     elif name in _REFUSING and constrained:
         text = f"{name} scheduler backend does not support topologyConstraint"
         field.error("grove/scheduler-enabled", text, USE_KAI)
@@ -69,11 +80,11 @@ def check_schedulers(root: Field, profiles: SchedulerProfiles | None, *, constra
 
 def _check_disabled(field: Field, name: str, *, certain: bool) -> None:
     if certain:
-        text = (
-            "schedulerName must be an enabled scheduler backend; this scheduler is not enabled in OperatorConfiguration"
-        )
+        text = "schedulerName must be an enabled scheduler backend; this scheduler is not enabled in OperatorConfiguration"
         field.error(
-            "grove/scheduler-enabled", text, f"write {KAI_SCHEDULER}, or enable a profile {name} in Grove's chart"
+            "grove/scheduler-enabled",
+            text,
+            f"write {KAI_SCHEDULER}, or enable a profile {name} in Grove's chart",
         )
     else:
         text = f"Grove accepts this only where its configuration has a profile {name}; its charts have none"
@@ -109,4 +120,6 @@ def _check_queue(root: Field, cliques: list[Field]) -> None:
 
 
 def _queue(metadata: Field) -> str:
-    return next(filter(None, ((metadata / place / QUEUE).text() for place in ("labels", "annotations"))), "")
+    return next(
+        filter(None, ((metadata / place / QUEUE).text() for place in ("labels", "annotations"))), ""
+    )

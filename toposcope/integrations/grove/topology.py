@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import msgspec
 
+from toposcope.api.levels import Level
 from toposcope.integrations.framework import levels as formats
 from toposcope.integrations.framework.published import PublishedKind, Target
 from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES, OPERATORS_TOPOLOGY
 from toposcope.integrations.kai.api import KAI_SCHEDULER
-from toposcope.topology.levels import Level
 
 OLDER_DOMAINS: Final = ("region", "zone", "datacenter", "block", "rack", "host", "numa")
 """What the older CRD's enum allows, which is also how many levels it takes."""
@@ -31,7 +31,9 @@ def target(resources: Collection[str], name: str) -> Target | None:
     """
     if BINDINGS.plural in resources:
         return BINDINGS.target(name)
-    return OLDER_TOPOLOGIES.target(name) if f"{OLDER_TOPOLOGIES.plural}/status" in resources else None
+    return (
+        OLDER_TOPOLOGIES.target(name) if f"{OLDER_TOPOLOGIES.plural}/status" in resources else None
+    )
 
 
 def entries(levels: Sequence[Level]) -> list[dict[str, str]]:
@@ -45,12 +47,18 @@ def write(topology: formats.TopologyLevels) -> dict[str, Any]:
 
 
 def write_older(topology: formats.TopologyLevels) -> dict[str, Any]:
-    """The older resource; Grove's operator overwrites it from its Helm values. Raises ExportError."""
+    """The older resource; Grove's operator overwrites it from its Helm values.
+
+    Raises ExportError.
+    """
     return _object(OLDER_TOPOLOGIES, OPERATORS_TOPOLOGY, _older(topology))
 
 
 def write_values(topology: formats.TopologyLevels) -> dict[str, Any]:
-    """Helm values for v0.1.0-alpha.9 and later; the levels go into a binding. Raises ExportError."""
+    """Helm values for v0.1.0-alpha.9 and later; the levels go into a binding.
+
+    Raises ExportError.
+    """
     formats.exportable(topology)
     return {"config": {"topologyAwareScheduling": {"enabled": True}, **_SCHEDULER}}
 
@@ -58,12 +66,16 @@ def write_values(topology: formats.TopologyLevels) -> dict[str, Any]:
 def write_older_values(topology: formats.TopologyLevels) -> dict[str, Any]:
     """Helm values for v0.1.0-alpha.4 to alpha.8. Raises ExportError."""
     levels = entries(_older(topology).levels)
-    return {"config": {"topologyAwareScheduling": {"enabled": True, "levels": levels}, **_SCHEDULER}}
+    return {
+        "config": {"topologyAwareScheduling": {"enabled": True, "levels": levels}, **_SCHEDULER}
+    }
 
 
 def read(document: Any) -> formats.TopologyLevels:
     """Either kind. Raises UnreadableDocumentError."""
-    return formats.domain_topology(document, f"{BINDINGS.kind} or {OLDER_TOPOLOGIES.kind} of Grove's")
+    return formats.domain_topology(
+        document, f"{BINDINGS.kind} or {OLDER_TOPOLOGIES.kind} of Grove's"
+    )
 
 
 class _Config(msgspec.Struct, frozen=True, rename="camel"):
@@ -75,15 +87,22 @@ class _Values(msgspec.Struct, frozen=True):
 
 
 def read_values(document: Any) -> formats.TopologyLevels:
-    """The levels in older Helm values. Raises UnreadableDocumentError, also for newer values, which hold none."""
-    values = formats.decoded(document, _Values, "values file of Grove's chart with levels (v0.1.0-alpha.4 to alpha.8)")
+    """The levels in older Helm values.
+
+    Raises UnreadableDocumentError, also for newer values, which hold none.
+    """
+    values = formats.decoded(
+        document, _Values, "values file of Grove's chart with levels (v0.1.0-alpha.4 to alpha.8)"
+    )
     return values.config.topology_aware_scheduling.named(OPERATORS_TOPOLOGY)
 
 
 def differences(document: Mapping[str, Any], levels: Sequence[Level]) -> list[str]:
     """How the operator's ClusterTopology differs from the levels that nodes carry: wrong keys, or else the order."""
     spec = document.get("spec") or {}
-    theirs = [Level(str(entry.get("domain")), str(entry.get("key"))) for entry in spec.get("levels") or ()]
+    theirs = [
+        Level(str(entry.get("domain")), str(entry.get("key"))) for entry in spec.get("levels") or ()
+    ]
     keys = {level.domain: level.key for level in levels}
     wrong = [
         f"level '{level.domain}' has the key {level.key}, nodes carry "

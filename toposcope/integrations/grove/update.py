@@ -38,7 +38,11 @@ def check_unchanged(template: Field, before: Field, new: Constraints, old: Const
     pairs = [(old.top, new.top)] if named else []
     for olds, news in ((old.cliques, new.cliques), (old.groups, new.groups)):
         by_name = {constraint.name: constraint for constraint in olds}
-        pairs += [(by_name[constraint.name], constraint) for constraint in news if constraint.name in by_name]
+        pairs += [
+            (by_name[constraint.name], constraint)
+            for constraint in news
+            if constraint.name in by_name
+        ]
     for then, now in pairs:
         text = change(then, now)
         if text and not (repair and _repairs(then, now)):
@@ -46,7 +50,13 @@ def check_unchanged(template: Field, before: Field, new: Constraints, old: Const
 
 
 def _values(constraint: Constraint) -> tuple[object, ...]:
-    return (bool(constraint), constraint.topology, constraint.pack_domain, constraint.required, constraint.preferred)
+    return (
+        bool(constraint),
+        constraint.topology,
+        constraint.pack_domain,
+        constraint.required,
+        constraint.preferred,
+    )
 
 
 def _repairs(old: Constraint, new: Constraint) -> bool:
@@ -61,7 +71,11 @@ def _moves(old: Constraint, new: Constraint) -> bool:
 
 def _migrates(old: Constraint, new: Constraint) -> bool:
     """Whether all that changes is that `packDomain` becomes `pack.required`."""
-    same = (old.topology, old.pack_domain, old.preferred) == (new.topology, new.required, new.preferred)
+    same = (old.topology, old.pack_domain, old.preferred) == (
+        new.topology,
+        new.required,
+        new.preferred,
+    )
     return _moves(old, new) and same
 
 
@@ -96,7 +110,11 @@ def _same(new: Field, old: Field, default: object = None) -> None:
     """Note a value that changes; `default` is what the API server fills in."""
     now, then = (default if field.value is None else field.value for field in (new, old))
     if now != then:
-        new.error("grove/immutable", _IMMUTABLE, f"it is {then!r} in the cluster" if old else "it is not set there")
+        new.error(
+            "grove/immutable",
+            _IMMUTABLE,
+            f"it is {then!r} in the cluster" if old else "it is not set there",
+        )
 
 
 def _check_cliques(template: Field, before: Field) -> None:
@@ -108,7 +126,9 @@ def _check_cliques(template: Field, before: Field) -> None:
     for position, clique in enumerate(new):
         name = (clique / "name").text() or ""
         if name not in old:
-            text = f"not allowed to change clique composition, new clique name '{name}' is not allowed"
+            text = (
+                f"not allowed to change clique composition, new clique name '{name}' is not allowed"
+            )
             (clique / "name").error("grove/composition", text, RECREATE)
             continue
         if ordered and list(old).index(name) != position:
@@ -116,7 +136,9 @@ def _check_cliques(template: Field, before: Field) -> None:
                 "clique order cannot be changed when StartupType is InOrder or Explicit. "
                 f"Expected '{name}' at position {position}, got '{name}'"
             )
-            clique.error("grove/composition", text, f"put it at position {list(old).index(name)} again")
+            clique.error(
+                "grove/composition", text, f"put it at position {list(old).index(name)} again"
+            )
         spec, then = clique / "spec", old[name] / "spec"
         # What is not set in the document becomes the number of replicas, but only at creation.
         fields = ("roleName", "startsAfter", *(("minAvailable",) if spec / "minAvailable" else ()))
@@ -129,7 +151,11 @@ def _check_groups(template: Field, before: Field) -> None:
     where = template / "podCliqueScalingGroups"
     new, old = list(where.items()), _named((before / "podCliqueScalingGroups").items())
     if len(new) != len(old):
-        where.error("grove/composition", "not allowed to add or remove PodCliqueScalingGroupConfigs", RECREATE)
+        where.error(
+            "grove/composition",
+            "not allowed to add or remove PodCliqueScalingGroupConfigs",
+            RECREATE,
+        )
         return
     for group in new:
         name = (group / "name").text() or ""

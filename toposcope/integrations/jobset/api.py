@@ -1,14 +1,20 @@
 """Kinds, annotations and labels of JobSet, and the levels that its objects ask for.
 
-v1alpha2 and v1 agree in the fields that are read. Exclusive placement is pod affinity over a node label, so the label
-need not be a level. The annotation stands on the JobSet, for all its Jobs, or on the template of one ReplicatedJob.
+v1alpha2 and v1 agree in the fields that are read. Exclusive placement is pod affinity over a node
+label, so the label need not be a level. The annotation stands on the JobSet, for all its Jobs, or
+on the template of one ReplicatedJob.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.level_requests import ANNOTATIONS, LevelRequest, WatchedKind, requests_at
+from toposcope.integrations.framework.level_requests import (
+    ANNOTATIONS,
+    LevelRequest,
+    WatchedKind,
+    requests_at,
+)
 from toposcope.integrations.kai import api as kai
 from toposcope.integrations.kueue import api as kueue
 

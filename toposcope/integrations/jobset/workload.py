@@ -1,22 +1,35 @@
 """JobSet: each child Job alone in a domain of its own.
 
-Rules and messages: JobSet's controller and pod webhook. The annotation stands on the JobSet, for all its Jobs, or on
-the Job template of one ReplicatedJob. With the node-selector strategy an admin labels each node beforehand with
-the name of one Job, and no affinity is used.
+Rules and messages: JobSet's controller and pod webhook. The annotation stands on the JobSet, for
+all its Jobs, or on the Job template of one ReplicatedJob. With the node-selector strategy an admin
+labels each node beforehand with the name of one Job, and no affinity is used.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
-from toposcope.integrations.framework.document import Field, handle_of, kind_of, name_of, namespace_of
+from toposcope.integrations.framework.document import (
+    Field,
+    handle_of,
+    kind_of,
+    name_of,
+    namespace_of,
+)
 from toposcope.integrations.framework.exclusive import exclusive_level, kept_off
 from toposcope.integrations.framework.node_affinity import Toleration
 from toposcope.integrations.framework.pods import PodSet, Structure, structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
-from toposcope.integrations.jobset.api import EXCLUSIVE, JOB_KEY, JOBSETS, NAMESPACED_JOB, NO_SCHEDULE, NODE_SELECTOR
-from toposcope.topology.levels import Level
+from toposcope.integrations.jobset.api import (
+    EXCLUSIVE,
+    JOB_KEY,
+    JOBSETS,
+    NAMESPACED_JOB,
+    NO_SCHEDULE,
+    NODE_SELECTOR,
+)
 
 MAX_JOBS: Final = 256
 """With the node-selector strategy each Job has nodes of its own; more Jobs than this are not checked one by one."""
@@ -28,18 +41,29 @@ def _claims(document: Mapping[str, Any]) -> bool:
         return False
     root = Field(document)
     places = [root, *(job / "template" for job in (root / "spec" / "replicatedJobs").items())]
-    return any(place / "metadata" / "annotations" / key for place in places for key in (EXCLUSIVE, NODE_SELECTOR))
+    return any(
+        place / "metadata" / "annotations" / key
+        for place in places
+        for key in (EXCLUSIVE, NODE_SELECTOR)
+    )
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     del before  # nothing about the annotations is checked when they change
     tree = _Tree(root, cluster)
-    groups = tuple(group for set_ in (structure_of(root) or Structure(())).sets for group in tree.groups(set_))
+    groups = tuple(
+        group for set_ in (structure_of(root) or Structure(())).sets for group in tree.groups(set_)
+    )
     if len(tree.levels) > 1:  # they need not nest, and only domains that do can be counted
         tree.placeable = False
         tree.notes["its Jobs are exclusive over different node labels: room is not checked"] = None
     workload = Workload(
-        "JobSet", handle_of(root), groups, levels=tuple(tree.levels), placeable=tree.placeable, notes=tuple(tree.notes)
+        "JobSet",
+        handle_of(root),
+        groups,
+        levels=tuple(tree.levels),
+        placeable=tree.placeable,
+        notes=tuple(tree.notes),
     )
     return Reading(workload)
 
@@ -59,9 +83,13 @@ class _Tree:
 
     def groups(self, pod_set: PodSet) -> list[Group]:
         """The Jobs of one ReplicatedJob."""
-        places = [place / "metadata" / "annotations" for place in (self._root, pod_set.job) if place]
+        places = [
+            place / "metadata" / "annotations" for place in (self._root, pod_set.job) if place
+        ]
         # An annotation of the Job template overrides that of the JobSet.
-        exclusive = next((place / EXCLUSIVE for place in reversed(places) if place / EXCLUSIVE), None)
+        exclusive = next(
+            (place / EXCLUSIVE for place in reversed(places) if place / EXCLUSIVE), None
+        )
         strategy = next((place / NODE_SELECTOR for place in places if place / NODE_SELECTOR), None)
         name = f"job of {pod_set.name}"
         if exclusive is None:
@@ -87,7 +115,9 @@ class _Tree:
         """Each Job on the nodes that carry its name; their taint is tolerated."""
         if self._cluster.lacks_label(NAMESPACED_JOB):
             fix = "label the nodes of each Job with it before the JobSet starts (its value: namespace_jobset-job-index)"
-            strategy.error("jobset/nodes-labelled", f"no node carries the label {NAMESPACED_JOB}", fix)
+            strategy.error(
+                "jobset/nodes-labelled", f"no node carries the label {NAMESPACED_JOB}", fix
+            )
         if pod_set.jobs > MAX_JOBS:
             self.placeable = False
             text = f"{pod_set.name} has more than {MAX_JOBS} Jobs with nodes of their own: room is not checked"
@@ -95,7 +125,9 @@ class _Tree:
             return []
         prefix = f"{namespace_of(self._root)}_{name_of(self._root)}-{pod_set.name}"
         return [
-            Group(f"job {pod_set.name}-{number}", (_on_nodes_of(pod_set.pods, f"{prefix}-{number}"),))
+            Group(
+                f"job {pod_set.name}-{number}", (_on_nodes_of(pod_set.pods, f"{prefix}-{number}"),)
+            )
             for number in range(pod_set.jobs)
         ]
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
+from toposcope.api.levels import Level
 from toposcope.errors import ToposcopeError
 from toposcope.integrations.framework.constraints import Group, Pods
-from toposcope.topology.levels import Level
 
 VERSION: Final = "KAI 0.17"
 PODS: Final = "pods"
@@ -42,8 +42,8 @@ class Unplaced:
 
     group: Group
     why: Why
-    """`narrower`: all nodes are in one domain below the required level, and KAI looks no higher. `largest`: KAI counts
-    every pod as the largest. `order`: no room is left when its turn comes."""
+    """`narrower`: all nodes are in one domain below the required level, and KAI looks no higher.
+    `largest`: KAI counts every pod as the largest. `order`: no room is left when its turn comes."""
     fits: int
     """How many of its pods found room (`largest`: would, by KAI's count)."""
     wanted: int
@@ -113,14 +113,19 @@ class _Offers:
     def ratio(self, domain: Path) -> float:
         """The largest share of any resource that the group takes."""
         free = self.sums[domain].free
-        return max((amount / free[i] if free[i] > 0 else _NO_ROOM for i, amount in self.wanted.items()), default=0.0)
+        return max(
+            (amount / free[i] if free[i] > 0 else _NO_ROOM for i, amount in self.wanted.items()),
+            default=0.0,
+        )
 
     def at(self, depth: int) -> list[Path]:
         """The domains at a depth in KAI's order: those with the least room first, on every level above as well."""
         if depth <= len(self.common):
             return [self.common[:depth]]
         ranks = {
-            domain: (-self.ratio(domain), domain[-1]) for domain in self.sums if len(self.common) < len(domain) <= depth
+            domain: (-self.ratio(domain), domain[-1])
+            for domain in self.sums
+            if len(self.common) < len(domain) <= depth
         }
         above = range(len(self.common) + 1, depth + 1)
         domains = (domain for domain in ranks if len(domain) == depth)
@@ -130,9 +135,15 @@ class _Offers:
         """Why a domain does not take the group."""
         if domain not in self.sums:
             return Unplaced(group, "narrower" if self.sums else "order", 0, self.count, self.common)
-        unequal = len({pods.requests for nested, _ in group.everything() for pods in nested.pods}) > 1
+        unequal = (
+            len({pods.requests for nested, _ in group.everything() for pods in nested.pods}) > 1
+        )
         return Unplaced(
-            group, "largest" if unequal and self.alike else "order", self.sums[domain].pods, self.count, domain
+            group,
+            "largest" if unequal and self.alike else "order",
+            self.sums[domain].pods,
+            self.count,
+            domain,
         )
 
 
@@ -193,7 +204,9 @@ class Allocator:
         kinds = [pods for top in groups for group, _ in top.everything() for pods in group.pods]
         asked = (resource for pods in kinds for resource, amount in pods.requests if amount)
         self._resources = list(dict.fromkeys((PODS, *asked)))
-        self._free = [[leaf.free.get(resource, 0) for resource in self._resources] for leaf in self.leaves]
+        self._free = [
+            [leaf.free.get(resource, 0) for resource in self._resources] for leaf in self.leaves
+        ]
         self._members, self._tables = {(): []}, {}
         for number, leaf in enumerate(self.leaves):
             if leaf.path is not None:
@@ -211,7 +224,9 @@ class Allocator:
         """One copy of a group onto some of the nodes, in the first domain that takes all of it."""
         if not _count(group):
             return True
-        chosen = self._domains(group, nodes) if group.required or group.preferred else (scores, [nodes])
+        chosen = (
+            self._domains(group, nodes) if group.required or group.preferred else (scores, [nodes])
+        )
         for within in chosen[1]:
             before = len(self.assignments)
             if self._inside(group, within, chosen[0] or scores):
@@ -225,9 +240,13 @@ class Allocator:
             if placed < pods.count:
                 self._failures.append(Unplaced(group, "order", placed, pods.count))
                 return False
-        return all(self._group(below, nodes, scores) for below in group.groups for _ in range(below.copies))
+        return all(
+            self._group(below, nodes, scores) for below in group.groups for _ in range(below.copies)
+        )
 
-    def _fill(self, group: Group, pods: Pods, count: int, nodes: Sequence[int], scores: Mapping[int, int]) -> int:
+    def _fill(
+        self, group: Group, pods: Pods, count: int, nodes: Sequence[int], scores: Mapping[int, int]
+    ) -> int:
         """Put pods onto the nodes, the fullest ones first; how many find room."""
         amounts = self._amounts(pods)
         if pods not in self._usable:
@@ -235,7 +254,9 @@ class Allocator:
         usable = self._usable[pods]
         wants_gpu = any(_is_gpu(resource) and amount for resource, amount in pods.requests)
         scarce = [
-            i for i, resource in enumerate(self._resources) if (_is_gpu(resource) if wants_gpu else resource == "cpu")
+            i
+            for i, resource in enumerate(self._resources)
+            if (_is_gpu(resource) if wants_gpu else resource == "cpu")
         ]
         self._look(len(nodes))
 
@@ -270,13 +291,17 @@ class Allocator:
             _, pods, number, count = self.assignments.pop()
             self._take(number, self._amounts(pods), -count)
 
-    def _domains(self, group: Group, nodes: Sequence[int]) -> tuple[Mapping[int, int], list[list[int]]]:
+    def _domains(
+        self, group: Group, nodes: Sequence[int]
+    ) -> tuple[Mapping[int, int], list[list[int]]]:
         """The scores of nodes in preferred domains, and the nodes of each domain that seems to take the group."""
         required, preferred = self._depth(group.required), self._depth(group.preferred)
         valid = [number for number in nodes if self.leaves[number].path is not None]
         common = self._common(valid, preferred)
         offers = _Offers(
-            common, self._sums(common, max(preferred or required, len(common)), group), *self._wanted(group)
+            common,
+            self._sums(common, max(preferred or required, len(common)), group),
+            *self._wanted(group),
         )
         if not offers.fits(common):
             self._failures.append(offers.short(group, common))
@@ -314,17 +339,31 @@ class Allocator:
         It counts pods when all of them request the same resources, whatever the amounts.
         """
         total = group.total()
-        wanted = {i: total[name] for i, name in enumerate(self._resources) if name != PODS and total.get(name)}
+        wanted = {
+            i: total[name]
+            for i, name in enumerate(self._resources)
+            if name != PODS and total.get(name)
+        }
         kinds = [pods for nested, _ in group.everything() for pods in nested.pods if pods.count]
         asked = [{name for name, amount in pods.requests if amount} for pods in kinds]
-        looks = {(any(map(_is_gpu, names)), frozenset(name for name in names if _is_counted(name))) for names in asked}
+        looks = {
+            (any(map(_is_gpu, names)), frozenset(name for name in names if _is_counted(name)))
+            for names in asked
+        }
         return wanted, total.get(PODS, 0), len(looks) == 1
 
     def _sums(self, common: Path, narrowest: int, group: Group) -> dict[Path, _Sums]:
         """What `common` offers, and each domain in it down to the depth `narrowest`."""
-        kinds = [self._amounts(pods) for nested, _ in group.everything() for pods in nested.pods if pods.count]
+        kinds = [
+            self._amounts(pods)
+            for nested, _ in group.everything()
+            for pods in nested.pods
+            if pods.count
+        ]
         largest = [max(column) for column in zip(*kinds, strict=True)]
-        requests_nothing = not any(amount for i, amount in enumerate(largest) if self._resources[i] != PODS)
+        requests_nothing = not any(
+            amount for i, amount in enumerate(largest) if self._resources[i] != PODS
+        )
         fixed = _count(group) if requests_nothing else 0
         members = self._members.get(common, ())
         self._look(len(members))
@@ -338,7 +377,9 @@ class Allocator:
     def _look(self, count: int) -> None:
         self.looks -= count
         if self.looks < 0:
-            raise TooLargeError(f"KAI's allocation was not followed to its end: more than {LOOKS} looks at nodes")
+            raise TooLargeError(
+                f"KAI's allocation was not followed to its end: more than {LOOKS} looks at nodes"
+            )
 
 
 def in_name_order(count: int) -> Iterator[int]:

@@ -31,7 +31,8 @@ BATCH_MIN_MEMBER: Final = PREFIX + "batch-min-member"
 SKIP_GROUPER: Final = PREFIX + "skip-podgrouper"
 """Annotation `"true"` on a pod or an owner of it: the grouper leaves the pod's PodGroup as it is."""
 
-# Source of these two: KAI's `PodGroupAnnotationForPod` and `SubGroupLabelKey` (pkg/common/constants).
+# Source of these two: KAI's `PodGroupAnnotationForPod` and `SubGroupLabelKey`
+# (pkg/common/constants).
 GROUP_OF: Final = "pod-group-name"
 """Annotation of a pod: its PodGroup."""
 SUB_GROUP_OF: Final = "kai.scheduler/subgroup-name"
@@ -49,12 +50,16 @@ _CONSTRAINED: Final = {"topologyConstraint": _CONSTRAINT}
 def requests(root: Field) -> Iterator[LevelRequest]:
     """The requests of a PodGroup and of its sub-groups, each of which names its own topology.
 
-    Source: KAI (main of March 2026), podgroup_info/subgroup_info/factory.go: levels without one have no effect.
+    Source: KAI (main of March 2026), podgroup_info/subgroup_info/factory.go: levels without one
+    have no effect.
     """
     spec = root / "spec"
     for group in (spec, *(spec / "subGroups").items()):
         constraint = group / "topologyConstraint"
-        levels = ((constraint / "requiredTopologyLevel", True), (constraint / "preferredTopologyLevel", False))
+        levels = (
+            (constraint / "requiredTopologyLevel", True),
+            (constraint / "preferredTopologyLevel", False),
+        )
         if topology := (constraint / "topology").text():
             yield from requests_at(levels, topology)
 
@@ -71,7 +76,9 @@ def annotated(workload: Field, templates: Iterable[Field] = ()) -> Iterator[Leve
             (annotations / SEGMENT_REQUIRED, True),
             (annotations / SEGMENT_PREFERRED, False),
         )
-        yield from requests_at(placements, (annotations / TOPOLOGY).text() or (own / TOPOLOGY).text())
+        yield from requests_at(
+            placements, (annotations / TOPOLOGY).text() or (own / TOPOLOGY).text()
+        )
 
 
 POD_GROUPS: Final = WatchedKind(

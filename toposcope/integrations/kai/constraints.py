@@ -7,15 +7,18 @@ the narrowest up and stops at the required one.
 from dataclasses import dataclass, field
 from typing import Final
 
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean, did_you_mean_key
 from toposcope.integrations.framework.system import LEVELS_FIRST, ClusterFacts
-from toposcope.topology.levels import Level
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenConstraint:
-    """One constraint as it was written. `owner` is what KAI's messages call it: `workload`, `sub-group 1`."""
+    """One constraint as it was written.
+
+    `owner` is what KAI's messages call it: `workload`, `sub-group 1`.
+    """
 
     owner: str
     topology: Field
@@ -59,10 +62,16 @@ class Constraints:
             return (LEVELS_FIRST,)
         if self.placeable:
             return ()
-        return (f"the constraints are on several topologies ({', '.join(self._topologies)}): room is not checked",)
+        return (
+            f"the constraints are on several topologies ({', '.join(self._topologies)}): room is not checked",
+        )
 
     def read(
-        self, written: WrittenConstraint, above: Constraint = NONE, *, dropped_without_level: bool = False
+        self,
+        written: WrittenConstraint,
+        above: Constraint = NONE,
+        *,
+        dropped_without_level: bool = False,
     ) -> Constraint:
         """One constraint; `above` is that of the group around it.
 
@@ -70,7 +79,9 @@ class Constraints:
         (`dropped_without_level`).
         """
         name = written.topology.text()
-        placements = [placement for placement in (written.required, written.preferred) if placement.text()]
+        placements = [
+            placement for placement in (written.required, written.preferred) if placement.text()
+        ]
         if not placements:
             if name and dropped_without_level:
                 text = "a topology without a required or preferred level has no effect"
@@ -83,7 +94,9 @@ class Constraints:
             return NONE
         topologies = self.cluster.topologies
         if name is None:
-            fix = "; ".join(filter(None, (f"set {written.topology.path}", did_you_mean("", topologies))))
+            fix = "; ".join(
+                filter(None, (f"set {written.topology.path}", did_you_mean("", topologies)))
+            )
             placements[0].warn("kai/no-topology", "a level without a topology has no effect", fix)
             return NONE
         topology = topologies.get(name)
@@ -104,15 +117,21 @@ class Constraints:
                 f"one ({required.key}, in {written.required.path})",
                 f"prefer {required.key} or a narrower level, or remove {written.preferred.path}",
             )
-        if required and above.required in topology.levels and topology.rank(required) < topology.rank(above.required):
-            text = (
-                f"{written.required.value!r} is broader than {above.required.key!r}, which the group around it requires"
-            )
+        if (
+            required
+            and above.required in topology.levels
+            and topology.rank(required) < topology.rank(above.required)
+        ):
+            text = f"{written.required.value!r} is broader than {above.required.key!r}, which the group around it requires"
             fix = "name a narrower level, or remove it"
             if preferred:
-                written.required.warn("kai/broader-than-parent", f"{text}, so it has no effect", fix)
+                written.required.warn(
+                    "kai/broader-than-parent", f"{text}, so it has no effect", fix
+                )
             else:
-                written.required.error("kai/broader-than-parent", f"{text}: KAI 0.17 never schedules it", fix)
+                written.required.error(
+                    "kai/broader-than-parent", f"{text}: KAI 0.17 never schedules it", fix
+                )
         return Constraint(required, preferred)
 
 

@@ -1,9 +1,11 @@
-"""How many pods KAI's grouper lets start together. Source: the pod grouper of KAI 0.17.0 (pkg/podgrouper).
+"""How many pods KAI's grouper lets start together.
 
-A Job starts pod by pod unless an annotation on the Job itself says how many start together. The grouper's default, for
-StatefulSets, ReplicaSets and every kind that it does not know, is one pod, and no annotation changes it. On a JobSet
-the annotation counts replicated Jobs, on its Job templates pods. Kubeflow's jobs, Ray and LeaderWorkerSets say it in
-fields.
+Source: the pod grouper of KAI 0.17.0 (pkg/podgrouper).
+
+A Job starts pod by pod unless an annotation on the Job itself says how many start together. The
+grouper's default, for StatefulSets, ReplicaSets and every kind that it does not know, is one pod,
+and no annotation changes it. On a JobSet the annotation counts replicated Jobs, on its Job
+templates pods. Kubeflow's jobs, Ray and LeaderWorkerSets say it in fields.
 """
 
 import re
@@ -16,7 +18,9 @@ from toposcope.integrations.kai.api import BATCH_MIN_MEMBER, GROUP_OF, SKIP_GROU
 
 JOB: Final = ("batch", "Job")
 PYTORCH: Final = ("kubeflow.org", "PyTorchJob")
-ONE_BY_ONE: Final = frozenset({JOB, ("apps", "StatefulSet"), ("apps", "ReplicaSet"), ("kubeflow.org", "PaddleJob")})
+ONE_BY_ONE: Final = frozenset(
+    {JOB, ("apps", "StatefulSet"), ("apps", "ReplicaSet"), ("kubeflow.org", "PaddleJob")}
+)
 """Kinds whose pods start one by one by default, as pods of one PodGroup."""
 _RULE: Final = "kai/min-member"
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
@@ -24,7 +28,10 @@ _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 
 def keeps_its_group(root: Field, structure: Structure) -> bool:
     """Whether the grouper leaves its pods in the PodGroup that they name; it does so for pods without an owner."""
-    places = (root / "metadata" / "annotations", *(pod_set.annotations for pod_set in structure.sets))
+    places = (
+        root / "metadata" / "annotations",
+        *(pod_set.annotations for pod_set in structure.sets),
+    )
     alone = kind_of(root.value) == ("", "Pod") and bool(places[0] / GROUP_OF)
     return alone or any((place / SKIP_GROUPER).text() == "true" for place in places)
 
@@ -38,12 +45,22 @@ def minimum_of(annotations: Field, most: int, unit: str = "pods") -> int:
     fix = f"write a whole number from 1 to {most}, in quotes"
     if not _WHOLE_NUMBER.fullmatch(text):
         annotation.error(
-            _RULE, f"{text!r} is not a whole number: KAI makes no PodGroup, and the pods are never scheduled", fix
+            _RULE,
+            f"{text!r} is not a whole number: KAI makes no PodGroup, and the pods are never scheduled",
+            fix,
         )
     elif int(text) < 1:
-        annotation.error(_RULE, f"{text} is below 1: KAI makes no PodGroup, and the pods are never scheduled", fix)
+        annotation.error(
+            _RULE,
+            f"{text} is below 1: KAI makes no PodGroup, and the pods are never scheduled",
+            fix,
+        )
     elif int(text) > most and unit == "pods":
-        annotation.error(_RULE, f"{text} is more than the {most} {unit} at once: KAI waits for the others forever", fix)
+        annotation.error(
+            _RULE,
+            f"{text} is more than the {most} {unit} at once: KAI waits for the others forever",
+            fix,
+        )
     else:
         return min(int(text), most)
     return 0
@@ -57,7 +74,11 @@ def kubeflow_minimum(root: Field, kind: tuple[str, str], total: int) -> int:
         minimum = spec / "elasticPolicy" / "minReplicas"
     if minimum.number(total) > total:
         fix = f"write at most {total}"
-        minimum.error(_RULE, f"{minimum.value} is more than its {total} pods: KAI waits for the others forever", fix)
+        minimum.error(
+            _RULE,
+            f"{minimum.value} is more than its {total} pods: KAI waits for the others forever",
+            fix,
+        )
     return min(minimum.number(total), total)
 
 
@@ -84,9 +105,7 @@ def check_startup_order(root: Field, names: Sequence[str], constraint: Field) ->
 
 def starts_with(minimum: int, total: int) -> str:
     """The note on a gang that is smaller than its pods."""
-    return (
-        f"room is checked for {minimum} of {total} pods: KAI starts these together, the others where there is room left"
-    )
+    return f"room is checked for {minimum} of {total} pods: KAI starts these together, the others where there is room left"
 
 
 def warn_of_no_gang(root: Field, kind: tuple[str, str], constraint: Field, pods: int) -> None:
@@ -97,10 +116,14 @@ def warn_of_no_gang(root: Field, kind: tuple[str, str], constraint: Field, pods:
     )
     annotations = root / "metadata" / "annotations"
     if kind == JOB:
-        constraint.warn(_RULE, text, f'set {BATCH_MIN_MEMBER}: "{pods}" on the Job, and recreate it')
+        constraint.warn(
+            _RULE, text, f'set {BATCH_MIN_MEMBER}: "{pods}" on the Job, and recreate it'
+        )
         return
     if annotations / BATCH_MIN_MEMBER:
-        (annotations / BATCH_MIN_MEMBER).warn(_RULE, "KAI reads this on Jobs and JobSets only", "remove it")
+        (annotations / BATCH_MIN_MEMBER).warn(
+            _RULE, "KAI reads this on Jobs and JobSets only", "remove it"
+        )
     fix = (
         f"use a LeaderWorkerSet, JobSet or Job; or write a PodGroup with minMember: {pods}, name it in the annotation "
         f'{GROUP_OF} of the pod template, and set {SKIP_GROUPER}: "true" on the {kind[1]}'

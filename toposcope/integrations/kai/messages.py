@@ -1,32 +1,45 @@
 """KAI's messages about room, in plain words.
 
 Source: KAI 0.17.0 (pkg/scheduler/actions/common/allocate.go, api/common_info/{job,pod}_errors.go,
-plugins/topology/job_filtering.go). A message joins what failed for each group and on how many nodes, one a line.
+plugins/topology/job_filtering.go). A message joins what failed for each group and on how many
+nodes, one a line.
 """
 
 import re
 from collections.abc import Iterator
 from typing import Final
 
-_DOMAINS: Final = re.compile(r"node-group (\S+) can allocate only (\d{1,9}) of (\d{1,9}) required pods")
+_DOMAINS: Final = re.compile(
+    r"node-group (\S+) can allocate only (\d{1,9}) of (\d{1,9}) required pods"
+)
 _REQUIREMENT: Final = re.compile(
     r"topology (\S+), requirement (\S*) couldn't be satisfied for job <[^<>]*>(?:, subgroup (\S+?))?(?=[:.\s]|$)"
 )
 _WHOLE: Final = re.compile(r"not enough resources in (the cluster|\S+) to allocate the job")
-_GANG: Final = re.compile(r"Resources were found for (\d{1,9}) pods while (\d{1,9}) are required for gang scheduling")
+_GANG: Final = re.compile(
+    r"Resources were found for (\d{1,9}) pods while (\d{1,9}) are required for gang scheduling"
+)
 _SUB_GROUP: Final = re.compile(
     r"Resources were found for (\d{1,9}) pods from all sub-groups while sub-group (\S+) requires (\d{1,9}) pods"
 )
 _POD: Final = re.compile(r"Resources were not found for pod (\S+) due to")
 _NODES: Final = re.compile(r"no nodes with enough resources were found: (.*)", re.DOTALL)
 _NOT_READY: Final = "Job is not ready for scheduling."
-_WAITING: Final = re.compile(r"Waiting for (\d{1,9}) pods(?: for SubGroup (\S+?))?, currently (\d{1,9}) exist")
+_WAITING: Final = re.compile(
+    r"Waiting for (\d{1,9}) pods(?: for SubGroup (\S+?))?, currently (\d{1,9}) exist"
+)
 _REASONS: Final = (
     (re.compile(r"node is unschedulable"), "cordoned"),
     (re.compile(r"node has NotReady condition"), "not Ready"),
     (re.compile(r"node has (\S+) condition"), "with condition {0}"),
-    (re.compile(r"node\(s\) had untolerated taint\(s\)"), "with a taint that the pod does not tolerate"),
-    (re.compile(r"node\(s\) didn't match Pod's node affinity/selector"), "that its node selector or affinity excludes"),
+    (
+        re.compile(r"node\(s\) had untolerated taint\(s\)"),
+        "with a taint that the pod does not tolerate",
+    ),
+    (
+        re.compile(r"node\(s\) didn't match Pod's node affinity/selector"),
+        "that its node selector or affinity excludes",
+    ),
     (re.compile(r"node\(s\) didn't have enough resources: pods"), "at their pod limit"),
     (re.compile(r"node\(s\) didn't have enough resources: (.+)"), "with too little free {0}"),
     (re.compile(r"node\(s\) didn't have enough of mig profile: (.+)"), "with too little free {0}"),

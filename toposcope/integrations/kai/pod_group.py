@@ -20,7 +20,13 @@ from toposcope.integrations.framework.constraints import (
     Pods,
     Workload,
 )
-from toposcope.integrations.framework.document import Field, handle_of, kind_of, name_of, namespace_of
+from toposcope.integrations.framework.document import (
+    Field,
+    handle_of,
+    kind_of,
+    name_of,
+    namespace_of,
+)
 from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.framework.pods import structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System, is_change
@@ -45,7 +51,9 @@ def _check_schema(root: Field, cluster: ClusterFacts) -> None:
         level = topology.level((policy / "scope").text() or "") if topology else None
         name, key = (topology.name, level.key) if topology and level else ("NAME", "LABEL KEY")
         text = "no version of KAI has this field: the API server refuses or drops it, and the pods are placed anywhere"
-        fix = f"write spec.topologyConstraint with topology: {name} and requiredTopologyLevel: {key}"
+        fix = (
+            f"write spec.topologyConstraint with topology: {name} and requiredTopologyLevel: {key}"
+        )
         policy.error("kai/field", text, fix)
 
 
@@ -56,7 +64,10 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     name = name_of(root, "PodGroup")
     tree = _Tree(root / "spec", constraints, cluster.pod_groups.get((namespace_of(root), name), ()))
     group = tree.group(name)
-    unknown = (f"{why}: room is not checked; check the workload that its pods come from" for why in tree.unknown[:1])
+    unknown = (
+        f"{why}: room is not checked; check the workload that its pods come from"
+        for why in tree.unknown[:1]
+    )
     workload = Workload(
         "KAI",
         handle_of(root),
@@ -77,7 +88,9 @@ SYSTEM: Final = System("KAI", lambda document: kind_of(document) == POD_GROUPS.k
 class _Tree:
     """Builds the tree of one PodGroup."""
 
-    def __init__(self, spec: Field, constraints: Constraints, members: Sequence[PodGroupMember]) -> None:
+    def __init__(
+        self, spec: Field, constraints: Constraints, members: Sequence[PodGroupMember]
+    ) -> None:
         self._members = members
         self.unknown: list[str] = []
         """Why the requests of some of its pods are not known."""
@@ -107,7 +120,9 @@ class _Tree:
         for subgroup, field in self._by_name.items():
             self._check_subgroup(subgroup, field)
         own = self._constraint("workload", spec, NONE)
-        below = tuple(self._subgroup(subgroup, own) for subgroup in self._first("", spec / "minSubGroup"))
+        below = tuple(
+            self._subgroup(subgroup, own) for subgroup in self._first("", spec / "minSubGroup")
+        )
         pods = () if below else self._pods("", "pods", minimum)
         return Group(name, pods, below, own.required, own.preferred)
 
@@ -129,7 +144,9 @@ class _Tree:
         name = name or subgroup.path
         if name in self._by_name:
             text = f"duplicate subgroup name {name}"
-            (subgroup / "name").error("kai/sub-group-name", text, "give each sub-group a name of its own")
+            (subgroup / "name").error(
+                "kai/sub-group-name", text, "give each sub-group a name of its own"
+            )
         self._by_name.setdefault(name, subgroup)
 
     def _parent(self, subgroup: Field) -> str:
@@ -152,13 +169,17 @@ class _Tree:
                 todo += [(name, depth + 1) for name in self._children.get(parent, ())]
             elif parent in self._children:
                 text = f"more than {_MAX_DEPTH} sub-groups inside each other are not looked at"
-                (self._by_name[parent] / "name").error("kai/sub-group-depth", text, "a topology has at most 16 levels")
+                (self._by_name[parent] / "name").error(
+                    "kai/sub-group-depth", text, "a topology has at most 16 levels"
+                )
                 reached.update(self._by_name)
                 del self._children[parent]
         for name, subgroup in self._by_name.items():
             if name not in reached:
                 fix = "one of its parents must have none itself"
-                (subgroup / "parent").error("kai/sub-group-cycle", "cycle detected in subgroups", fix)
+                (subgroup / "parent").error(
+                    "kai/sub-group-cycle", "cycle detected in subgroups", fix
+                )
 
     def _check_subgroup(self, name: str, subgroup: Field) -> None:
         member, subgroups = subgroup / "minMember", subgroup / "minSubGroup"
@@ -166,12 +187,18 @@ class _Tree:
         minimum = member.number(0)
         rule, of = "kai/min-member", f'subgroup "{name}": '
         if minimum and subgroups:
-            subgroups.error(rule, f"{of}minMember and minSubGroup are mutually exclusive", "keep one of them")
+            subgroups.error(
+                rule, f"{of}minMember and minSubGroup are mutually exclusive", "keep one of them"
+            )
         if children and minimum:
             text = f"{of}minMember cannot be set on a mid-level SubGroup (has child SubGroups); use minSubGroup instead"
             member.error(rule, text, "remove minMember here and set it on the children")
         if not children and not member and not subgroups:
-            subgroup.error(rule, f"subgroup {name}: minMember is required", "say how many pods it needs at least")
+            subgroup.error(
+                rule,
+                f"subgroup {name}: minMember is required",
+                "say how many pods it needs at least",
+            )
         if not children and subgroups:
             text = f"{of}minSubGroup cannot be set on a leaf SubGroup (no child SubGroups)"
             subgroups.error(rule, text, "use minMember")
@@ -183,7 +210,9 @@ class _Tree:
             return
         number, rule = minimum.number(0), "kai/min-sub-group"
         if isinstance(minimum.value, int) and number <= 0:
-            minimum.error(rule, f"{of}minSubGroup must be greater than 0", "write at least 1, or remove it")
+            minimum.error(
+                rule, f"{of}minSubGroup must be greater than 0", "write at least 1, or remove it"
+            )
         elif number > len(children):
             text = f"{of}minSubGroup ({number}) exceeds the number of direct child SubGroups ({len(children)})"
             minimum.error(rule, text, f"write at most {len(children)}" if children else "remove it")
@@ -192,7 +221,9 @@ class _Tree:
         subgroup = self._by_name[name]
         own = self._constraint(f"sub-group {name}", subgroup, above)
         inner = above if own.required is None else own
-        below = tuple(self._subgroup(child, inner) for child in self._first(name, subgroup / "minSubGroup"))
+        below = tuple(
+            self._subgroup(child, inner) for child in self._first(name, subgroup / "minSubGroup")
+        )
         pods = () if below else self._pods(name, name, (subgroup / "minMember").number(0))
         return Group(f"sub-group {name}", pods, below, own.required, own.preferred)
 
@@ -234,7 +265,9 @@ def members_of_documents(documents: Iterable[Mapping[str, Any]]) -> PodGroupMemb
     return {group: tuple(members) for group, members in groups.items()}
 
 
-def pods_of_group(members: Sequence[PodGroupMember], subgroup: str, minimum: int) -> tuple[tuple[Pods, ...], str]:
+def pods_of_group(
+    members: Sequence[PodGroupMember], subgroup: str, minimum: int
+) -> tuple[tuple[Pods, ...], str]:
     """`minimum` pods of a sub-group (empty: of the whole group) with their requests, and a note about them.
 
     No pods: their requests are not known, and the note says why.
@@ -253,4 +286,7 @@ def pods_of_group(members: Sequence[PodGroupMember], subgroup: str, minimum: int
         return (replace(only, count=minimum),), note if known < minimum else ""
     if known == minimum:
         return tuple(replace(pods, count=count) for pods, count in kinds.items()), ""
-    return (), f"{of} needs {minimum} pods and {known} of several sizes are known: which of them count is not known"
+    return (
+        (),
+        f"{of} needs {minimum} pods and {known} of several sizes are known: which of them count is not known",
+    )

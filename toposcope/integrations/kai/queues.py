@@ -1,7 +1,8 @@
 """KAI's queues: which one a workload is in, and what it and the queues above it have left.
 
-Source: KAI 0.17.0 (plugins/proportion/capacity_policy, cache/cluster_info/queue.go, plugins/defaultgrouper). A limit
-binds every gang, a quota those that are not preemptible. -1 is unlimited; what a queue does not say is 0.
+Source: KAI 0.17.0 (plugins/proportion/capacity_policy, cache/cluster_info/queue.go,
+plugins/defaultgrouper). A limit binds every gang, a quota those that are not preemptible. -1 is
+unlimited; what a queue does not say is 0.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -63,7 +64,9 @@ def missing(cluster: ClusterFacts, queue: str) -> Finding | None:
     while queues is not None and name not in seen:
         seen.add(name)
         if name not in queues:
-            above = f"its parent {name} does not exist, so KAI leaves it out" if name != queue else ""
+            above = (
+                f"its parent {name} does not exist, so KAI leaves it out" if name != queue else ""
+            )
             fix = above or did_you_mean(queue, queues)
             return Finding("kai/queue", "error", "", f"Queue '{queue}' does not exist", fix)
         name = (queues[name] / "spec" / "parentQueue").text() or ""
@@ -71,7 +74,12 @@ def missing(cluster: ClusterFacts, queue: str) -> Finding | None:
 
 
 def excess(
-    cluster: ClusterFacts, queue: str, wanted: Mapping[str, int], own: Mapping[str, int], *, preemptible: bool
+    cluster: ClusterFacts,
+    queue: str,
+    wanted: Mapping[str, int],
+    own: Mapping[str, int],
+    *,
+    preemptible: bool,
 ) -> Excess | None:
     """The first limit or quota that `wanted` goes beyond; `own` is what the workload itself has in it already."""
     queues = _queues(cluster) or {}
@@ -79,7 +87,9 @@ def excess(
     while queue in queues and queue not in seen:
         seen.add(queue)
         spec, status = queues[queue] / "spec" / "resources", queues[queue] / "status"
-        rules = [("limit", "allocated")] + [("quota", "allocatedNonPreemptible")] * (not preemptible)
+        rules = [("limit", "allocated")] + [("quota", "allocatedNonPreemptible")] * (
+            not preemptible
+        )
         for what, said in rules:
             used = amounts_of(status / said)
             for name, unit in _UNITS.items():
@@ -98,7 +108,11 @@ def _number(field: Field) -> float:
 
 def _total(amounts: Mapping[str, int], name: str) -> int:
     """KAI takes every resource that ends with `gpu` for GPUs."""
-    return sum(amount for resource, amount in amounts.items() if resource == name or resource.endswith(f"/{name}"))
+    return sum(
+        amount
+        for resource, amount in amounts.items()
+        if resource == name or resource.endswith(f"/{name}")
+    )
 
 
 def _queues(cluster: ClusterFacts) -> dict[str, Field] | None:

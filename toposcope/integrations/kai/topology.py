@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import msgspec
 
+from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
 from toposcope.integrations.framework import levels as formats
 from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.framework.topologies import RECREATE, check_levels, label_keys
 from toposcope.integrations.kai.api import TOPOLOGIES
-from toposcope.topology.catalogue import BUILT_IN, Catalogue
 
 
 class _Level(msgspec.Struct, frozen=True, rename="camel"):
@@ -34,7 +34,9 @@ class _Topology(msgspec.Struct, frozen=True):
 def write(topology: formats.TopologyLevels) -> dict[str, Any]:
     """The Topology without aliases, as every version accepts it. Raises ExportError."""
     entries = [{"nodeLabel": level.key} for level in formats.exportable(topology).levels]
-    return formats.topology_object(TOPOLOGIES.api_version(), TOPOLOGIES.kind, topology.name, entries)
+    return formats.topology_object(
+        TOPOLOGIES.api_version(), TOPOLOGIES.kind, topology.name, entries
+    )
 
 
 def write_aliases(topology: formats.TopologyLevels) -> dict[str, Any]:
@@ -49,15 +51,22 @@ def write_aliases(topology: formats.TopologyLevels) -> dict[str, Any]:
     if problems:
         raise formats.ExportError(*problems)
     entries = [{"nodeLabel": level.key, "alias": level.domain} for level in levels]
-    return formats.topology_object(TOPOLOGIES.api_version(), TOPOLOGIES.kind, topology.name, entries)
+    return formats.topology_object(
+        TOPOLOGIES.api_version(), TOPOLOGIES.kind, topology.name, entries
+    )
 
 
 def read(document: Any, catalogue: Catalogue = BUILT_IN) -> formats.TopologyLevels:
-    """KAI's or Kueue's Topology; the domains are its aliases, else the catalogue's. Raises UnreadableDocumentError."""
+    """KAI's or Kueue's Topology; the domains are its aliases, else the catalogue's.
+
+    Raises UnreadableDocumentError.
+    """
     topology = formats.decoded(document, _Topology, "Topology of KAI's or Kueue's")
     levels = topology.spec.levels
     keys, aliases = [level.node_label for level in levels], [level.alias for level in levels]
-    return formats.TopologyLevels(topology.metadata.name, formats.named_levels(keys, aliases, catalogue))
+    return formats.TopologyLevels(
+        topology.metadata.name, formats.named_levels(keys, aliases, catalogue)
+    )
 
 
 def aliases_of(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -85,4 +94,6 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     return Reading()
 
 
-TOPOLOGY: Final = System("KAI", lambda document: kind_of(document) == (TOPOLOGIES.group, TOPOLOGIES.kind), _read)
+TOPOLOGY: Final = System(
+    "KAI", lambda document: kind_of(document) == (TOPOLOGIES.group, TOPOLOGIES.kind), _read
+)

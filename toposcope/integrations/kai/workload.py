@@ -1,8 +1,9 @@
 """KAI: annotations from which its grouper makes a PodGroup. PodGroups themselves: `pod_group`.
 
-Rules and messages: KAI 0.17 (scheduler, pod grouper). The grouper reads topology and levels on the workload itself;
-for a JobSet also on each Job template (one constraint per Job), for Ray on each pod template. Segments stand on the
-pod template and are known for PyTorchJob workers and LeaderWorkerSets only; others' are ignored.
+Rules and messages: KAI 0.17 (scheduler, pod grouper). The grouper reads topology and levels on the
+workload itself; for a JobSet also on each Job template (one constraint per Job), for Ray on each
+pod template. Segments stand on the pod template and are known for PyTorchJob workers and
+LeaderWorkerSets only; others' are ignored.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +13,14 @@ from typing import Any, Final
 
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
 from toposcope.integrations.framework.document import Field, handle_of, kind_of, name_of
-from toposcope.integrations.framework.pods import JOBSET, LEADER_WORKER_SET, PodSet, Structure, chunks, structure_of
+from toposcope.integrations.framework.pods import (
+    JOBSET,
+    LEADER_WORKER_SET,
+    PodSet,
+    Structure,
+    chunks,
+    structure_of,
+)
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.kai import api, gang_size
 from toposcope.integrations.kai.allocation import in_name_order
@@ -36,18 +44,24 @@ def _claims(document: Mapping[str, Any]) -> bool:
     jobs = [pod_set.job / "metadata" / "annotations" for pod_set in structure.sets if pod_set.job]
     pods = [pod_set.annotations for pod_set in structure.sets if pod_set.template.path]
     places = (root / "metadata" / "annotations", *jobs, *pods)
-    return any(place / key for place in places for key in (api.TOPOLOGY, *api.PLACEMENTS, *api.SEGMENTS)) or any(
-        annotations / api.GROUP_OF for annotations in pods
-    )
+    return any(
+        place / key for place in places for key in (api.TOPOLOGY, *api.PLACEMENTS, *api.SEGMENTS)
+    ) or any(annotations / api.GROUP_OF for annotations in pods)
 
 
 def is_for_kai(document: Mapping[str, Any]) -> bool:
-    """Whether KAI makes a PodGroup of it and schedules it, though it may ask for no topology. Never raises."""
+    """Whether KAI makes a PodGroup of it and schedules it, though it may ask for no topology.
+
+    Never raises.
+    """
     root = Field(document)
     structure = structure_of(root)
     if structure is None or gang_size.keeps_its_group(root, structure):
         return False
-    return any((pod_set.template / "spec" / "schedulerName").text() == api.KAI_SCHEDULER for pod_set in structure.sets)
+    return any(
+        (pod_set.template / "spec" / "schedulerName").text() == api.KAI_SCHEDULER
+        for pod_set in structure.sets
+    )
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
@@ -92,7 +106,10 @@ class _Tree:
         """What the admin should know about how it is read."""
 
     def group(self) -> Group:
-        """The whole workload; each copy of it is a PodGroup of its own. Groups are in the order of KAI's names."""
+        """The whole workload; each copy of it is a PodGroup of its own.
+
+        Groups are in the order of KAI's names.
+        """
         self._check_places()
         self._check_pods()
         above = self._constraints.read(_written("workload", self._own))
@@ -111,10 +128,16 @@ class _Tree:
         elif self._kind == gang_size.PYTORCH:
             below = self._pytorch(above)
         elif self._kind[0] == _RAY:
-            below = tuple(self._ray(pod_set, above) for pod_set in sorted(structure.sets, key=_ray_name))
+            below = tuple(
+                self._ray(pod_set, above) for pod_set in sorted(structure.sets, key=_ray_name)
+            )
         else:
             total = sum(pod_set.count for pod_set in structure.sets)
-            minimum = gang_size.kubeflow_minimum(self._root, self._kind, total) if self._kind[0] == _KUBEFLOW else total
+            minimum = (
+                gang_size.kubeflow_minimum(self._root, self._kind, total)
+                if self._kind[0] == _KUBEFLOW
+                else total
+            )
             pods = self._some(structure.whole, minimum)
         return Group(name, pods, below, above.required, above.preferred, structure.copies)
 
@@ -123,7 +146,9 @@ class _Tree:
         if above.required or above.preferred:
             text = f"KAI makes a PodGroup of each pod of a {self._kind[1]}, so this keeps no two of them together"
             fix = "use a Job or LeaderWorkerSet for pods that belong together"
-            (self._own / (api.REQUIRED if above.required else api.PREFERRED)).warn("kai/each-pod-alone", text, fix)
+            (self._own / (api.REQUIRED if above.required else api.PREFERRED)).warn(
+                "kai/each-pod-alone", text, fix
+            )
         return Group("pod", (pod_set.some(1),), (), above.required, above.preferred, pod_set.count)
 
     def _one_by_one(self, above: Constraint) -> tuple[Pods, ...]:
@@ -175,9 +200,18 @@ class _Tree:
             fix = f"lower it to {count}, or set {api.BATCH_MIN_MEMBER} on the Job template"
             parallelism.error("kai/min-member", text, fix)
         if 0 < minimum < pod_set.pods.count:
-            self.notes.append(f"{pod_set.name}: {gang_size.starts_with(minimum, pod_set.pods.count)}")
+            self.notes.append(
+                f"{pod_set.name}: {gang_size.starts_with(minimum, pod_set.pods.count)}"
+            )
         minimum = minimum or pod_set.pods.count
-        return Group(f"job of {pod_set.name}", (pod_set.some(minimum),), (), own.required, own.preferred, pod_set.jobs)
+        return Group(
+            f"job of {pod_set.name}",
+            (pod_set.some(minimum),),
+            (),
+            own.required,
+            own.preferred,
+            pod_set.jobs,
+        )
 
     def _pytorch(self, above: Constraint) -> tuple[Group, ...]:
         """A PyTorchJob's masters, all of which start at once, and workers, or the segments that are needed at first."""
@@ -202,9 +236,13 @@ class _Tree:
 
     def _ray(self, pod_set: PodSet, above: Constraint) -> Group:
         annotations = pod_set.annotations
-        placement = next((annotations / key for key in api.PLACEMENTS if (annotations / key).text()), None)
+        placement = next(
+            (annotations / key for key in api.PLACEMENTS if (annotations / key).text()), None
+        )
         if placement and not (annotations / api.TOPOLOGY).text():
-            group = "headGroupSpec" if pod_set.name == "head" else f"workerGroupSpecs.{pod_set.name}"
+            group = (
+                "headGroupSpec" if pod_set.name == "head" else f"workerGroupSpecs.{pod_set.name}"
+            )
             placement.error(
                 "kai/topology-name",
                 f"topology annotation ({api.TOPOLOGY}) is required for {group} "
@@ -222,8 +260,12 @@ class _Tree:
     def _ray_minimum(self, pod_set: PodSet) -> int:
         """The pods of `minReplicas` of a worker group, where that is set and above 0, else all."""
         spec = self._root / "spec"
-        cluster = next((spec / name for name in ("rayClusterSpec", "rayClusterConfig") if spec / name), spec)
-        groups = dict(zip(self._structure.sets[1:], (cluster / "workerGroupSpecs").items(), strict=True))
+        cluster = next(
+            (spec / name for name in ("rayClusterSpec", "rayClusterConfig") if spec / name), spec
+        )
+        groups = dict(
+            zip(self._structure.sets[1:], (cluster / "workerGroupSpecs").items(), strict=True)
+        )
         if pod_set not in groups:
             return pod_set.count
         group, least = groups[pod_set], (groups[pod_set] / "minReplicas").number(0)
@@ -234,27 +276,40 @@ class _Tree:
                 f"{self._kind[1]} is ever scheduled",
                 f"set replicas to {least} or more",
             )
-        return min(pod_set.count, least * (group / "numOfHosts").number(1, least=1)) if least else pod_set.count
+        return (
+            min(pod_set.count, least * (group / "numOfHosts").number(1, least=1))
+            if least
+            else pod_set.count
+        )
 
     def _leader_worker_set(self, above: Constraint) -> tuple[Group, ...]:
         """The leader, and the workers or their segments."""
         structure = self._structure
         leader, rest = structure.sets[0], structure.sets[-1]
         workers = rest.some(sum(pod_set.count for pod_set in structure.sets) - 1)
-        if (self._root / "spec" / "startupPolicy").text() == "LeaderReady" and above.required and workers.count:
+        if (
+            (self._root / "spec" / "startupPolicy").text() == "LeaderReady"
+            and above.required
+            and workers.count
+        ):
             (self._own / api.REQUIRED).warn(
                 "kai/leader-first",
                 "KAI 0.17 places the leader before its workers exist, and these later wherever there is room: this "
                 "does not keep them with it",
                 "use startupPolicy: LeaderCreated",
             )
-        whole = (Group("leader", (leader.some(1),)), *((Group("workers", (workers,)),) if workers.count else ()))
+        whole = (
+            Group("leader", (leader.some(1),)),
+            *((Group("workers", (workers,)),) if workers.count else ()),
+        )
         policy = sub_group_policy(self._root)
         annotations = structure.sets[-1].annotations
         total = sum(pod_set.count for pod_set in structure.sets)
         size = (policy / "subGroupSize").number(0)
         if not size:
-            size = self._segment_size(self._own / api.SEGMENT_SIZE or annotations / api.SEGMENT_SIZE, total)
+            size = self._segment_size(
+                self._own / api.SEGMENT_SIZE or annotations / api.SEGMENT_SIZE, total
+            )
         segment = self._segment(annotations, size)
         if not (size and segment):
             return whole
@@ -281,7 +336,9 @@ class _Tree:
             annotation.error(rule, f"invalid segment size {text}", fix)
             return 0
         if size <= 1:
-            annotation.error(rule, f"segmentSize {size} is not valid. It must be greater than 1", fix)
+            annotation.error(
+                rule, f"segmentSize {size} is not valid. It must be greater than 1", fix
+            )
         elif size > total:
             annotation.error(rule, f"segmentSize {size} is greater than replicasSize {total}", fix)
         else:
@@ -290,17 +347,30 @@ class _Tree:
 
     def _segment(self, annotations: Field, size: int) -> WrittenConstraint | None:
         """The constraint of each segment; its topology is the template's, else the workload's."""
-        topology = annotations / api.TOPOLOGY if (annotations / api.TOPOLOGY).text() else self._own / api.TOPOLOGY
-        required, preferred = annotations / api.SEGMENT_REQUIRED, annotations / api.SEGMENT_PREFERRED
+        topology = (
+            annotations / api.TOPOLOGY
+            if (annotations / api.TOPOLOGY).text()
+            else self._own / api.TOPOLOGY
+        )
+        required, preferred = (
+            annotations / api.SEGMENT_REQUIRED,
+            annotations / api.SEGMENT_PREFERRED,
+        )
         levels = [level for level in (required, preferred) if level.text()]
         written_size = annotations / api.SEGMENT_SIZE or self._own / api.SEGMENT_SIZE
         if size and not levels and written_size:
             fix = f"set {api.SEGMENT_REQUIRED} or {api.SEGMENT_PREFERRED} on the pod template"
-            written_size.warn("kai/segment-level", "segments without a level are placed anywhere", fix)
+            written_size.warn(
+                "kai/segment-level", "segments without a level are placed anywhere", fix
+            )
         if levels and not size and not (annotations / api.SEGMENT_SIZE):
             text = "has no effect without a segment size"
             levels[0].warn("kai/segment-size-missing", text, f"set {api.SEGMENT_SIZE} beside it")
-        return WrittenConstraint("sub-group segment", topology, required, preferred) if levels else None
+        return (
+            WrittenConstraint("sub-group segment", topology, required, preferred)
+            if levels
+            else None
+        )
 
     def _check_places(self) -> None:
         """Note annotations where KAI does not look for them."""
@@ -321,7 +391,9 @@ class _Tree:
                 if self._kind[0] != _RAY and not is_read and pod_set.annotations / key:
                     where = "the Job template" if pod_set.job else f"the {self._kind[1]} itself"
                     text = f"KAI does not read this on a pod template of a {self._kind[1]}"
-                    (pod_set.annotations / key).warn("kai/wrong-place", text, f"move it to the annotations of {where}")
+                    (pod_set.annotations / key).warn(
+                        "kai/wrong-place", text, f"move it to the annotations of {where}"
+                    )
             if pod_set.name not in segmented:
                 self._check_no_segments(pod_set.annotations)
         if not segmented:
@@ -338,7 +410,9 @@ class _Tree:
         for pod_set in self._structure.sets:
             for key, fix in api.UNREAD.items():
                 if pod_set.annotations / key:
-                    (pod_set.annotations / key).warn("kai/unread", "no version of KAI reads this annotation", fix)
+                    (pod_set.annotations / key).warn(
+                        "kai/unread", "no version of KAI reads this annotation", fix
+                    )
             scheduler = pod_set.template / "spec" / "schedulerName"
             if scheduler.text() in _NOT_KAI:
                 scheduler.warn(
@@ -349,7 +423,9 @@ class _Tree:
 
 
 def _written(owner: str, annotations: Field) -> WrittenConstraint:
-    return WrittenConstraint(owner, annotations / api.TOPOLOGY, annotations / api.REQUIRED, annotations / api.PREFERRED)
+    return WrittenConstraint(
+        owner, annotations / api.TOPOLOGY, annotations / api.REQUIRED, annotations / api.PREFERRED
+    )
 
 
 def _segment(own: Constraint, pods: tuple[Pods, ...], times: int) -> Group:
@@ -362,6 +438,8 @@ def _ray_name(pod_set: PodSet) -> str:
 
 def _in_name_order(own: Constraint, pod_set: PodSet, size: int, minimum: int) -> Iterator[Group]:
     """The segments that hold the first `minimum` pods; the last may be smaller, and stands where its name does."""
-    sizes = [pods for pods, times in chunks(pod_set.count, size) for _ in range(times)][: -(-minimum // size)]
+    sizes = [pods for pods, times in chunks(pod_set.count, size) for _ in range(times)][
+        : -(-minimum // size)
+    ]
     for pods, alike in groupby(sizes[number] for number in in_name_order(len(sizes))):
         yield _segment(own, (pod_set.some(pods),), len(list(alike)))

@@ -1,8 +1,9 @@
 """Kinds of kube-scheduler's own gangs (scheduling.k8s.io), and the levels that they ask for.
 
-A constraint names the key of a node label, of a topology or not, and nodes count as one domain by its value alone.
-Kubernetes 1.36 serves Workload and PodGroup as v1alpha2. 1.37 has them as v1alpha3 and v1beta1, CompositePodGroups that
-nest PodGroups, and constraints in a Job's `spec.scheduling`; the fields that are read agree.
+A constraint names the key of a node label, of a topology or not, and nodes count as one domain by
+its value alone. Kubernetes 1.36 serves Workload and PodGroup as v1alpha2. 1.37 has them as v1alpha3
+and v1beta1, CompositePodGroups that nest PodGroups, and constraints in a Job's `spec.scheduling`;
+the fields that are read agree.
 """
 
 from collections.abc import Iterator
@@ -35,8 +36,14 @@ def templates_of(workload: Field) -> Iterator[Field]:
     """All templates of a Workload, those inside of others too."""
     level = [workload / "spec"]
     for _ in range(_DEPTH):
-        composites = [template for above in level for template in (above / "compositePodGroupTemplates").items()]
-        yield from (template for above in level for template in (above / "podGroupTemplates").items())
+        composites = [
+            template
+            for above in level
+            for template in (above / "compositePodGroupTemplates").items()
+        ]
+        yield from (
+            template for above in level for template in (above / "podGroupTemplates").items()
+        )
         yield from composites
         level = composites
 
@@ -52,10 +59,22 @@ def _of_group(root: Field) -> Iterator[LevelRequest]:
 
 _TEMPLATES: dict[str, object] = {"podGroupTemplates": [CONSTRAINED]}
 for _ in range(_DEPTH - 1):
-    _TEMPLATES = {"podGroupTemplates": [CONSTRAINED], "compositePodGroupTemplates": [{**CONSTRAINED, **_TEMPLATES}]}
+    _TEMPLATES = {
+        "podGroupTemplates": [CONSTRAINED],
+        "compositePodGroupTemplates": [{**CONSTRAINED, **_TEMPLATES}],
+    }
 
-POD_GROUPS: Final = WatchedKind(GROUP, "PodGroup", "podgroups", VERSIONS, {"spec": CONSTRAINED}, _of_group)
-COMPOSITES: Final = WatchedKind(
-    GROUP, "CompositePodGroup", "compositepodgroups", ("v1alpha3",), {"spec": CONSTRAINED}, _of_group
+POD_GROUPS: Final = WatchedKind(
+    GROUP, "PodGroup", "podgroups", VERSIONS, {"spec": CONSTRAINED}, _of_group
 )
-WORKLOADS: Final = WatchedKind(GROUP, "Workload", "workloads", VERSIONS, {"spec": _TEMPLATES}, _of_workload)
+COMPOSITES: Final = WatchedKind(
+    GROUP,
+    "CompositePodGroup",
+    "compositepodgroups",
+    ("v1alpha3",),
+    {"spec": CONSTRAINED},
+    _of_group,
+)
+WORKLOADS: Final = WatchedKind(
+    GROUP, "Workload", "workloads", VERSIONS, {"spec": _TEMPLATES}, _of_workload
+)

@@ -1,6 +1,7 @@
 """kube-scheduler's own gangs in the cluster: whether it looks at them, and its messages.
 
-Source: Kubernetes 1.36, schedule_one_podgroup.go and the plugins TopologyPlacementGenerator and GangScheduling.
+Source: Kubernetes 1.36, schedule_one_podgroup.go and the plugins TopologyPlacementGenerator and
+GangScheduling.
 """
 
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from typing import Final
 from toposcope.integrations.framework import features
 from toposcope.integrations.kubernetes.api import POD_GROUPS
 from toposcope.integrations.kubernetes.gangs import GATES, NAME
-from toposcope.topology.text import shell
+from toposcope.text import shell
 
 _SCHEDULED: Final = ("PodGroupInitiallyScheduled", "PodGroupScheduled")
 """What says whether it found nodes: from Kubernetes 1.37 on, and before."""
@@ -23,12 +24,20 @@ def check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
     if not groups:
         why = workload.store.why_unknown(POD_GROUPS)
         text = f"no PodGroup of {POD_GROUPS.group} belongs to it"
-        yield features.unknown(f"cannot read its PodGroup: {why}") if why else features.failed(text, GATES)
+        yield (
+            features.unknown(f"cannot read its PodGroup: {why}")
+            if why
+            else features.failed(text, GATES)
+        )
     for ref, document in groups:
         if not any(features.condition(document, kind) for kind in _SCHEDULED):
             text = f"kube-scheduler has not looked at {ref.handle}: it has no condition {_SCHEDULED[-1]}"
-            describe = shell("kubectl describe {} {} -n {}", POD_GROUPS.name, ref.name, ref.namespace)
-            yield features.failed(text, f"its pods may not be there yet; else {GATES}", commands=(describe,))
+            describe = shell(
+                "kubectl describe {} {} -n {}", POD_GROUPS.name, ref.name, ref.namespace
+            )
+            yield features.failed(
+                text, f"its pods may not be there yet; else {GATES}", commands=(describe,)
+            )
         else:
             yield features.passed(f"kube-scheduler schedules {ref.handle} as a group")
 

@@ -11,16 +11,28 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Final
 
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, PodGroupName, Pods, Workload
-from toposcope.integrations.framework.document import Field, handle_of, kind_of, name_of, namespace_of
+from toposcope.integrations.framework.document import (
+    Field,
+    handle_of,
+    kind_of,
+    name_of,
+    namespace_of,
+)
 from toposcope.integrations.framework.exclusive import exclusive_level
 from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.framework.node_affinity import NodeFilter
 from toposcope.integrations.framework.pods import Structure, structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
-from toposcope.integrations.kubernetes.api import COMPOSITES, POD_GROUPS, WORKLOADS, keys_of, templates_of
+from toposcope.integrations.kubernetes.api import (
+    COMPOSITES,
+    POD_GROUPS,
+    WORKLOADS,
+    keys_of,
+    templates_of,
+)
 from toposcope.integrations.kubernetes.hierarchy import Tree, around, parent_of
-from toposcope.topology.levels import Level
 
 NAME: Final = "kube-scheduler"
 NO_PLACEMENT: Final = "no feasible placements found"
@@ -29,9 +41,7 @@ GATES: Final = (
     "and kube-scheduler, and serve the API: --runtime-config=scheduling.k8s.io/v1alpha2=true"
 )
 _JOB: Final = ("batch", "Job")
-_ONE_BY_ONE: Final = (
-    "kube-scheduler takes pods of different sizes one by one and takes none back, so it may miss a place"
-)
+_ONE_BY_ONE: Final = "kube-scheduler takes pods of different sizes one by one and takes none back, so it may miss a place"
 _BASIC: Final = (
     "with schedulingPolicy.basic kube-scheduler may take a domain that has room for some of the pods only, and the "
     "others wait for it: say gang with minCount"
@@ -43,11 +53,14 @@ def group_of(spec: Field) -> str:
     return (spec / "schedulingGroup" / "podGroupName").text() or ""
 
 
-def members_of_documents(documents: Iterable[Mapping[str, Any]]) -> dict[PodGroupName, tuple[Pods, ...]]:
+def members_of_documents(
+    documents: Iterable[Mapping[str, Any]],
+) -> dict[PodGroupName, tuple[Pods, ...]]:
     """The pods of workloads whose templates name a PodGroup, by PodGroup."""
     groups: dict[PodGroupName, tuple[Pods, ...]] = {}
     for document in documents:
-        if "schedulingGroup" in str(document):  # most have none, and reading a workload takes longer than this
+        # most have none, and reading a workload takes longer than this
+        if "schedulingGroup" in str(document):
             for name, pods in _named(Field(document)).items():
                 groups[name] = (*groups.get(name, ()), *pods)
     return groups
@@ -59,7 +72,10 @@ def _named(root: Field) -> dict[PodGroupName, tuple[Pods, ...]]:
     for pod_set in structure.sets:
         if name := group_of(pod_set.template / "spec"):
             known = groups.setdefault((namespace_of(root), name), ())
-            groups[namespace_of(root), name] = (*known, pod_set.some(pod_set.count * structure.copies))
+            groups[namespace_of(root), name] = (
+                *known,
+                pod_set.some(pod_set.count * structure.copies),
+            )
     return groups
 
 
@@ -87,11 +103,15 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     if kind == COMPOSITES.key:
         return Reading(_tree(root, root, cluster))
     if kind == POD_GROUPS.key:
-        return Reading(_tree(root, root, cluster) if parent_of(root) else _of_group(root, root, cluster))
+        return Reading(
+            _tree(root, root, cluster) if parent_of(root) else _of_group(root, root, cluster)
+        )
     structure = structure_of(root) or Structure(())
     if kind == _JOB and root / "spec" / "scheduling":
         scheduling = root / "spec" / "scheduling"
-        return Reading(_gang(root, name_of(root, "Job"), scheduling, structure.whole, cluster, structure.whole))
+        return Reading(
+            _gang(root, name_of(root, "Job"), scheduling, structure.whole, cluster, structure.whole)
+        )
     first, *others = [_of_named(root, name, pods, cluster) for name, pods in _named(root).items()]
     return Reading(first, stages=tuple(others))
 
@@ -99,10 +119,15 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 SYSTEM: Final = System(NAME, _claims, _read)
 
 
-def _of_named(root: Field, name: PodGroupName, own: Sequence[Pods], cluster: ClusterFacts) -> Workload:
+def _of_named(
+    root: Field, name: PodGroupName, own: Sequence[Pods], cluster: ClusterFacts
+) -> Workload:
     """The pods of a PodGroup that a document names."""
     known = cluster.objects.get(POD_GROUPS.key)
-    found = next((item for item in known or () if (namespace_of(Field(item)), name_of(Field(item))) == name), None)
+    found = next(
+        (item for item in known or () if (namespace_of(Field(item)), name_of(Field(item))) == name),
+        None,
+    )
     if found is not None:
         named = Field(found)
         if name not in cluster.gangs:
@@ -110,24 +135,39 @@ def _of_named(root: Field, name: PodGroupName, own: Sequence[Pods], cluster: Clu
         return _tree(root, named, cluster) if parent_of(named) else _of_group(root, named, cluster)
     group = Group(name[1], tuple(own))
     if known is None:
-        return _workload(root, group, (), f"PodGroup {name[1]} is not known: room is not checked; give its file, too")
+        return _workload(
+            root,
+            group,
+            (),
+            f"PodGroup {name[1]} is not known: room is not checked; give its file, too",
+        )
     text = f'waiting for pods\'s pod group "{name[1]}" to appear in scheduling queue'
     names = [name_of(Field(item)) for item in known if namespace_of(Field(item)) == name[0]]
-    root.error("kube-scheduler/pod-group", text, did_you_mean(name[1], names) or f"create the PodGroup {name[1]} first")
+    root.error(
+        "kube-scheduler/pod-group",
+        text,
+        did_you_mean(name[1], names) or f"create the PodGroup {name[1]} first",
+    )
     return _workload(root, group, (), "room is not checked before there is its PodGroup")
 
 
 def _of_group(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
     """One PodGroup, for the document that it, or its pods, are in."""
     name = name_of(group, "PodGroup")
-    return _gang(root, name, group / "spec", cluster.gangs.get((namespace_of(group), name), ()), cluster)
+    return _gang(
+        root, name, group / "spec", cluster.gangs.get((namespace_of(group), name), ()), cluster
+    )
 
 
 def _tree(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
     """The whole tree of a PodGroup or CompositePodGroup, which starts as one."""
     namespace = namespace_of(root)
     composites, pod_groups = (
-        {name_of(raw): raw for raw in map(Field, cluster.objects.get(kind.key, ())) if namespace_of(raw) == namespace}
+        {
+            name_of(raw): raw
+            for raw in map(Field, cluster.objects.get(kind.key, ()))
+            if namespace_of(raw) == namespace
+        }
         for kind in (COMPOSITES, POD_GROUPS)
     )
     (composites if kind_of(group.value) == COMPOSITES.key else pod_groups)[name_of(group)] = group
@@ -135,11 +175,25 @@ def _tree(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
     if missing:
         field = group / "spec" / "parentCompositePodGroupName"
         if COMPOSITES.key in cluster.objects:
-            text = f"there is no tree with CompositePodGroup {missing}, and nothing is bound without"
-            field.error("kube-scheduler/parent", text, did_you_mean(missing, composites) or "create it first")
+            text = (
+                f"there is no tree with CompositePodGroup {missing}, and nothing is bound without"
+            )
+            field.error(
+                "kube-scheduler/parent",
+                text,
+                did_you_mean(missing, composites) or "create it first",
+            )
         workload = _of_group(root, group, cluster)
-        return replace(workload, notes=(*workload.notes, f"what CompositePodGroup {missing} asks for is left aside"))
-    tree = Tree(composites, pod_groups, lambda spec: _level(spec, cluster), lambda one: _of_group(root, one, cluster))
+        return replace(
+            workload,
+            notes=(*workload.notes, f"what CompositePodGroup {missing} asks for is left aside"),
+        )
+    tree = Tree(
+        composites,
+        pod_groups,
+        lambda spec: _level(spec, cluster),
+        lambda one: _of_group(root, one, cluster),
+    )
     groups, levels = (tree.group(top),), tree.levels
     unknown = [why if ": room is" in why else f"{why}: room is not checked" for why in tree.unknown]
     notes, doubt = (*tree.notes, *unknown), tree.doubt
@@ -151,13 +205,24 @@ def _level(group: Field, cluster: ClusterFacts) -> Level | None:
     keys = list(keys_of(group))
     if len(keys) > 1:
         field = group / "schedulingConstraints" / "topology"
-        field.error("kube-scheduler/one-constraint", f"Too many: {len(keys)}: must have at most 1 item", "keep one key")
-    return exclusive_level(keys[0], cluster, "kube-scheduler/label-exists", NO_PLACEMENT) if keys else None
+        field.error(
+            "kube-scheduler/one-constraint",
+            f"Too many: {len(keys)}: must have at most 1 item",
+            "keep one key",
+        )
+    return (
+        exclusive_level(keys[0], cluster, "kube-scheduler/label-exists", NO_PLACEMENT)
+        if keys
+        else None
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """The pods that must start together. `doubt`: why these may find no place where there is one for all."""
+    """The pods that must start together.
+
+    `doubt`: why these may find no place where there is one for all.
+    """
 
     pods: tuple[Pods, ...] = ()
     note: str = ""
@@ -184,19 +249,29 @@ def _gang(
     counted = _counted(members, total, least, level)
     group = Group(name, counted.pods, required=level)
     workload = _workload(root, group, counted.pods, counted.note)
-    certain = (replace(group, pods=(largest(counted.pods),)),) if counted.doubt == _ONE_BY_ONE else ()
+    certain = (
+        (replace(group, pods=(largest(counted.pods),)),) if counted.doubt == _ONE_BY_ONE else ()
+    )
     return replace(workload, certain=certain, doubt=counted.doubt)
 
 
-def _counted(members: Sequence[Pods], total: int, least: int | None, level: Level | None) -> _Counted:
+def _counted(
+    members: Sequence[Pods], total: int, least: int | None, level: Level | None
+) -> _Counted:
     kinds: Counter[Pods] = Counter()
     for pods in members:
         kinds[replace(pods, name="pods", count=1)] += pods.count
     if not kinds:
-        return _Counted(note="no pods of the PodGroup are known: room is not checked; give the files of its pods, too")
+        return _Counted(
+            note="no pods of the PodGroup are known: room is not checked; give the files of its pods, too"
+        )
     if len(kinds) == 1:
         (only,) = kinds
-        note = f"room is for the {least} pods of minCount, of {total}" if least and least < total else ""
+        note = (
+            f"room is for the {least} pods of minCount, of {total}"
+            if least and least < total
+            else ""
+        )
         doubt = _BASIC if least is None and level and total > 1 else ""
         return _Counted((replace(only, count=least or total),), note, doubt)
     if least not in (None, total):
@@ -216,8 +291,14 @@ def largest(kinds: Sequence[Pods]) -> Pods:
         requests[resource] = max(amount, requests.get(resource, 0))
     filters = [pods.node_filter for pods in kinds]
     terms = [[term for term in of.terms if term] or [()] for of in filters if of.terms]
-    together = tuple(sum(chosen, ()) if all(chosen) else () for chosen in product(*terms)) if terms else ()
-    tolerations = [shared for shared in filters[0].tolerations if all(shared in of.tolerations for of in filters)]
+    together = (
+        tuple(sum(chosen, ()) if all(chosen) else () for chosen in product(*terms)) if terms else ()
+    )
+    tolerations = [
+        shared
+        for shared in filters[0].tolerations
+        if all(shared in of.tolerations for of in filters)
+    ]
     selector = tuple(sorted({pair for of in filters for pair in of.selector}))
     nodes = NodeFilter(selector, together, tuple(tolerations))
     return Pods("pods", sum(pods.count for pods in kinds), tuple(sorted(requests.items())), nodes)
@@ -226,4 +307,6 @@ def largest(kinds: Sequence[Pods]) -> Pods:
 def _workload(root: Field, group: Group, pods: Sequence[Pods], note: str) -> Workload:
     levels = (group.required,) if group.required else ()
     notes = (note,) if note else ()
-    return Workload(NAME, handle_of(root), (group,), levels=levels, placeable=bool(pods), notes=notes)
+    return Workload(
+        NAME, handle_of(root), (group,), levels=levels, placeable=bool(pods), notes=notes
+    )

@@ -1,16 +1,17 @@
 """CompositePodGroups: groups of kube-scheduler's PodGroups, as one tree of constraints.
 
-Kubernetes 1.37, alpha (KEP-6012). Nothing of a tree is bound before `minGroupCount` children of each group find nodes;
-a child goes onto nodes of its parent's domain. Groups are placed one after the other and none is moved again, so that
-one may take the only place of the next. The API server accepts a parent that does not exist, and nothing is bound.
+Kubernetes 1.37, alpha (KEP-6012). Nothing of a tree is bound before `minGroupCount` children of
+each group find nodes; a child goes onto nodes of its parent's domain. Groups are placed one after
+the other and none is moved again, so that one may take the only place of the next. The API server
+accepts a parent that does not exist, and nothing is bound.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Workload
 from toposcope.integrations.framework.document import Field, name_of
-from toposcope.topology.levels import Level
 
 _MAX_DEPTH: Final = 4
 """How deep groups nest (Kubernetes 1.37: WorkloadMaxTreeDepth)."""
@@ -67,9 +68,13 @@ class Tree:
         name, level = name_of(one), self._level(one / "spec")
         path = above if level is None or level in above else (*above, level)
         self._paths[path] = None
-        children = [child for child in self._composites.values() if depth > 1 and parent_of(child) == name]
+        children = [
+            child for child in self._composites.values() if depth > 1 and parent_of(child) == name
+        ]
         inside = [self.group(child, path, depth - 1) for child in children]
-        leaves = [self._leaf(child) for child in self._pod_groups.values() if parent_of(child) == name]
+        leaves = [
+            self._leaf(child) for child in self._pod_groups.values() if parent_of(child) == name
+        ]
         for leaf in leaves:
             self._paths[*path, *(level for level in leaf.levels if level not in path)] = None
             self.unknown.update(() if leaf.placeable else dict.fromkeys(leaf.notes))
@@ -80,7 +85,9 @@ class Tree:
         if not below:
             self.unknown[f"no groups of CompositePodGroup {name} are known"] = None
         elif least != len(below):
-            self.unknown[f"CompositePodGroup {name} needs {least} of its groups, and {len(below)} are known"] = None
+            self.unknown[
+                f"CompositePodGroup {name} needs {least} of its groups, and {len(below)} are known"
+            ] = None
         if len({(group.pods, group.groups, group.required) for group in below}) > 1:
             self.doubt = self.doubt or GREEDY
         return Group(name, groups=below, required=level)

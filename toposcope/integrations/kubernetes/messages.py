@@ -1,6 +1,7 @@
 """Messages of kube-scheduler, which other schedulers send too.
 
-Source: its plugins NodeResourcesFit, NodeAffinity, TaintToleration, NodeUnschedulable, InterPodAffinity, VolumeBinding.
+Source: its plugins NodeResourcesFit, NodeAffinity, TaintToleration, NodeUnschedulable,
+InterPodAffinity, VolumeBinding.
 """
 
 import re
@@ -33,7 +34,10 @@ _KNOWN: Final = (
         re.compile(r"node\(s\) didn't match pod topology spread constraints.*"),
         "would break the pod's spread constraints",
     ),
-    (re.compile(r"node\(s\) had volume node affinity conflict"), "cannot reach a volume of the pod"),
+    (
+        re.compile(r"node\(s\) had volume node affinity conflict"),
+        "cannot reach a volume of the pod",
+    ),
     (re.compile(r"Too many pods"), "have reached their pod limit"),
 )
 """What follows the number of nodes, to its meaning."""

@@ -38,9 +38,18 @@ def _of_job(root: Field) -> Iterator[LevelRequest]:
 
 _FINISHED: Final = frozenset({"Complete", "Failed"})
 JOBS: Final = WatchedKind(
-    "batch", "Job", "jobs", ("v1",), _JOB, _of_job, finished=_FINISHED, only_with=_ONLY_WITH | {GROUP}
+    "batch",
+    "Job",
+    "jobs",
+    ("v1",),
+    _JOB,
+    _of_job,
+    finished=_FINISHED,
+    only_with=_ONLY_WITH | {GROUP},
 )
-DEPLOYMENTS: Final = WatchedKind("apps", "Deployment", "deployments", ("v1",), _FIELDS, requests, only_with=_ONLY_WITH)
+DEPLOYMENTS: Final = WatchedKind(
+    "apps", "Deployment", "deployments", ("v1",), _FIELDS, requests, only_with=_ONLY_WITH
+)
 STATEFUL_SETS: Final = WatchedKind(
     "apps",
     "StatefulSet",
@@ -60,5 +69,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     return Reading(Workload("Kubernetes", handle_of(root), (group,)))
 
 
-PODS_ONLY: Final = System("Kubernetes", lambda document: structure_of(Field(document)) is not None, _read)
+PODS_ONLY: Final = System(
+    "Kubernetes", lambda document: structure_of(Field(document)) is not None, _read
+)
 """Reads every kind with pod templates: whether there is room for the pods anywhere."""

@@ -10,15 +10,24 @@ from typing import Final
 import msgspec
 
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.level_requests import LevelRequest, WatchedKind, level_request, requests_at
+from toposcope.integrations.framework.level_requests import (
+    LevelRequest,
+    WatchedKind,
+    level_request,
+    requests_at,
+)
 from toposcope.integrations.framework.published import PublishedKind
 
 GROUP: Final = "kueue.x-k8s.io"
 VERSION: Final = "Kueue 0.19"
 """Whose rules and schemas these are."""
-TOPOLOGIES: Final = PublishedKind(GROUP, "Topology", "topologies", ("v1beta2", "v1beta1", "v1alpha1"), "kueue")
+TOPOLOGIES: Final = PublishedKind(
+    GROUP, "Topology", "topologies", ("v1beta2", "v1beta1", "v1alpha1"), "kueue"
+)
 """Newest first: since v0.15; v0.14; up to v0.13. Other kinds have versions without a Topology."""
-FLAVORS: Final = PublishedKind(GROUP, "ResourceFlavor", "resourceflavors", ("v1beta2", "v1beta1"), "kueue")
+FLAVORS: Final = PublishedKind(
+    GROUP, "ResourceFlavor", "resourceflavors", ("v1beta2", "v1beta1"), "kueue"
+)
 """Only read: one that names a Topology holds it."""
 
 PREFIX: Final = "kueue.x-k8s.io/"
@@ -59,7 +68,9 @@ def requests(root: Field) -> Iterator[LevelRequest]:
     for pod_set in (root / "spec" / "podSets").items():
         request = pod_set / "topologyRequest"
         yield from requests_at(_levels(request, FIELDS))
-        yield from requests_at((layer / "topology", True) for layer in (request / FIELDS[SLICE_LAYERS]).items())
+        yield from requests_at(
+            (layer / "topology", True) for layer in (request / FIELDS[SLICE_LAYERS]).items()
+        )
 
 
 def annotated(templates: Iterable[Field]) -> Iterator[LevelRequest]:
@@ -73,7 +84,9 @@ def annotated(templates: Iterable[Field]) -> Iterator[LevelRequest]:
             try:
                 levels = [layer.topology for layer in _LAYER_LIST.decode(layers)]
             except ValueError as error:
-                raise ValueError(f"annotation {SLICE_LAYERS} is no JSON list of {{topology, size}}: {error}") from error
+                raise ValueError(
+                    f"annotation {SLICE_LAYERS} is no JSON list of {{topology, size}}: {error}"
+                ) from error
             yield from (level_request(level, required=True) for level in levels)
 
 

@@ -145,7 +145,9 @@ def _take(free: dict[str, int], pods: Pods, count: int) -> None:
 class _Search:
     """Where one pod set goes, with its leader where it has one."""
 
-    def __init__(self, assigner: Assigner, workers: OrderedPods, leader: OrderedPods | None) -> None:
+    def __init__(
+        self, assigner: Assigner, workers: OrderedPods, leader: OrderedPods | None
+    ) -> None:
         self._assigner = assigner
         self._by_level = assigner.by_level
         self._workers = workers
@@ -201,7 +203,9 @@ class _Search:
 
     def _fill(self, domain: _Domain, level: int) -> None:
         """Count what each domain has room for, from the leaves up."""
-        domain.pods = domain.slices = domain.leaders = domain.pods_with_leader = domain.slices_with_leader = 0
+        domain.pods = domain.slices = domain.leaders = domain.pods_with_leader = (
+            domain.slices_with_leader
+        ) = 0
         if not domain.children:
             self._fill_leaf(domain)
         else:
@@ -260,9 +264,13 @@ class _Search:
             return self._fitting(level - 1)
         return self._spread(level, domains, wanted)
 
-    def _spread(self, level: int, domains: list[_Domain], wanted: int) -> "tuple[int, list[_Domain]] | Unassigned":
+    def _spread(
+        self, level: int, domains: list[_Domain], wanted: int
+    ) -> "tuple[int, list[_Domain]] | Unassigned":
         """Several domains, the largest first (without a level the smallest): leaders first, then the rest."""
-        domains = self._leader_first(domains, self._workers.pods.count, self._leaders, self._slice_size, slices=True)
+        domains = self._leader_first(
+            domains, self._workers.pods.count, self._leaders, self._slice_size, slices=True
+        )
         best_fit = not self._unconstrained
         result: list[_Domain] = []
         remaining, leaders, position = wanted, self._leaders, 0
@@ -291,7 +299,9 @@ class _Search:
         unit = "slice" if self._slice_size > 1 else "pod"
         return Unassigned(self._workers.pods.name, max(fits, 0), wanted, unit)
 
-    def _minimal(self, domains: list[_Domain], count: int, leaders: int, size: int, *, slices: bool) -> list[_Domain]:
+    def _minimal(
+        self, domains: list[_Domain], count: int, leaders: int, size: int, *, slices: bool
+    ) -> list[_Domain]:
         """As few of the domains as hold the count; each gets its share."""
         domains = self._leader_first(domains, count, leaders, size, slices=slices)
         remaining = count // size if slices else count
@@ -316,11 +326,19 @@ class _Search:
             remaining -= share
         return result
 
-    def _tightest(self, domains: list[_Domain], wanted: int, leaders: int, *, slices: bool) -> _Domain:
+    def _tightest(
+        self, domains: list[_Domain], wanted: int, leaders: int, *, slices: bool
+    ) -> _Domain:
         """The first of the domains with the least room that is enough; the first of all where none has enough."""
         able = [domain for domain in domains if domain.leaders >= leaders]
-        enough = [domain for domain in able if _room(domain, slices=slices, leader=leaders > 0) >= wanted]
-        return min(enough, key=lambda domain: _room(domain, slices=slices, leader=leaders > 0), default=domains[0])
+        enough = [
+            domain for domain in able if _room(domain, slices=slices, leader=leaders > 0) >= wanted
+        ]
+        return min(
+            enough,
+            key=lambda domain: _room(domain, slices=slices, leader=leaders > 0),
+            default=domains[0],
+        )
 
     def _leader_first(
         self, domains: list[_Domain], count: int, leaders: int, size: int, *, slices: bool
@@ -331,7 +349,9 @@ class _Search:
         needed = count // size if slices else count
         available = sum(_room(domain, slices=slices, leader=False) for domain in domains)
         for position, domain in enumerate(domains):
-            lost = _room(domain, slices=slices, leader=False) - _room(domain, slices=slices, leader=True)
+            lost = _room(domain, slices=slices, leader=False) - _room(
+                domain, slices=slices, leader=True
+            )
             if domain.leaders >= leaders and available - lost >= needed:
                 return [domain, *domains[:position], *domains[position + 1 :]]
         return domains
@@ -361,4 +381,11 @@ def _room(domain: _Domain, *, slices: bool, leader: bool) -> int:
 
 def _times(free: Amounts, pods: Pods) -> int:
     """How often a pod fits."""
-    return max(min(free.get(resource, 0) // amount for resource, amount in ((PODS, 1), *pods.requests) if amount), 0)
+    return max(
+        min(
+            free.get(resource, 0) // amount
+            for resource, amount in ((PODS, 1), *pods.requests)
+            if amount
+        ),
+        0,
+    )

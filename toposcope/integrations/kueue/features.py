@@ -8,9 +8,14 @@ from toposcope.integrations.framework.document import Field
 from toposcope.integrations.kueue.api import FLAVORS, QUEUE_NAME
 from toposcope.integrations.kueue.queues import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from toposcope.kube.discovery import Kind
-from toposcope.topology.text import Command, shell
+from toposcope.text import Command, shell
 
-_WAITING: Final = {("QuotaReserved", "False"), ("Admitted", "False"), ("Evicted", "True"), ("Preempted", "True")}
+_WAITING: Final = {
+    ("QuotaReserved", "False"),
+    ("Admitted", "False"),
+    ("Evicted", "True"),
+    ("Preempted", "True"),
+}
 """Type and status of the conditions that say why a Workload does not run."""
 
 
@@ -20,12 +25,16 @@ def check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
         return
     name, namespace = _queue_name(workload), workload.namespace
     if name is None:
-        yield features.unknown("the workload names no queue, so the flavors that Kueue would use are unknown")
+        yield features.unknown(
+            "the workload names no queue, so the flavors that Kueue would use are unknown"
+        )
         return
     queue = workload.store.find(LOCAL_QUEUE, name, namespace)
     if queue is None:
         command = shell("kubectl get {} -n {}", LOCAL_QUEUE.name, namespace)
-        yield _missing(workload, LOCAL_QUEUE, f"LocalQueue {name}", f" in namespace {namespace}", command)
+        yield _missing(
+            workload, LOCAL_QUEUE, f"LocalQueue {name}", f" in namespace {namespace}", command
+        )
         return
     cluster_queue = (Field(queue) / "spec" / "clusterQueue").text() or ""
     yield _check_cluster_queue(workload, cluster_queue)
@@ -34,11 +43,16 @@ def check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
 def _queue_name(workload: features.WorkloadObjects) -> str | None:
     root = Field(workload.document)
     own = (root / "metadata" / "labels" / QUEUE_NAME).text() or (root / "spec" / "queueName").text()
-    admitted = [(Field(document) / "spec" / "queueName").text() for _, document in workload.members(WORKLOAD)]
+    admitted = [
+        (Field(document) / "spec" / "queueName").text()
+        for _, document in workload.members(WORKLOAD)
+    ]
     return own or next(filter(None, admitted), None)
 
 
-def _missing(workload: features.WorkloadObjects, kind: Kind, which: str, where: str, command: Command) -> features.Step:
+def _missing(
+    workload: features.WorkloadObjects, kind: Kind, which: str, where: str, command: Command
+) -> features.Step:
     if why := workload.store.why_unknown(kind):
         return features.unknown(f"cannot read {which}: {why}", commands=(command,))
     return features.failed(f"{which} does not exist{where}", commands=(command,))
@@ -52,15 +66,26 @@ def _check_cluster_queue(workload: features.WorkloadObjects, name: str) -> featu
     active = features.condition(queue, "Active")
     if active and active.status == "False":
         message = f"ClusterQueue {name} is not active ({active.reason}): {active.message}"
-        return features.failed(message, commands=(shell("kubectl describe {} {}", CLUSTER_QUEUE.name, name),))
+        return features.failed(
+            message, commands=(shell("kubectl describe {} {}", CLUSTER_QUEUE.name, name),)
+        )
     return _check_flavors(workload, name, queue)
 
 
-def _check_flavors(workload: features.WorkloadObjects, name: str, queue: features.Object) -> features.Step:
+def _check_flavors(
+    workload: features.WorkloadObjects, name: str, queue: features.Object
+) -> features.Step:
     groups = (Field(queue) / "spec" / "resourceGroups").items()
-    names = {text for group in groups for entry in (group / "flavors").items() if (text := (entry / "name").text())}
+    names = {
+        text
+        for group in groups
+        for entry in (group / "flavors").items()
+        if (text := (entry / "name").text())
+    }
     if why := workload.store.why_unknown(FLAVORS):
-        return features.unknown(f"cannot tell whether the flavors of ClusterQueue {name} have a topology: {why}")
+        return features.unknown(
+            f"cannot tell whether the flavors of ClusterQueue {name} have a topology: {why}"
+        )
     topologies = {}
     for flavor in sorted(names):
         document = workload.store.find(FLAVORS, flavor)
@@ -72,7 +97,9 @@ def _check_flavors(workload: features.WorkloadObjects, name: str, queue: feature
             f"set spec.topologyName on a ResourceFlavor ({', '.join(sorted(names)) or 'the queue has none'})",
             commands=(shell("kubectl get {} -o yaml", FLAVORS.name),),
         )
-    offered = ", ".join(f"{flavor} (topology {topology})" for flavor, topology in topologies.items())
+    offered = ", ".join(
+        f"{flavor} (topology {topology})" for flavor, topology in topologies.items()
+    )
     return features.passed(f"ClusterQueue {name} offers {offered}")
 
 

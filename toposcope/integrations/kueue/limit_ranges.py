@@ -1,7 +1,8 @@
 """What a namespace's LimitRanges add to containers that say too little, before Kueue counts them.
 
-Source: Kueue 0.19 (pkg/workload/resources.go, pkg/util/limitrange): of several ranges the first that names a resource
-counts; and the API server's defaults of a LimitRange itself (`default` from `max`, `defaultRequest` from `default`).
+Source: Kueue 0.19 (pkg/workload/resources.go, pkg/util/limitrange): of several ranges the first
+that names a resource counts; and the API server's defaults of a LimitRange itself (`default` from
+`max`, `defaultRequest` from `default`).
 """
 
 from collections.abc import Mapping
@@ -27,10 +28,17 @@ def with_defaults(structure: Structure, cluster: ClusterFacts, namespace: str) -
             if (entry / "type").text() == "Container":
                 default = _quantities(entry / "max") | _quantities(entry / "default")
                 limits = default | limits
-                requests = _quantities(entry / "min") | default | _quantities(entry / "defaultRequest") | requests
+                requests = (
+                    _quantities(entry / "min")
+                    | default
+                    | _quantities(entry / "defaultRequest")
+                    | requests
+                )
     if not limits and not requests:
         return structure
-    return replace(structure, sets=tuple(_with(pod_set, limits, requests) for pod_set in structure.sets))
+    return replace(
+        structure, sets=tuple(_with(pod_set, limits, requests) for pod_set in structure.sets)
+    )
 
 
 def _quantities(field: Field) -> dict[str, Any]:

@@ -34,7 +34,10 @@ class AssignedDomain:
 
 
 def assigned_domains(workload: Object) -> Iterator[AssignedDomain]:
-    """The domains of a Workload's admission; none where it is not admitted. What is malformed is passed over."""
+    """The domains of a Workload's admission; none where it is not admitted.
+
+    What is malformed is passed over.
+    """
     for pod_set in (Field(workload) / "status" / "admission" / "podSetAssignments").items():
         name, assignment = (pod_set / "name").text() or "main", pod_set / "topologyAssignment"
         levels = tuple(level.text() or "" for level in (assignment / "levels").items())
@@ -43,16 +46,21 @@ def assigned_domains(workload: Object) -> Iterator[AssignedDomain]:
             yield AssignedDomain(name, levels, values, (domain / "count").number(1))
         for piece in (assignment / "slices").items():
             domains = (piece / "domainCount").number(0)
-            columns = [list(_values(level, domains)) for level in (piece / "valuesPerLevel").items()]
+            columns = [
+                list(_values(level, domains)) for level in (piece / "valuesPerLevel").items()
+            ]
             counts = [count.number(1) for count in (piece / "podCounts" / "individual").items()]
             everywhere = (piece / "podCounts" / "universal").number(1)
             for number, values in enumerate(zip(*columns, strict=False)):
-                yield AssignedDomain(name, levels, values, counts[number] if number < len(counts) else everywhere)
+                yield AssignedDomain(
+                    name, levels, values, counts[number] if number < len(counts) else everywhere
+                )
 
 
 def _values(level: Field, domains: int) -> Iterator[str]:
     if universal := (level / "universal").text():
-        # No more than the domains that the other levels name; a slice of one level has but this one.
+        # No more than the domains that the other levels name; a slice of one level has but this
+        # one.
         yield from (universal for _ in range(min(domains, _MOST)))
         return
     individual = level / "individual"
@@ -94,12 +102,20 @@ def kept(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
     finished = condition(document, "Finished")
     if not root / "status" / "admission" or (finished and finished.status == "True"):
         return None
-    metadata = {key: (root / "metadata" / key).value for key in ("name", "namespace", "ownerReferences")}
+    metadata = {
+        key: (root / "metadata" / key).value for key in ("name", "namespace", "ownerReferences")
+    }
     pod_sets = []
     for pod_set in (root / "spec" / "podSets").items():
         spec = pod_set / "template" / "spec"
         requests = dict(pods_of("", 1, spec).requests)
-        pod_sets.append({"name": (pod_set / "name").value, "count": (pod_set / "count").value, "requests": requests})
+        pod_sets.append(
+            {
+                "name": (pod_set / "name").value,
+                "count": (pod_set / "count").value,
+                "requests": requests,
+            }
+        )
     priority = (root / "spec" / "priority").value
     status = {key: (root / "status" / key).value for key in ("admission", "reclaimablePods")}
     kept_spec = {"podSets": pod_sets, "priority": priority}
@@ -163,7 +179,11 @@ def queue_name(root: Field, cluster: ClusterFacts) -> str:
     if name := _named(root).text():
         return name
     queues = ((name_of(queue), namespace_of(queue)) for queue in _all(cluster, LOCAL_QUEUE))
-    return DEFAULT if kind_of(root.value) != WORKLOAD.key and (DEFAULT, namespace_of(root)) in queues else ""
+    return (
+        DEFAULT
+        if kind_of(root.value) != WORKLOAD.key and (DEFAULT, namespace_of(root)) in queues
+        else ""
+    )
 
 
 def _named(root: Field) -> Field:
@@ -174,10 +194,17 @@ def _named(root: Field) -> Field:
 def queue_of(root: Field, cluster: ClusterFacts) -> Queue | None:
     """The ClusterQueue that admits the workload, where the queues are `known`; what is wrong with it is noted."""
     named, name, namespace = _named(root), queue_name(root, cluster), namespace_of(root)
-    queues = {name_of(queue): queue for queue in _all(cluster, LOCAL_QUEUE) if namespace_of(queue) == namespace}
+    queues = {
+        name_of(queue): queue
+        for queue in _all(cluster, LOCAL_QUEUE)
+        if namespace_of(queue) == namespace
+    }
     queue = queues.get(name)
     if queue is None:
-        fix = did_you_mean(name, queues) or f"kubectl get {LOCAL_QUEUE.name} -A; the namespace of the workload counts"
+        fix = (
+            did_you_mean(name, queues)
+            or f"kubectl get {LOCAL_QUEUE.name} -A; the namespace of the workload counts"
+        )
         named.error("kueue/queue-exists", f"LocalQueue {name} doesn't exist", fix)
         return None
     cluster_name = (queue / "spec" / "clusterQueue").text() or ""
@@ -187,10 +214,15 @@ def queue_of(root: Field, cluster: ClusterFacts) -> Queue | None:
         fix = f"LocalQueue {name} names it: {did_you_mean(cluster_name, cluster_queues)}"
         named.error("kueue/queue-exists", f"ClusterQueue {cluster_name} doesn't exist", fix)
         return None
-    for stopped, what in ((queue, f"LocalQueue {name}"), (cluster_queue, f"ClusterQueue {cluster_name}")):
+    for stopped, what in (
+        (queue, f"LocalQueue {name}"),
+        (cluster_queue, f"ClusterQueue {cluster_name}"),
+    ):
         if (stopped / "spec" / "stopPolicy").text() in _STOPPED:
             named.error(
-                "kueue/queue-stopped", f"{what} is stopped", "its spec.stopPolicy says so; None starts it again"
+                "kueue/queue-stopped",
+                f"{what} is stopped",
+                "its spec.stopPolicy says so; None starts it again",
             )
             return None
     return _cluster_queue(named, namespace, cluster_queue, cluster, _own(root))
@@ -203,7 +235,9 @@ def _all(cluster: ClusterFacts, kind: Kind) -> list[Field]:
 def own_workloads(root: Field, cluster: ClusterFacts) -> frozenset[tuple[str, str]]:
     """Namespace and name of the admitted Workloads of this document."""
     own = _own(root)
-    return frozenset((namespace_of(raw), name_of(raw)) for raw in _all(cluster, WORKLOAD) if own(raw))
+    return frozenset(
+        (namespace_of(raw), name_of(raw)) for raw in _all(cluster, WORKLOAD) if own(raw)
+    )
 
 
 def _own(root: Field) -> Callable[[Field], bool]:
@@ -214,7 +248,9 @@ def _own(root: Field) -> Callable[[Field], bool]:
         if namespace_of(workload) != namespace:
             return False
         owners = (workload / "metadata" / "ownerReferences").items()
-        is_owner = any(((owner / "kind").value, (owner / "name").value) == (kind, name) for owner in owners)
+        is_owner = any(
+            ((owner / "kind").value, (owner / "name").value) == (kind, name) for owner in owners
+        )
         return is_owner or (kind == WORKLOAD.kind and name_of(workload) == name)
 
     return own
@@ -245,11 +281,15 @@ def _cluster_queue(
             return None
     matches, notes = _selects(spec / "namespaceSelector", namespace)
     if not matches:
-        text = f"the namespace {namespace} doesn't match the namespaceSelector of ClusterQueue {name}"
+        text = (
+            f"the namespace {namespace} doesn't match the namespaceSelector of ClusterQueue {name}"
+        )
         named.error("kueue/namespace", text, "{} selects every namespace")
         return None
     if list((spec / "admissionChecks").items()) or spec / "admissionChecksStrategy":
-        notes += (f"ClusterQueue {name} has admission checks, which decide after the quota and are not looked at",)
+        notes += (
+            f"ClusterQueue {name} has admission checks, which decide after the quota and are not looked at",
+        )
     workloads = [workload for workload in _all(cluster, WORKLOAD) if not own(workload)]
     quotas = _quotas(name, cluster, workloads if WORKLOAD.key in cluster.objects else None)
     if note := _preemption(spec, quotas, workloads):
@@ -262,7 +302,10 @@ def _cluster_queue(
     ]
     return Queue(
         name,
-        tuple(ResourceGroup(tuple(resources), tuple(flavors[name] for name in names)) for resources, names in groups),
+        tuple(
+            ResourceGroup(tuple(resources), tuple(flavors[name] for name in names))
+            for resources, names in groups
+        ),
         {resource: quotas.nominal(resource) - quotas.usage(resource) for resource in resources},
         {resource: max(quotas.available(resource), 0) for resource in resources},
         {resource: quotas.potential(resource) for resource in resources},
@@ -273,13 +316,22 @@ def _cluster_queue(
 
 def _flavor(root: Field) -> Flavor:
     spec = root / "spec"
-    pods = {"nodeSelector": (spec / "nodeLabels").value, "tolerations": (spec / "tolerations").value}
+    pods = {
+        "nodeSelector": (spec / "nodeLabels").value,
+        "tolerations": (spec / "tolerations").value,
+    }
     taints = tuple(
-        Taint((taint / "key").text() or "", (taint / "value").text() or "", (taint / "effect").text() or "")
+        Taint(
+            (taint / "key").text() or "",
+            (taint / "value").text() or "",
+            (taint / "effect").text() or "",
+        )
         for taint in (spec / "nodeTaints").items()
         if (taint / "effect").text() in ("NoSchedule", "NoExecute")
     )
-    return Flavor(name_of(root), node_filter_of(Field(pods)), taints, (spec / "topologyName").text())
+    return Flavor(
+        name_of(root), node_filter_of(Field(pods)), taints, (spec / "topologyName").text()
+    )
 
 
 def _selects(selector: Field, namespace: str) -> tuple[bool, tuple[str, ...]]:
@@ -290,7 +342,9 @@ def _selects(selector: Field, namespace: str) -> tuple[bool, tuple[str, ...]]:
     if labels.pop(_NAMESPACE, namespace) != namespace:
         return False, ()
     if labels or list((selector / "matchExpressions").items()):
-        return True, (f"whether the labels of namespace {namespace} match the ClusterQueue's selector is not checked",)
+        return True, (
+            f"whether the labels of namespace {namespace} match the ClusterQueue's selector is not checked",
+        )
     return True, ()
 
 
@@ -309,7 +363,9 @@ class _QuotaNode:
         return self.quotas.get(one, (0, None, None))[0]
 
     def subtree(self, one: FlavorResource) -> int:
-        return self.nominal(one) + sum(child.subtree(one) - child.local(one) for child in self.children)
+        return self.nominal(one) + sum(
+            child.subtree(one) - child.local(one) for child in self.children
+        )
 
     def local(self, one: FlavorResource) -> int:
         """What it never lends."""
@@ -317,7 +373,9 @@ class _QuotaNode:
         return 0 if lending is None else max(0, self.subtree(one) - lending)
 
     def usage(self, one: FlavorResource) -> int:
-        return self.used.get(one, 0) + sum(max(0, child.usage(one) - child.local(one)) for child in self.children)
+        return self.used.get(one, 0) + sum(
+            max(0, child.usage(one) - child.local(one)) for child in self.children
+        )
 
     def available(self, one: FlavorResource) -> int:
         """What is left here and above; below zero where more was admitted than there is now."""
@@ -377,14 +435,25 @@ def _written(spec: Field) -> dict[FlavorResource, tuple[int, int | None, int | N
         for flavor in (group / "flavors").items():
             for quota in (flavor / "resources").items():
                 resource = (quota / "name").text() or ""
-                limits = [_amount(resource, quota / key) for key in ("nominalQuota", "borrowingLimit", "lendingLimit")]
-                quotas[(flavor / "name").text() or "", resource] = limits[0] or 0, limits[1], limits[2]
+                limits = [
+                    _amount(resource, quota / key)
+                    for key in ("nominalQuota", "borrowingLimit", "lendingLimit")
+                ]
+                quotas[(flavor / "name").text() or "", resource] = (
+                    limits[0] or 0,
+                    limits[1],
+                    limits[2],
+                )
     return quotas
 
 
 def _amount(resource: str, quantity: Field) -> int | None:
     try:
-        return amount(resource, quantity.value) if isinstance(quantity.value, str | int | float) else None
+        return (
+            amount(resource, quantity.value)
+            if isinstance(quantity.value, str | int | float)
+            else None
+        )
     except ValueError:
         return None
 
@@ -421,26 +490,35 @@ def _preemption(spec: Field, quotas: _QuotaNode, workloads: Iterable[Field]) -> 
     policies = spec / "preemption"
     kinds = ("withinClusterQueue", "reclaimWithinCohort")
     able = [policy for policy in kinds if (policies / policy).text() not in (None, "Never")]
-    if not able or (not any(workloads) and not any(node.used for node in (quotas, *quotas.root().children))):
+    if not able or (
+        not any(workloads) and not any(node.used for node in (quotas, *quotas.root().children))
+    ):
         return ""
     return "the ClusterQueue preempts: where room or quota lacks, Kueue may evict workloads of lower priority for it"
 
 
-def held(cluster: ClusterFacts, bound: Mapping[tuple[str, str, str], Sequence[Mapping[str, str]]]) -> Held:
+def held(
+    cluster: ClusterFacts, bound: Mapping[tuple[str, str, str], Sequence[Mapping[str, str]]]
+) -> Held:
     """What admitted Workloads still hold for pods without a node, `pods` included.
 
-    A domain is a hostname where the topology ends with it, else the values of all levels. `bound` are the labels of the
-    nodes that pods have got, by namespace, Workload and pod set of the pods.
+    A domain is a hostname where the topology ends with it, else the values of all levels. `bound`
+    are the labels of the nodes that pods have got, by namespace, Workload and pod set of the pods.
     """
     result: dict[tuple[str, str], dict[tuple[str, ...], dict[str, int]]] = {}
     for workload in _all(cluster, WORKLOAD):
         key = namespace_of(workload), name_of(workload)
-        requests = {str((pods / "name").value): _requests(pods) for pods in (workload / "spec" / "podSets").items()}
+        requests = {
+            str((pods / "name").value): _requests(pods)
+            for pods in (workload / "spec" / "podSets").items()
+        }
         on: dict[tuple[str, tuple[str, ...]], Counter[tuple[str | None, ...]]] = {}
         for domain in assigned_domains(workload.value):
             if (domain.pod_set, domain.levels) not in on:
                 nodes = bound.get((*key, domain.pod_set), ())
-                on[domain.pod_set, domain.levels] = Counter(tuple(map(node.get, domain.levels)) for node in nodes)
+                on[domain.pod_set, domain.levels] = Counter(
+                    tuple(map(node.get, domain.levels)) for node in nodes
+                )
             there = on[domain.pod_set, domain.levels][domain.values]
             taken = result.setdefault(key, {}).setdefault(domain.values, {})
             for resource, request in requests.get(domain.pod_set, {}).items():

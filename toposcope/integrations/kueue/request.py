@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from toposcope.api.label_values import is_name
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.pods import PodSet
 from toposcope.integrations.kueue.api import (
@@ -23,11 +24,12 @@ from toposcope.integrations.kueue.api import (
     SLICE_SIZE,
     UNCONSTRAINED,
 )
-from toposcope.topology.label_values import is_name
 
 _MAX_LAYERS: Final = 3
 _EXPLICIT: Final = (REQUIRED, PREFERRED, UNCONSTRAINED, SLICE_REQUIRED, SLICE_SIZE, SLICE_LAYERS)
-_BOOLEANS: Final = frozenset(["1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"])
+_BOOLEANS: Final = frozenset(
+    ["1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"]
+)
 """What Go's ParseBool takes."""
 _NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 _MAX_NAME: Final = 63
@@ -120,17 +122,27 @@ class _Reader:
         elif not isinstance(field.value, str):
             field.text()
         elif field.value not in _BOOLEANS:
-            field.error("kueue/unconstrained", "must be a boolean value", 'write "true", or remove it')
+            field.error(
+                "kueue/unconstrained", "must be a boolean value", 'write "true", or remove it'
+            )
 
     def _named(self, field: Field) -> NamedLevel | None:
         key = field.text()
         if key is None:
             if field.value == "":
-                field.error("kueue/label-name", "name part must be non-empty", "name a node label, or remove it")
+                field.error(
+                    "kueue/label-name",
+                    "name part must be non-empty",
+                    "name a node label, or remove it",
+                )
             return None
         prefix, slash, name = key.rpartition("/")
         if len(name) > _MAX_NAME:
-            field.error("kueue/label-name", f"name part must be no more than {_MAX_NAME} bytes", "name a node label")
+            field.error(
+                "kueue/label-name",
+                f"name part must be no more than {_MAX_NAME} bytes",
+                "name a node label",
+            )
         elif not _NAME.fullmatch(name):
             field.error(
                 "kueue/label-name",
@@ -159,7 +171,11 @@ class _Reader:
             field.error(rule, "must not be a number", "give the group a name with a letter in it")
         for key in (SLICE_SIZE, SLICE_REQUIRED, SLICE_LAYERS):
             if self._at(key):
-                field.error(rule, f"may not be set when '{self._names[key]}' is specified", "keep one of them")
+                field.error(
+                    rule,
+                    f"may not be set when '{self._names[key]}' is specified",
+                    "keep one of them",
+                )
         if not self._at(PREFERRED) and not self._at(REQUIRED):
             text = f"may not be set when neither '{self._names[PREFERRED]}' nor '{self._names[REQUIRED]}' is specified"
             field.error(rule, text, f"set {self._names[REQUIRED]} on both pod sets of the group")
@@ -206,7 +222,11 @@ class _Reader:
         rule, layers = "kueue/slice-layers", self._at(SLICE_LAYERS)
         for key in (SLICE_REQUIRED, SLICE_SIZE):
             if self._at(key):
-                layers.error(rule, f"may not be set when '{self._names[key]}' is specified", "keep one of them")
+                layers.error(
+                    rule,
+                    f"may not be set when '{self._names[key]}' is specified",
+                    "keep one of them",
+                )
         slices: list[Slices] = []
         first_use: dict[str, int] = {}
         sizes: list[int] = []
@@ -264,7 +284,9 @@ def check_groups(requests: Iterable[Request]) -> None:
             continue
         for request in members:
             text = f"can only define groups of exactly 2 pod sets, got: {len(members)} pod set(s)"
-            _group_name(request).error("kueue/group-pair", text, f"let two pod sets have the group name {name!r}")
+            _group_name(request).error(
+                "kueue/group-pair", text, f"let two pod sets have the group name {name!r}"
+            )
 
 
 def _check_pair(name: str, one: Request, other: Request) -> None:

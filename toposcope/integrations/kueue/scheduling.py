@@ -12,9 +12,15 @@ from toposcope.api.label_keys import HOSTNAME
 from toposcope.integrations.framework.constraints import Decision, OfferedNode, Pods
 from toposcope.integrations.framework.node_affinity import NodeFilter
 from toposcope.integrations.framework.system import Held
-from toposcope.integrations.kueue.assignment import Assigner, Assignment, Leaf, OrderedPods, Unassigned
+from toposcope.integrations.kueue.assignment import (
+    Assigner,
+    Assignment,
+    Leaf,
+    OrderedPods,
+    Unassigned,
+)
 from toposcope.integrations.kueue.queues import Flavor, FlavorResource, Queue, ResourceGroup
-from toposcope.topology.text import plural
+from toposcope.text import plural
 
 VERSION: Final = "Kueue 0.19"
 PODS: Final = "pods"
@@ -60,7 +66,9 @@ class KueueAdmission:
         trial = _Trial(self, nodes, emptied=emptied)
         placed: list[tuple[Pods, str, int]] = []
         topology, notes = None, self.queue.notes
-        tried = min(self.copies, max(1, _MOST_EVALUATIONS // max(1, len(nodes) * len(self.pod_sets))))
+        tried = min(
+            self.copies, max(1, _MOST_EVALUATIONS // max(1, len(nodes) * len(self.pod_sets)))
+        )
         for copy in range(tried):
             assigned = trial.admit()
             if isinstance(assigned, _Refusal):
@@ -68,19 +76,26 @@ class KueueAdmission:
                 return Decision(some + assigned.text, no_flavor=assigned.no_flavor, notes=notes)
             for assigner, assignments in assigned:
                 topology = topology or trial.topology_of(assigner)
-                placed += [(pod_set.pods, assigner.leaves[leaf].node, count) for pod_set, leaf, count in assignments]
+                placed += [
+                    (pod_set.pods, assigner.leaves[leaf].node, count)
+                    for pod_set, leaf, count in assignments
+                ]
         if refusal := trial.lacks_quota(self.copies - tried):
             return Decision(refusal, no_flavor=True, notes=notes)
         notes = (*notes, *dict.fromkeys(trial.notes))
         if not all(node for _, node, _ in placed):
             notes = (*notes, f"Topology {topology} {_COARSE}")
-        return Decision(placed=tuple(placed), topology=topology, notes=notes, partly=tried < self.copies)
+        return Decision(
+            placed=tuple(placed), topology=topology, notes=notes, partly=tried < self.copies
+        )
 
 
 class _Trial:
     """The state while copies of a workload are admitted."""
 
-    def __init__(self, admission: KueueAdmission, nodes: Sequence[OfferedNode], *, emptied: bool) -> None:
+    def __init__(
+        self, admission: KueueAdmission, nodes: Sequence[OfferedNode], *, emptied: bool
+    ) -> None:
         self._admission = admission
         self._queue = admission.queue
         self._emptied = emptied
@@ -116,15 +131,22 @@ class _Trial:
         # Room is worth more words than a flavor that was none from the start.
         return next((refusal for refusal in refusals if not refusal.no_flavor), refusals[-1])
 
-    def _reduced(self, counts: list[int], tried: _Tried) -> list[tuple[Assigner, list[Assignment]]] | _Refusal | None:
+    def _reduced(
+        self, counts: list[int], tried: _Tried
+    ) -> list[tuple[Assigner, list[Assignment]]] | _Refusal | None:
         """With fewer pods, where the workload allows: as many as fit, found by bisection as Kueue does."""
         least = [pod_set.least for pod_set in self._admission.pod_sets]
-        spare = [count - (count if low is None else low) for count, low in zip(counts, least, strict=True)]
+        spare = [
+            count - (count if low is None else low)
+            for count, low in zip(counts, least, strict=True)
+        ]
         total = sum(spare)
         low, high, best = 0, total + 1, None
         while total and low < high:
             middle = (low + high) // 2
-            fewer = [count - part * middle // total for count, part in zip(counts, spare, strict=True)]
+            fewer = [
+                count - part * middle // total for count, part in zip(counts, spare, strict=True)
+            ]
             used = dict(self._used)
             result, _ = self._attempt(fewer, tried)
             if isinstance(result, _Refusal):
@@ -169,7 +191,9 @@ class _Trial:
                 own = self._requests(member, counts[member])
                 alone = not own and self._admission.pod_sets[member].group is not None
                 flavors[member] = {
-                    res: flavor for res, flavor in found.items() if res in own or (alone and flavor.topology)
+                    res: flavor
+                    for res, flavor in found.items()
+                    if res in own or (alone and flavor.topology)
                 }
                 next_tried[member] = {res: numbers[res] for res in flavors[member]}
                 for resource, flavor in flavors[member].items():
@@ -186,11 +210,15 @@ class _Trial:
 
     def lacks_quota(self, copies: int) -> str:
         """What more copies like the last one lack in its flavor, where the queue has no other; empty: nothing."""
-        for (flavor, resource), amount in self._last.items() if len(self._queue.flavors) == 1 else ():
+        for (flavor, resource), amount in (
+            self._last.items() if len(self._queue.flavors) == 1 else ()
+        ):
             wanted = self._used[flavor, resource] + amount * copies
             quota = self._queue.capacity if self._emptied else self._queue.available
             if copies and wanted > quota.get((flavor, resource), 0):
-                return self._lacks(flavor, resource, quota.get((flavor, resource), 0), wanted, " left")
+                return self._lacks(
+                    flavor, resource, quota.get((flavor, resource), 0), wanted, " left"
+                )
         return ""
 
     def _groups(self) -> Iterator[list[int]]:
@@ -200,13 +228,20 @@ class _Trial:
         yield from groups.values()
 
     def _requests(self, member: int, count: int) -> dict[str, int]:
-        requests = {resource: amount * count for resource, amount in self._admission.pod_sets[member].pods.requests}
+        requests = {
+            resource: amount * count
+            for resource, amount in self._admission.pod_sets[member].pods.requests
+        }
         if any(PODS in group.resources for group in self._queue.groups):
             requests[PODS] = count
         return requests
 
     def _flavors_for(
-        self, members: Sequence[int], requests: Mapping[str, int], tried: _Tried, usage: Mapping[FlavorResource, int]
+        self,
+        members: Sequence[int],
+        requests: Mapping[str, int],
+        tried: _Tried,
+        usage: Mapping[FlavorResource, int],
     ) -> tuple[dict[str, Flavor] | None, dict[str, int], _Refusal | None]:
         """A flavor for each resource, and its number for the next cycle; None where one finds none."""
         found: dict[str, Flavor] = {}
@@ -215,12 +250,18 @@ class _Trial:
         for resource in sorted(requests):
             if resource in found or not requests[resource]:
                 continue
-            group = next((group for group in self._queue.groups if resource in group.resources), None)
+            group = next(
+                (group for group in self._queue.groups if resource in group.resources), None
+            )
             if group is None:
                 text = f"ClusterQueue {self._queue.name} has no quota of {resource}"
                 return None, numbers, _Refusal(text, no_flavor=True)
             first = tried[members[0]].get(resource, -1) + 1
-            within = {resource: amount for resource, amount in requests.items() if resource in group.resources}
+            within = {
+                resource: amount
+                for resource, amount in requests.items()
+                if resource in group.resources
+            }
             flavor, number, refusal = self._flavor_of(group, members, within, first, usage)
             if flavor is None:
                 return None, numbers, refusal
@@ -253,7 +294,10 @@ class _Trial:
             if mode == "fit" or (mode == "borrows" and not self._queue.prefers_own_quota):
                 break
         if best[1] is None:
-            texts = ", ".join(dict.fromkeys(reason.text for reason in reasons)) or "no flavor is left to try"
+            texts = (
+                ", ".join(dict.fromkeys(reason.text for reason in reasons))
+                or "no flavor is left to try"
+            )
             return None, number, _Refusal(texts, no_flavor=True)
         return best[1], number, best[2] if best[0] == "busy" else None
 
@@ -275,7 +319,9 @@ class _Trial:
             if _MODES.index(mode) > _MODES.index(worst):
                 worst = mode
                 has, left = (capacity, "") if mode == "never" else (available, " left")
-                refusal = _Refusal(self._lacks(flavor.name, resource, has, wanted, left), no_flavor=True)
+                refusal = _Refusal(
+                    self._lacks(flavor.name, resource, has, wanted, left), no_flavor=True
+                )
         return worst, refusal if worst in ("busy", "never") else None
 
     def _lacks(self, flavor: str, resource: str, has: int, wanted: int, left: str) -> str:
@@ -293,9 +339,7 @@ class _Trial:
             for taint in flavor.taints:
                 if not any(toleration.covers(taint) for toleration in tolerations):
                     value = f"={taint.value}" if taint.value else ""
-                    return (
-                        f"flavor {flavor.name} has taint {taint.key}{value}:{taint.effect}, which pods do not tolerate"
-                    )
+                    return f"flavor {flavor.name} has taint {taint.key}{value}:{taint.effect}, which pods do not tolerate"
             labels = dict(flavor.nodes.selector)
             if _about(filter_, labels).rejection("", labels, ()):
                 return f"flavor {flavor.name} doesn't match node affinity"
@@ -304,11 +348,17 @@ class _Trial:
     def _topology_mismatch(self, flavor: Flavor, group: ResourceGroup, pod_set: OrderedPods) -> str:
         if not pod_set.explicit:
             by_itself = flavor.topology is None or self._queue.only_topologies
-            return "" if by_itself else f'Flavor "{flavor.name}" supports only TopologyAwareScheduling'
+            return (
+                "" if by_itself else f'Flavor "{flavor.name}" supports only TopologyAwareScheduling'
+            )
         if flavor.topology is None:
             asked = {resource for resource, _ in pod_set.pods.requests}
             covered = asked & set(group.resources)
-            return f'Flavor "{flavor.name}" does not support TopologyAwareScheduling' if covered else ""
+            return (
+                f'Flavor "{flavor.name}" does not support TopologyAwareScheduling'
+                if covered
+                else ""
+            )
         levels = self._admission.topologies.get(flavor.topology, ())
         named = [level for level, _ in pod_set.slices] + ([pod_set.level] if pod_set.level else [])
         lacks = any(level not in levels for level in named)
@@ -325,14 +375,21 @@ class _Trial:
                 continue
             named = {flavor.name: flavor for flavor in own.values() if flavor.topology}
             if len(named) != 1:
-                several = f"several flavors with a topology ({', '.join(sorted(named))})" if named else "no flavor"
+                several = (
+                    f"several flavors with a topology ({', '.join(sorted(named))})"
+                    if named
+                    else "no flavor"
+                )
                 return _Refusal(
-                    f"pod set {pod_set.pods.name} gets {several}, because of what it requests", no_flavor=True
+                    f"pod set {pod_set.pods.name} gets {several}, because of what it requests",
+                    no_flavor=True,
                 )
             ((name, flavor),) = named.items()
             chosen[name] = flavor
             filter_ = pod_set.pods.node_filter
-            filter_ = replace(filter_, tolerations=(*filter_.tolerations, *flavor.nodes.tolerations))
+            filter_ = replace(
+                filter_, tolerations=(*filter_.tolerations, *flavor.nodes.tolerations)
+            )
             pods = replace(pod_set.pods, count=count, node_filter=filter_)
             by_flavor.setdefault(name, []).append(replace(pod_set, pods=pods))
         done: list[tuple[Assigner, list[Assignment]]] = []
@@ -347,7 +404,10 @@ class _Trial:
         return done
 
     def _assigner(self, flavor: Flavor) -> Assigner:
-        """The topology of a flavor: its nodes that carry each level. Flavors share what is free on a node."""
+        """The topology of a flavor: its nodes that carry each level.
+
+        Flavors share what is free on a node.
+        """
         if flavor.name in self._assigners:
             return self._assigners[flavor.name]
         levels = self._admission.topologies.get(flavor.topology or "", ())
@@ -386,13 +446,18 @@ def _usable(node: OfferedNode) -> Callable[[NodeFilter], bool]:
 
 def _about(node_filter: NodeFilter, labels: Mapping[str, str]) -> NodeFilter:
     """Only what a filter says about these labels; a term that says nothing of them makes all of the terms match."""
-    terms = [tuple(rule for rule in term if not rule.field and rule.key in labels) for term in node_filter.terms]
+    terms = [
+        tuple(rule for rule in term if not rule.field and rule.key in labels)
+        for term in node_filter.terms
+    ]
     selector = tuple((key, value) for key, value in node_filter.selector if key in labels)
     return NodeFilter(selector, tuple(terms) if all(terms) else ())
 
 
 def _no_room(result: Unassigned, pod_sets: Sequence[OrderedPods]) -> str:
-    room = f"there is room for {result.fits} of {result.wanted} {plural(result.wanted, result.unit)}"
+    room = (
+        f"there is room for {result.fits} of {result.wanted} {plural(result.wanted, result.unit)}"
+    )
     if len(pod_sets) == 1:
         least = pod_sets[0].least
         needed = f", and at least {least} have to start (job-min-parallelism)" if least else ""

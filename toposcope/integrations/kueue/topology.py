@@ -6,7 +6,12 @@ Rules and messages: the CRDs of Kueue 0.19 (schema and CEL) and the status of it
 from typing import Any, Final
 
 from toposcope.integrations.framework.document import Field, kind_of, name_of
-from toposcope.integrations.framework.levels import ExportError, TopologyLevels, exportable, topology_object
+from toposcope.integrations.framework.levels import (
+    ExportError,
+    TopologyLevels,
+    exportable,
+    topology_object,
+)
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.framework.topologies import RECREATE, check_levels, label_keys
 from toposcope.integrations.framework.unknown_fields import check_fields, schema
@@ -43,8 +48,16 @@ def _read_flavor(root: Field, cluster: ClusterFacts, before: Field | None) -> Re
     topology = (spec / "topologyName").text()
     if topology and not (spec / "nodeLabels").texts():
         text = "at least one nodeLabel is required when topology is set"
-        spec.error("kueue/flavor-labels", text, "set spec.nodeLabels to a label that the flavor's nodes carry")
-    if topology and topology not in cluster.topologies and (cluster.topologies or cluster.knows_topologies):
+        spec.error(
+            "kueue/flavor-labels",
+            text,
+            "set spec.nodeLabels to a label that the flavor's nodes carry",
+        )
+    if (
+        topology
+        and topology not in cluster.topologies
+        and (cluster.topologies or cluster.knows_topologies)
+    ):
         text = f'there is no Topology "{topology}" for TAS flavor "{name_of(root)}"'
         (spec / "topologyName").error("kueue/topology-exists", text, cluster.missing(topology))
     return Reading()
@@ -59,5 +72,9 @@ def _check_flavor_unchanged(spec: Field, before: Field) -> None:
             (spec / name).error("kueue/flavor-immutable", text, "make a new ResourceFlavor")
 
 
-TOPOLOGY: Final = System("Kueue", lambda document: kind_of(document) == (GROUP, TOPOLOGIES.kind), _read)
-FLAVOR: Final = System("Kueue", lambda document: kind_of(document) == (GROUP, "ResourceFlavor"), _read_flavor, "kueue")
+TOPOLOGY: Final = System(
+    "Kueue", lambda document: kind_of(document) == (GROUP, TOPOLOGIES.kind), _read
+)
+FLAVOR: Final = System(
+    "Kueue", lambda document: kind_of(document) == (GROUP, "ResourceFlavor"), _read_flavor, "kueue"
+)

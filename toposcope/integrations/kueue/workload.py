@@ -11,7 +11,13 @@ from functools import partial
 from typing import Any, Final
 
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
-from toposcope.integrations.framework.document import Field, handle_of, kind_of, name_of, namespace_of
+from toposcope.integrations.framework.document import (
+    Field,
+    handle_of,
+    kind_of,
+    name_of,
+    namespace_of,
+)
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean_key
 from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter
 from toposcope.integrations.framework.pods import PodSet, Structure, pods_of, structure_of
@@ -20,12 +26,29 @@ from toposcope.integrations.framework.unknown_fields import check_fields, schema
 from toposcope.integrations.kueue import api
 from toposcope.integrations.kueue.assignment import OrderedPods
 from toposcope.integrations.kueue.limit_ranges import with_defaults
-from toposcope.integrations.kueue.queues import Flavor, Queue, ResourceGroup, known, own_workloads, queue_name, queue_of
-from toposcope.integrations.kueue.request import NamedLevel, Request, Slices, annotated, check_groups, of_workload
+from toposcope.integrations.kueue.queues import (
+    Flavor,
+    Queue,
+    ResourceGroup,
+    known,
+    own_workloads,
+    queue_name,
+    queue_of,
+)
+from toposcope.integrations.kueue.request import (
+    NamedLevel,
+    Request,
+    Slices,
+    annotated,
+    check_groups,
+    of_workload,
+)
 from toposcope.integrations.kueue.scheduling import KueueAdmission
-from toposcope.topology.text import plural
+from toposcope.text import plural
 
-FLAVORS_UNKNOWN: Final = "the queue's flavors are not known: their nodes, taints and quota are not checked"
+FLAVORS_UNKNOWN: Final = (
+    "the queue's flavors are not known: their nodes, taints and quota are not checked"
+)
 _QUEUE_FIRST: Final = "room is not checked before the queue is right"
 _DIGITS: Final = 9
 """Of a number of pods."""
@@ -41,12 +64,16 @@ def _claims(document: Mapping[str, Any]) -> bool:
         return False
     if (root / "metadata" / "labels" / api.QUEUE_NAME).text():
         return True
-    places = (root / "metadata" / "annotations", *(pod_set.annotations for pod_set in structure.sets))
+    places = (
+        root / "metadata" / "annotations",
+        *(pod_set.annotations for pod_set in structure.sets),
+    )
     return any(place / key for place in places for key in api.ANNOTATIONS)
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
-    del before  # annotations of a pod template cannot change where they count; the API server says so itself
+    # annotations of a pod template cannot change where they count; the API server says so itself
+    del before
     notes: list[str] = []
     if kind_of(root.value) == api.WORKLOADS.key:
         check_fields(root, schema("Workload"), "kueue/field", api.VERSION)
@@ -65,13 +92,19 @@ SYSTEM: Final = System("Kueue", _claims, _read, "kueue")
 
 
 def _reading(
-    root: Field, structure: Structure, requests: list[Request], cluster: ClusterFacts, notes: list[str]
+    root: Field,
+    structure: Structure,
+    requests: list[Request],
+    cluster: ClusterFacts,
+    notes: list[str],
 ) -> Reading:
     """One workload for each topology that it may get: where the queue is known, those of its flavors."""
     queued = bool(queue_name(root, cluster))
     queue = queue_of(root, cluster) if queued and known(cluster) else None
     if queued and queue is None and known(cluster):
-        return Reading(Workload("Kueue", handle_of(root), (), placeable=False, notes=(*notes, _QUEUE_FIRST)))
+        return Reading(
+            Workload("Kueue", handle_of(root), (), placeable=False, notes=(*notes, _QUEUE_FIRST))
+        )
     named = any(request.explicit for request in requests)
     places: list[tuple[Flavor, TopologyLevels | None]] = []
     if queue is None:
@@ -84,7 +117,9 @@ def _reading(
         places = _flavors(requests, queue, cluster, notes)
     else:
         places = [(flavor, None) for flavor in queue.flavors if flavor.topology is None]
-    unasked = not any(_levels(requests)) if queue is None else not named and not queue.only_topologies
+    unasked = (
+        not any(_levels(requests)) if queue is None else not named and not queue.only_topologies
+    )
     placeable = bool(places) or unasked
     if queued and queue is None and placeable:
         notes.append(FLAVORS_UNKNOWN)
@@ -108,7 +143,11 @@ def _reading(
 
 def _any_queue(flavor: Flavor, requests: list[Request]) -> Queue:
     """For a queue that is not known: one flavor with more quota than there can be."""
-    resources = tuple(dict.fromkeys(resource for request in requests for resource, _ in request.pod_set.pods.requests))
+    resources = tuple(
+        dict.fromkeys(
+            resource for request in requests for resource, _ in request.pod_set.pods.requests
+        )
+    )
     quota = dict.fromkeys(((flavor.name, resource) for resource in resources), 1 << 62)
     return Queue("", (ResourceGroup(resources, (flavor,)),), quota, quota, quota)
 
@@ -120,12 +159,24 @@ def _flavors(
     of_topology = [flavor for flavor in queue.flavors if flavor.topology]
     if not of_topology:
         request = next(request for request in requests if request.explicit)
-        text = ", ".join(f'Flavor "{flavor.name}" does not support TopologyAwareScheduling' for flavor in queue.flavors)
-        fix = f"set spec.topologyName on a flavor of ClusterQueue {queue.name}, or use another queue"
-        request.where.error("kueue/flavor-topology", text or f"ClusterQueue {queue.name} has no flavor", fix)
+        text = ", ".join(
+            f'Flavor "{flavor.name}" does not support TopologyAwareScheduling'
+            for flavor in queue.flavors
+        )
+        fix = (
+            f"set spec.topologyName on a flavor of ClusterQueue {queue.name}, or use another queue"
+        )
+        request.where.error(
+            "kueue/flavor-topology", text or f"ClusterQueue {queue.name} has no flavor", fix
+        )
         return []
-    unknown = [flavor.topology for flavor in of_topology if flavor.topology not in cluster.topologies]
-    notes += [f"the levels of Topology {name} are not known: its flavor is left out" for name in dict.fromkeys(unknown)]
+    unknown = [
+        flavor.topology for flavor in of_topology if flavor.topology not in cluster.topologies
+    ]
+    notes += [
+        f"the levels of Topology {name} are not known: its flavor is left out"
+        for name in dict.fromkeys(unknown)
+    ]
     places: list[tuple[Flavor, TopologyLevels]] = [
         (flavor, cluster.topologies[flavor.topology])
         for flavor in of_topology
@@ -135,7 +186,9 @@ def _flavors(
     for level, _ in _levels(requests):
         lacking = [flavor for flavor, topology in places if not topology.by_key(level.key)]
         if lacking and len(lacking) == len(places):
-            text = ", ".join(f'Flavor "{flavor.name}" does not contain the requested level' for flavor in lacking)
+            text = ", ".join(
+                f'Flavor "{flavor.name}" does not contain the requested level' for flavor in lacking
+            )
             level.field.error("kueue/level-exists", text, did_you_mean_key(level.key, topologies))
     complete = [
         (flavor, topology)
@@ -187,10 +240,14 @@ def _check_places(root: Field, structure: Structure, *, queued: bool) -> None:
             annotation = metadata / "annotations" / key
             if annotation:
                 text = f"Kueue does not read this on a {kind}"
-                annotation.warn("kueue/wrong-place", text, "move it to the annotations of the pod template")
+                annotation.warn(
+                    "kueue/wrong-place", text, "move it to the annotations of the pod template"
+                )
     if structure.separate:
         for annotation in (
-            pod_set.annotations / key for pod_set in structure.sets for key in (api.REQUIRED, api.PREFERRED)
+            pod_set.annotations / key
+            for pod_set in structure.sets
+            for key in (api.REQUIRED, api.PREFERRED)
         ):
             if annotation:
                 text = f"Kueue admits each pod of a {kind} by itself, so this keeps no two of them together"
@@ -219,7 +276,9 @@ def _levels(requests: Iterable[Request]) -> Iterable[tuple[NamedLevel, bool]]:
             yield slices.level, True
 
 
-def _candidates(requests: list[Request], cluster: ClusterFacts, notes: list[str]) -> list[TopologyLevels]:
+def _candidates(
+    requests: list[Request], cluster: ClusterFacts, notes: list[str]
+) -> list[TopologyLevels]:
     """The topologies that have every level that is named, in the right order."""
     topologies = list(cluster.topologies.values())
     named = list(_levels(requests))
@@ -235,19 +294,29 @@ def _candidates(requests: list[Request], cluster: ClusterFacts, notes: list[str]
             missing = True
             text = f"no Topology has the level {level.key}{' of the slices' if of_slices else ''}"
             level.field.error("kueue/level-exists", text, did_you_mean_key(level.key, topologies))
-    complete = [topology for topology in topologies if all(topology.by_key(level.key) for level, _ in named)]
+    complete = [
+        topology for topology in topologies if all(topology.by_key(level.key) for level, _ in named)
+    ]
     if not complete:
         notes.append(LEVELS_FIRST)
     if not complete and not missing:
         keys = ", ".join(dict.fromkeys(level.key for level, _ in named))
         fix = "name levels of one topology; only pod sets that get flavors of their own can be on several"
-        named[-1][0].field.warn("kueue/one-topology", f"no topology has all of these levels: {keys}", fix)
+        named[-1][0].field.warn(
+            "kueue/one-topology", f"no topology has all of these levels: {keys}", fix
+        )
     return _ordered(requests, complete, notes)
 
 
-def _ordered(requests: list[Request], complete: list[TopologyLevels], notes: list[str]) -> list[TopologyLevels]:
+def _ordered(
+    requests: list[Request], complete: list[TopologyLevels], notes: list[str]
+) -> list[TopologyLevels]:
     """The topologies whose order the request keeps to; where there is none, an error says what is wrong with it."""
-    ordered = [topology for topology in complete if not any(_disorder(request, topology) for request in requests)]
+    ordered = [
+        topology
+        for topology in complete
+        if not any(_disorder(request, topology) for request in requests)
+    ]
     if complete and not ordered:
         for request in requests:
             wrong = _disorder(request, complete[0])
@@ -255,7 +324,9 @@ def _ordered(requests: list[Request], complete: list[TopologyLevels], notes: lis
                 notes.append(LEVELS_FIRST)
                 inner, outer = wrong
                 text = f"podset slice topology {inner.key} is above the podset topology {outer.key}"
-                inner.field.error("kueue/slice-level", text, f"name a level that is narrower than {outer.key}")
+                inner.field.error(
+                    "kueue/slice-level", text, f"name a level that is narrower than {outer.key}"
+                )
     return ordered
 
 
@@ -278,14 +349,20 @@ def _rank(topology: TopologyLevels, named: NamedLevel) -> int:
 
 
 def _tree(
-    name: str, structure: Structure, requests: list[Request], flavor: Flavor, topology: TopologyLevels | None
+    name: str,
+    structure: Structure,
+    requests: list[Request],
+    flavor: Flavor,
+    topology: TopologyLevels | None,
 ) -> Group:
     """All pod sets of one copy on the nodes of a flavor; those of one group share its level."""
     requests = [replace(request, pod_set=_on(flavor, request.pod_set)) for request in requests]
     if structure.separate:
         pods = tuple(_set(request, 1, topology) for request in requests)
         return Group("pod", groups=pods, copies=structure.sets[0].count)
-    below = [_set(request, request.pod_set.count, topology) for request in requests if not request.group]
+    below = [
+        _set(request, request.pod_set.count, topology) for request in requests if not request.group
+    ]
     grouped: dict[str, list[Request]] = {}
     for request in requests:
         if request.group:
@@ -299,7 +376,9 @@ def _tree(
 def _on(flavor: Flavor, pod_set: PodSet) -> PodSet:
     """The pods with what the flavor adds to them."""
     own, added = pod_set.pods.node_filter, flavor.nodes
-    both = NodeFilter((*own.selector, *added.selector), own.terms, (*own.tolerations, *added.tolerations))
+    both = NodeFilter(
+        (*own.selector, *added.selector), own.terms, (*own.tolerations, *added.tolerations)
+    )
     return replace(pod_set, pods=replace(pod_set.pods, node_filter=both))
 
 
@@ -315,7 +394,8 @@ def _admission(
     pod_sets = tuple(
         OrderedPods(
             replace(
-                request.pod_set.some(1 if structure.separate else request.pod_set.count), name=request.pod_set.name
+                request.pod_set.some(1 if structure.separate else request.pod_set.count),
+                name=request.pod_set.name,
             ),
             request.level.key if request.level else None,
             request.required is not None,
@@ -327,7 +407,9 @@ def _admission(
         for request in requests
     )
     copies = structure.sets[0].count if structure.separate else structure.copies
-    return KueueAdmission(pod_sets, queue, topologies, cluster.held, own_workloads(root, cluster), copies)
+    return KueueAdmission(
+        pod_sets, queue, topologies, cluster.held, own_workloads(root, cluster), copies
+    )
 
 
 def _least(root: Field, pod_set: PodSet) -> int | None:
@@ -341,7 +423,9 @@ def _least(root: Field, pod_set: PodSet) -> int | None:
     text = field.text() if kind == ("batch", "Job") else None
     if text is None:
         return None
-    least = int(text) if text.isascii() and text.lstrip("-").isdigit() and len(text) < _DIGITS else -1
+    least = (
+        int(text) if text.isascii() and text.lstrip("-").isdigit() and len(text) < _DIGITS else -1
+    )
     if not 0 < least < pod_set.count:
         fix = "write how many pods would do, in quotes"
         field.error("kueue/min-parallelism", f"should be between 0 and {pod_set.count - 1}", fix)
@@ -355,7 +439,11 @@ def _set(request: Request, count: int, topology: TopologyLevels | None) -> Group
 
 
 def _group(
-    name: str, pods: tuple[Pods, ...], below: tuple[Group, ...], request: Request, topology: TopologyLevels | None
+    name: str,
+    pods: tuple[Pods, ...],
+    below: tuple[Group, ...],
+    request: Request,
+    topology: TopologyLevels | None,
 ) -> Group:
     required = topology.by_key(request.required.key) if topology and request.required else None
     preferred = topology.by_key(request.preferred.key) if topology and request.preferred else None

@@ -4,7 +4,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.level_requests import ANNOTATIONS, LevelRequest, WatchedKind, requests_at
+from toposcope.integrations.framework.level_requests import (
+    ANNOTATIONS,
+    LevelRequest,
+    WatchedKind,
+    requests_at,
+)
 from toposcope.integrations.kai import api as kai
 from toposcope.integrations.kueue import api as kueue
 
@@ -23,7 +28,9 @@ SUBGROUP_KEY: Final = _PREFIX + "subgroup-key"
 def requests(root: Field) -> Iterator[LevelRequest]:
     """The requests of a LeaderWorkerSet: exclusive placement, and what KAI and Kueue read from its pod templates."""
     own, pods = root / "metadata" / "annotations", root / "spec" / "leaderWorkerTemplate"
-    yield from requests_at(((own / EXCLUSIVE, True), (own / SUBGROUP_EXCLUSIVE, True)), any_label=True)
+    yield from requests_at(
+        ((own / EXCLUSIVE, True), (own / SUBGROUP_EXCLUSIVE, True)), any_label=True
+    )
     templates = [pods / "leaderTemplate", pods / "workerTemplate"]
     yield from kai.annotated(root, templates)
     yield from kueue.annotated(templates)

@@ -1,19 +1,25 @@
 """LeaderWorkerSet: groups, or their sub-groups, that each have a domain of their own.
 
-Rules and messages: the webhooks and the pod controller of LeaderWorkerSet 0.7 and later. Without the annotations
-nothing keeps the pods of a group together.
+Rules and messages: the webhooks and the pod controller of LeaderWorkerSet 0.7 and later. Without
+the annotations nothing keeps the pods of a group together.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
 from toposcope.integrations.framework.document import Field, handle_of, kind_of, namespace_of
 from toposcope.integrations.framework.exclusive import exclusive_level, kept_off
 from toposcope.integrations.framework.pods import Structure, chunks, structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
-from toposcope.integrations.lws.api import EXCLUSIVE, GROUP_KEY, LEADER_WORKER_SETS, SUBGROUP_EXCLUSIVE, SUBGROUP_KEY
-from toposcope.topology.levels import Level
+from toposcope.integrations.lws.api import (
+    EXCLUSIVE,
+    GROUP_KEY,
+    LEADER_WORKER_SETS,
+    SUBGROUP_EXCLUSIVE,
+    SUBGROUP_KEY,
+)
 
 LEADER_EXCLUDED: Final = "LeaderExcluded"
 """The `subGroupPolicyType` in which the leader is in no sub-group."""
@@ -27,7 +33,9 @@ def _claims(document: Mapping[str, Any]) -> bool:
         return False
     root = Field(document)
     annotations = root / "metadata" / "annotations"
-    return bool(annotations / EXCLUSIVE or annotations / SUBGROUP_EXCLUSIVE or sub_group_policy(root))
+    return bool(
+        annotations / EXCLUSIVE or annotations / SUBGROUP_EXCLUSIVE or sub_group_policy(root)
+    )
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
@@ -49,7 +57,9 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         sub_level = None
     group, notes = _group(root, structure, cluster, group_level, sub_level, size)
     levels = tuple(dict.fromkeys(level for level in (group_level, sub_level) if level))
-    return Reading(Workload("LeaderWorkerSet", handle_of(root), (group,), levels=levels, notes=notes))
+    return Reading(
+        Workload("LeaderWorkerSet", handle_of(root), (group,), levels=levels, notes=notes)
+    )
 
 
 SYSTEM: Final = System("LeaderWorkerSet", _claims, _read)
@@ -60,18 +70,23 @@ def sub_group_policy(root: Field) -> Field:
     return root / "spec" / "leaderWorkerTemplate" / "subGroupPolicy"
 
 
-def sub_groups(structure: Structure, size: int, *, leader_excluded: bool) -> tuple[tuple[tuple[Pods, ...], int], ...]:
+def sub_groups(
+    structure: Structure, size: int, *, leader_excluded: bool
+) -> tuple[tuple[tuple[Pods, ...], int], ...]:
     """The sub-groups of one group: their pods, and how many are alike.
 
-    The leader belongs to the first one, as an extra pod where size - 1 is divisible; or to none (`LeaderExcluded`).
-    Source: SubGroupPolicy in the LeaderWorkerSet API; only KAI has a last one that is not full.
+    The leader belongs to the first one, as an extra pod where size - 1 is divisible; or to none
+    (`LeaderExcluded`). Source: SubGroupPolicy in the LeaderWorkerSet API; only KAI has a last one
+    that is not full.
     """
     leader, worker = structure.sets[0], structure.sets[-1]
     left = sum(pod_set.count for pod_set in structure.sets) - 1
     groups: list[tuple[tuple[Pods, ...], int]] = []
     if not leader_excluded:
         first = min(size if left % size == 0 else size - 1, left)
-        groups.append((tuple(pods for pods in (leader.some(1), worker.some(first)) if pods.count), 1))
+        groups.append(
+            (tuple(pods for pods in (leader.some(1), worker.some(first)) if pods.count), 1)
+        )
         left -= first
     groups += [((worker.some(count),), times) for count, times in chunks(left, size)]
     return tuple(groups)
@@ -107,13 +122,25 @@ def _group(
     if sub_level:
         leader_excluded = (sub_group_policy(root) / "subGroupPolicyType").text() == LEADER_EXCLUDED
         below = tuple(
-            Group("sub-group", tuple(map(off_occupied, alike)), (), sub_level, copies=times, anti_affinity=SUBGROUP_KEY)
+            Group(
+                "sub-group",
+                tuple(map(off_occupied, alike)),
+                (),
+                sub_level,
+                copies=times,
+                anti_affinity=SUBGROUP_KEY,
+            )
             for alike, times in sub_groups(structure, size, leader_excluded=leader_excluded)
         )
         pods = (structure.sets[0].some(1),) if leader_excluded else ()
     parts = tuple(map(off_occupied, pods))
     group = Group(
-        "group", parts, below, group_level, copies=structure.copies, anti_affinity=GROUP_KEY if group_level else ""
+        "group",
+        parts,
+        below,
+        group_level,
+        copies=structure.copies,
+        anti_affinity=GROUP_KEY if group_level else "",
     )
     return group, tuple(notes)
 
@@ -127,7 +154,11 @@ def _sub_group_size(root: Field, before: Field | None) -> int:
     if not field:
         return 0
     if isinstance(field.value, int) and not isinstance(field.value, bool) and field.value < 1:
-        field.error(rule, "subGroupSize must be equal or greater than 1", "write how many pods share a domain")
+        field.error(
+            rule,
+            "subGroupSize must be equal or greater than 1",
+            "write how many pods share a domain",
+        )
         return 0
     size = field.number(0)
     total = (root / "spec" / "leaderWorkerTemplate" / "size").number(1, least=1)

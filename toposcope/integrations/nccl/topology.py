@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from toposcope.api.matrix_annotation import Device, NodeMatrix
+from toposcope.hardware.matrix import LinkMatrix, nv_links
+from toposcope.hardware.matrix_annotation import Device, NodeMatrix
+from toposcope.hardware.pci import PIX, PXB
+from toposcope.hardware.ranges import parse_list
+from toposcope.hardware.topology import Interconnect
 from toposcope.integrations.framework.levels import ExportError
-from toposcope.topology.hardware import Interconnect
-from toposcope.topology.matrix import LinkMatrix, nv_links
-from toposcope.topology.pci import PIX, PXB
-from toposcope.topology.ranges import parse_list
 
 _GPU_CLASS: Final = "0x030200"
 _NIC_CLASS: Final = "0x020000"
@@ -28,7 +28,10 @@ SPEEDS: Final = {3: "8.0 GT/s PCIe", 4: "16.0 GT/s PCIe", 5: "32.0 GT/s PCIe", 6
 """PCIe generation to the link speed as Linux and NCCL write it."""
 _WORD_BITS: Final = 32
 _MAX_ATTRIBUTE: Final = 254
-"""Characters in an attribute (MAX_STR_LEN of NCCL): masks of some 900 CPUs. NCCL reads a missing one from sysfs."""
+"""Characters in an attribute (MAX_STR_LEN of NCCL): masks of some 900 CPUs.
+
+NCCL reads a missing one from sysfs.
+"""
 
 _ALWAYS_UNKNOWN: Final = (
     "CPU vendor, family and model, compute capability (sm), rank and gdr of GPUs, C2C links (NCCL asks the machine)",
@@ -47,23 +50,34 @@ class NcclTopology:
     unknown: tuple[str, ...]
 
 
-def write(node: str, matrix: NodeMatrix, interconnect: str | None, arch: str | None, pcie: int | None) -> NcclTopology:
+def write(
+    node: str, matrix: NodeMatrix, interconnect: str | None, arch: str | None, pcie: int | None
+) -> NcclTopology:
     """The topology of a node. Raises ExportError when its matrix is not known.
 
-    `interconnect` is the label that says whether NVLinks end in switches, `arch` Kubernetes' name of the CPU
-    architecture, `pcie` the PCIe generation of all links, which the annotation does not tell.
+    `interconnect` is the label that says whether NVLinks end in switches, `arch` Kubernetes' name
+    of the CPU architecture, `pcie` the PCIe generation of all links, which the annotation does not
+    tell.
     """
     if matrix.links is None:
-        raise ExportError(f"node {node}: the matrix was too large for the annotation; there is nothing to write")
+        raise ExportError(
+            f"node {node}: the matrix was too large for the annotation; there is nothing to write"
+        )
     nameless = [device.label for device in matrix.devices if not device.pci]
     if nameless:
-        raise ExportError(f"node {node}: the annotation gives no PCI address for {', '.join(nameless)}")
+        raise ExportError(
+            f"node {node}: the annotation gives no PCI address for {', '.join(nameless)}"
+        )
     unknown = _unknown(interconnect, arch, pcie)
     if any(device.kind == "dd" for device in matrix.devices):
-        unknown += ("Data Direct functions of NICs: they are left out (NCCL asks the driver for them)",)
+        unknown += (
+            "Data Direct functions of NICs: they are left out (NCCL asks the driver for them)",
+        )
     root = ET.Element("system", version="1")
     root.append(ET.Comment(_comment(node, unknown)))
-    _Writer(root, matrix.devices, matrix.links, interconnect, pcie).write(_ARCHITECTURES.get(arch or ""))
+    _Writer(root, matrix.devices, matrix.links, interconnect, pcie).write(
+        _ARCHITECTURES.get(arch or "")
+    )
     ET.indent(root)
     # As in NCCL's dumps: its own parser would take the blank for the beginning of an attribute.
     text = ET.tostring(root, encoding="unicode").replace(" />", "/>")
@@ -78,9 +92,13 @@ def _unknown(interconnect: str | None, arch: str | None, pcie: int | None) -> tu
             "and NICs; it does so only for NICs without a net element, and adds that itself"
         )
     if arch not in _ARCHITECTURES:
-        unknown.append("CPU architecture: the node has no label kubernetes.io/arch that NCCL has a name for")
+        unknown.append(
+            "CPU architecture: the node has no label kubernetes.io/arch that NCCL has a name for"
+        )
     if interconnect is None:
-        unknown.append("whether NVLinks end in NVSwitches (no label gpu.topology/interconnect): they are left out")
+        unknown.append(
+            "whether NVLinks end in NVSwitches (no label gpu.topology/interconnect): they are left out"
+        )
     return tuple(unknown)
 
 
@@ -107,7 +125,9 @@ def groups_of(devices: Sequence[Device], links: LinkMatrix) -> list[Group]:
     for members in _joined(range(len(devices)), links, {PIX, PXB}):
         switches = _joined(members, links, {PIX})
         # Firmware may not tell a card's NUMA node; its neighbours behind the same switch share it.
-        numa = next((n for n in (devices[position].numa for position in members) if n is not None), -1)
+        numa = next(
+            (n for n in (devices[position].numa for position in members) if n is not None), -1
+        )
         groups.append(Group(numa, tuple(map(tuple, switches))))
     return groups
 
@@ -133,7 +153,12 @@ def _joined(positions: Sequence[int], links: LinkMatrix, near: Collection[str]) 
 
 class _Writer:
     def __init__(
-        self, root: ET.Element, devices: Sequence[Device], links: LinkMatrix, interconnect: str | None, pcie: int | None
+        self,
+        root: ET.Element,
+        devices: Sequence[Device],
+        links: LinkMatrix,
+        interconnect: str | None,
+        pcie: int | None,
     ) -> None:
         self._root = root
         self._devices = devices
@@ -146,7 +171,10 @@ class _Writer:
         groups = groups_of(self._devices, self._links)
         for numa in sorted({group.numa for group in groups}):
             cpu = ET.SubElement(self._root, "cpu", numaid=str(numa))
-            cpus = next((device.cpus for device in self._devices if device.numa == numa and device.cpus), None)
+            cpus = next(
+                (device.cpus for device in self._devices if device.numa == numa and device.cpus),
+                None,
+            )
             mask = cpus and cpu_mask(cpus)
             if mask and len(mask) <= _MAX_ATTRIBUTE:
                 cpu.set("affinity", mask)
@@ -169,7 +197,9 @@ class _Writer:
         number = self._bridges
         self._bridges += 1
         address = f"ffff:ff:{number // 8:02x}.{number % 8}"
-        return ET.SubElement(parent, "pci", {"busid": address, "class": _BRIDGE_CLASS, **self._speed})
+        return ET.SubElement(
+            parent, "pci", {"busid": address, "class": _BRIDGE_CLASS, **self._speed}
+        )
 
     def _device(self, parent: ET.Element, position: int) -> None:
         device = self._devices[position]
@@ -181,7 +211,9 @@ class _Writer:
         if gpu:
             element = ET.SubElement(pci, "gpu", dev=device.label.removeprefix("GPU"))
             for target, count, target_class in self._nvlinks(position):
-                ET.SubElement(element, "nvlink", target=target, count=str(count), tclass=target_class)
+                ET.SubElement(
+                    element, "nvlink", target=target, count=str(count), tclass=target_class
+                )
         elif self._speed:
             ET.SubElement(ET.SubElement(pci, "nic"), "net", name=device.name)
 
@@ -192,7 +224,11 @@ class _Writer:
             return [(_HIDDEN_SWITCH, max(counts), _SWITCH_CLASS)] if any(counts) else []
         if self._interconnect is None:
             return []
-        return [(self._devices[other].pci, count, _GPU_CLASS) for other, count in enumerate(counts) if count]
+        return [
+            (self._devices[other].pci, count, _GPU_CLASS)
+            for other, count in enumerate(counts)
+            if count
+        ]
 
 
 def cpu_mask(cpus: str) -> str | None:
@@ -202,4 +238,6 @@ def cpu_mask(cpus: str) -> str | None:
     except ValueError:
         return None
     words = max(1, -(-mask.bit_length() // _WORD_BITS))
-    return ",".join(f"{mask >> (_WORD_BITS * word) & 0xFFFFFFFF:08x}" for word in reversed(range(words)))
+    return ",".join(
+        f"{mask >> (_WORD_BITS * word) & 0xFFFFFFFF:08x}" for word in reversed(range(words))
+    )

@@ -9,10 +9,10 @@ without requirements.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Pods
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.levels import TopologyLevels
-from toposcope.topology.levels import Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,12 @@ def tree_of(tasks: Sequence[Task], pool: TopologyLevels) -> Branch:
     root = Branch()
     for task in tasks:
         branch = root
-        for requirement in sorted(task.requirements, key=lambda one: pool.rank(one.level) if one.level else 0):
-            branch = branch.below.setdefault(requirement.group, Branch((*branch.path, requirement.group)))
+        for requirement in sorted(
+            task.requirements, key=lambda one: pool.rank(one.level) if one.level else 0
+        ):
+            branch = branch.below.setdefault(
+                requirement.group, Branch((*branch.path, requirement.group))
+            )
             branch.requirements.append(requirement)
         branch.tasks.append(task)
     return root
@@ -80,7 +84,8 @@ def group_of(branch: Branch, name: str) -> Group:
     """What is asked for: a group that is required for one of its tasks stays together."""
     level = branch.requirements[0].level if branch.requirements else None
     below = [
-        group_of(child, f"{child.requirements[0].key} group {'/'.join(child.path)}") for child in branch.below.values()
+        group_of(child, f"{child.requirements[0].key} group {'/'.join(child.path)}")
+        for child in branch.below.values()
     ]
     counts: dict[Pods, int] = {}  # tasks of one resource are identical pods
     for task in branch.tasks:
@@ -122,7 +127,11 @@ def check_differences(tasks: Field, name: str, root: Branch) -> None:
         )
     if root.tasks and root.below:
         names = ", ".join(task.name for task in root.tasks)
-        where = "are put under the constraint of the others" if root.only_child else "may be placed anywhere"
+        where = (
+            "are put under the constraint of the others"
+            if root.only_child
+            else "may be placed anywhere"
+        )
         fix = "give every task of the group a topology, or put these into a group of their own"
         tasks.warn("osmo/without-requirements", f"tasks without topology {where}: {names}", fix)
 

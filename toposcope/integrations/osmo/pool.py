@@ -11,11 +11,16 @@ from typing import Any, Final
 import msgspec
 
 from toposcope.api.label_keys import HOSTNAME
+from toposcope.api.levels import MAX_LEVELS, Level
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.levels import TopologyLevels, decoded, did_you_mean, exportable
+from toposcope.integrations.framework.levels import (
+    TopologyLevels,
+    decoded,
+    did_you_mean,
+    exportable,
+)
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.framework.topologies import HOSTNAME_LAST, check_order
-from toposcope.topology.levels import MAX_LEVELS, Level
 
 UNNAMED: Final = "cluster"
 """A pool's name is not its topology's: this one stands for it."""
@@ -36,19 +41,25 @@ class _Pool(msgspec.Struct, frozen=True):
 
 def write(topology: TopologyLevels) -> dict[str, Any]:
     """The `topology_keys` of a pool's configuration. Raises ExportError."""
-    return {_KEYS: [{"key": level.domain, "label": level.key} for level in exportable(topology).levels]}
+    return {
+        _KEYS: [{"key": level.domain, "label": level.key} for level in exportable(topology).levels]
+    }
 
 
 def read(document: Any) -> TopologyLevels:
     """A pool's configuration, or that part of it. Raises UnreadableDocumentError."""
     pool = decoded(document, _Pool, "pool of OSMO's with topology_keys")
-    return TopologyLevels(UNNAMED, tuple(Level(entry.key, entry.label) for entry in pool.topology_keys))
+    return TopologyLevels(
+        UNNAMED, tuple(Level(entry.key, entry.label) for entry in pool.topology_keys)
+    )
 
 
 def pools_of(document: Mapping[str, Any]) -> Iterator[TopologyLevels]:
     """The pools of a document with their keys in the pool's order; a level's domain is the key's name in the pool."""
     for name, pool in _named(Field(document), "pools", _KEYS):
-        entries = [((entry / "key").text(), (entry / "label").text()) for entry in (pool / _KEYS).items()]
+        entries = [
+            ((entry / "key").text(), (entry / "label").text()) for entry in (pool / _KEYS).items()
+        ]
         levels = tuple(Level(key, label) for key, label in entries if key and label)
         yield TopologyLevels(name, levels, "OSMO pool")
 
@@ -60,13 +71,19 @@ def topology_of(pool: str) -> str:
 
 def is_topology_of(name: str, pool: str | None) -> bool:
     """Whether a KAI Topology is OSMO's, of this pool; None: of any."""
-    return name.startswith(f"{_MADE}-") and name.endswith(f"-{pool}-topology" if pool else "-topology")
+    return name.startswith(f"{_MADE}-") and name.endswith(
+        f"-{pool}-topology" if pool else "-topology"
+    )
 
 
 def schedulers_of(document: Mapping[str, Any]) -> dict[str, str]:
     """The schedulers of a document's backends, by the name of the backend."""
     backends = _named(Field(document), "backends", _SETTINGS)
-    return {name: kind for name, backend in backends if (kind := (backend / _SETTINGS / "scheduler_type").text())}
+    return {
+        name: kind
+        for name, backend in backends
+        if (kind := (backend / _SETTINGS / "scheduler_type").text())
+    }
 
 
 def _named(root: Field, plural: str, having: str) -> Iterator[tuple[str, Field]]:
@@ -76,10 +93,18 @@ def _named(root: Field, plural: str, having: str) -> Iterator[tuple[str, Field]]
         return
     several = root / plural
     if isinstance(several.value, list):
-        named = [((item / "name").text() or "", item) for item in several.items() if isinstance(item.value, dict)]
+        named = [
+            ((item / "name").text() or "", item)
+            for item in several.items()
+            if isinstance(item.value, dict)
+        ]
     else:
         named = list((several if isinstance(several.value, dict) else root).properties())
-    yield from ((name, item) for name, item in named if isinstance(item.value, dict) and having in item.value)
+    yield from (
+        (name, item)
+        for name, item in named
+        if isinstance(item.value, dict) and having in item.value
+    )
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
@@ -106,7 +131,9 @@ def _check_pool(name: str, pool: Field, cluster: ClusterFacts) -> None:
     for entry in entries:
         for field in (entry / "key", entry / "label"):
             if field.value is None:
-                field.error("osmo/pool-keys", "Field required", "each entry has a key and a node label")
+                field.error(
+                    "osmo/pool-keys", "Field required", "each entry has a key and a node label"
+                )
     _check_unique(entries)
     for entry in entries[:-1]:
         if (entry / "label").text() == HOSTNAME:
@@ -142,7 +169,12 @@ def _check_scheduler(name: str, pool: Field, cluster: ClusterFacts) -> None:
 def _check_unique(entries: list[Field]) -> None:
     shared = "is the label of two keys; OSMO accepts that, KAI's Topology does not: nodeLabel must be unique"
     for name, rule, text, fix in (
-        ("key", "osmo/pool-key-twice", "is listed twice; OSMO uses the last one", "name each key once"),
+        (
+            "key",
+            "osmo/pool-key-twice",
+            "is listed twice; OSMO uses the last one",
+            "name each key once",
+        ),
         ("label", "osmo/pool-label-twice", shared, "give each key a label of its own"),
     ):
         seen: set[str] = set()

@@ -1,34 +1,51 @@
 """OSMO's workflows: what the resource of each task asks of the topology of a pool.
 
-Rules and messages: OSMO 2026-08 (pydantic's words for the shape of a document, then those of the submission and of the
-builder of PodGroups; the builder's own complaint about an unknown key is never reached, as the submission is first).
-Each group of tasks is a PodGroup, placed by itself when the tasks that it waits for are done. The keys of the pool come
-from its configuration, checked in the same run (`pool`).
+Rules and messages: OSMO 2026-08 (pydantic's words for the shape of a document, then those of the
+submission and of the builder of PodGroups; the builder's own complaint about an unknown key is
+never reached, as the submission is first). Each group of tasks is a PodGroup, placed by itself when
+the tasks that it waits for are done. The keys of the pool come from its configuration, checked in
+the same run (`pool`).
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Pods, Workload
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
-from toposcope.integrations.framework.node_affinity import ANY_NODE, NODE_NAME, Expression, NodeFilter
+from toposcope.integrations.framework.node_affinity import (
+    ANY_NODE,
+    NODE_NAME,
+    Expression,
+    NodeFilter,
+)
 from toposcope.integrations.framework.pods import amounts_of
 from toposcope.integrations.framework.system import LEVELS_FIRST, ClusterFacts, Reading, System
-from toposcope.integrations.osmo.pod_group import Requirement, Task, check_differences, group_of, tree_of
+from toposcope.integrations.osmo.pod_group import (
+    Requirement,
+    Task,
+    check_differences,
+    group_of,
+    tree_of,
+)
 from toposcope.integrations.osmo.pool import is_topology_of, topology_of
-from toposcope.topology.levels import Level
 
 _DEFAULT: Final = "default"
 """The resource of a task that names none, and the group of a requirement that names none."""
 _TYPES: Final = ("required", "preferred")
 _FIELDS: Final = ("key", "group", "requirementType")
-_RESOURCES: Final = {"cpu": "cpu", "memory": "memory", "storage": "ephemeral-storage", "gpu": ALLOCATABLE_GPUS}
-_ANY_NODES: Final = (
-    "which nodes the platforms of the pool may use is set in OSMO's pod templates and not known here: all nodes count"
+_RESOURCES: Final = {
+    "cpu": "cpu",
+    "memory": "memory",
+    "storage": "ephemeral-storage",
+    "gpu": ALLOCATABLE_GPUS,
+}
+_ANY_NODES: Final = "which nodes the platforms of the pool may use is set in OSMO's pod templates and not known here: all nodes count"
+_BY_ITSELF: Final = (
+    "OSMO places each group of tasks by itself; of several groups this is the hardest one to place"
 )
-_BY_ITSELF: Final = "OSMO places each group of tasks by itself; of several groups this is the hardest one to place"
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
@@ -52,7 +69,9 @@ class _Workflow:
         self._cluster = cluster
         self._flow = root / "workflow"
         self._pool, self._assumed = _pool(self._flow, cluster)
-        self._name = self._pool.name if self._pool and not self._assumed else (self._flow / "pool").text()
+        self._name = (
+            self._pool.name if self._pool and not self._assumed else (self._flow / "pool").text()
+        )
         made = (name for name in cluster.topologies if is_topology_of(name, self._name))
         self._made = self._pool.name if self._pool and self._assumed else next(made, None)
         self._resources = dict((self._flow / "resources").properties())
@@ -60,19 +79,30 @@ class _Workflow:
             text = "OSMO reads resources inside workflow only"
             (root / "resources").warn("osmo/resources", text, "indent them below workflow")
             self._resources = dict((root / "resources").properties())
-        self._requirements = {name: self._read_topology(name, field) for name, field in self._resources.items()}
+        self._requirements = {
+            name: self._read_topology(name, field) for name, field in self._resources.items()
+        }
         self._pods = {name: _pods(name, field) for name, field in self._resources.items()}
 
     def workloads(self) -> list[Workload]:
         """One workload for each group of tasks; a task outside of groups is a group of its own."""
         groups = [
-            ((group / "name").text() or group.path, group / "tasks", list((group / "tasks").items()))
+            (
+                (group / "name").text() or group.path,
+                group / "tasks",
+                list((group / "tasks").items()),
+            )
             for group in (self._flow / "groups").items()
         ]
-        groups += [((task / "name").text() or task.path, task, [task]) for task in (self._flow / "tasks").items()]
+        groups += [
+            ((task / "name").text() or task.path, task, [task])
+            for task in (self._flow / "tasks").items()
+        ]
         self._ready = self._check_made()
         workloads = [
-            self._workload(name, field, [self._task(task) for task in tasks], alone=len(groups) == 1)
+            self._workload(
+                name, field, [self._task(task) for task in tasks], alone=len(groups) == 1
+            )
             for name, field, tasks in groups
         ]
         if any(self._requirements.values()) and (self._pool is None or self._assumed):
@@ -82,7 +112,9 @@ class _Workflow:
     def _check_made(self) -> bool:
         """Whether KAI has the pool's Topology with all levels that are asked for, or is not known."""
         cluster = self._cluster
-        levels = {need.level.key for asked in self._requirements.values() for need in asked if need.level}
+        levels = {
+            need.level.key for asked in self._requirements.values() for need in asked if need.level
+        }
         if not (levels or any(self._requirements.values())) or not cluster.knows_topologies:
             return True
         if self._made is None:
@@ -90,7 +122,9 @@ class _Workflow:
             text = f"KAI has no Topology{of} ({topology_of(self._name or '*')})"
             fix = "OSMO makes it of the pool's topology_keys: osmo config show POOL NAME"
             fix = fix if cluster.read[cluster.reads].served else cluster.missing("")
-        elif lacks := sorted(key for key in levels if not cluster.topologies[self._made].by_key(key)):
+        elif lacks := sorted(
+            key for key in levels if not cluster.topologies[self._made].by_key(key)
+        ):
             text = f"KAI's Topology {self._made} lacks {', '.join(lacks)}"
             fix = "OSMO makes it anew when the pool's topology_keys change: osmo config show POOL NAME"
         else:
@@ -148,10 +182,16 @@ class _Workflow:
         for entry in (field / "topology").items():
             for name, extra in entry.properties():
                 if name not in _FIELDS:
-                    extra.error("osmo/topology-fields", "Extra inputs are not permitted", did_you_mean(name, _FIELDS))
+                    extra.error(
+                        "osmo/topology-fields",
+                        "Extra inputs are not permitted",
+                        did_you_mean(name, _FIELDS),
+                    )
             key = (entry / "key").text()
             if key is None:
-                (entry / "key").error("osmo/topology-key", "Field required", "name a topology key of the pool")
+                (entry / "key").error(
+                    "osmo/topology-key", "Field required", "name a topology key of the pool"
+                )
                 continue
             if key in keys:
                 text = f"{key!r} is listed twice; OSMO makes a group within its group"
@@ -189,10 +229,15 @@ def _pool(flow: Field, cluster: ClusterFacts) -> tuple[TopologyLevels | None, st
     if pool or pools:
         return pool, ""
     made = [topology for key, topology in cluster.topologies.items() if is_topology_of(key, name)]
-    topology = made[0] if len(made) == 1 else None if cluster.knows_topologies else cluster.only_topology
+    topology = (
+        made[0] if len(made) == 1 else None if cluster.knows_topologies else cluster.only_topology
+    )
     if topology is None:
         return None, ""
-    return topology, f"the pool's keys are not known: the levels of topology {topology.name!r} stand in for them"
+    return (
+        topology,
+        f"the pool's keys are not known: the levels of topology {topology.name!r} stand in for them",
+    )
 
 
 def _pods(name: str, resource: Field) -> Pods:
@@ -200,12 +245,20 @@ def _pods(name: str, resource: Field) -> Pods:
     amounts = amounts_of(Field(known, resource.path, resource.findings))
     requests = {_RESOURCES[key]: amount for key, amount in amounts.items() if amount}
     excluded = tuple(text for node in (resource / "nodesExcluded").items() if (text := node.text()))
-    nodes = NodeFilter(terms=((Expression(NODE_NAME, "NotIn", excluded, field=True),),)) if excluded else ANY_NODE
+    nodes = (
+        NodeFilter(terms=((Expression(NODE_NAME, "NotIn", excluded, field=True),),))
+        if excluded
+        else ANY_NODE
+    )
     return Pods(name, 1, tuple(sorted(requests.items())), nodes)
 
 
 def _check_same_keys(field: Field, tasks: Sequence[Task]) -> bool:
-    sets = {", ".join(sorted(need.key for need in task.requirements)) for task in tasks if task.requirements}
+    sets = {
+        ", ".join(sorted(need.key for need in task.requirements))
+        for task in tasks
+        if task.requirements
+    }
     if len(sets) <= 1:
         return True
     field.error(

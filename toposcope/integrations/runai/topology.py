@@ -9,12 +9,23 @@ from typing import Any, Final
 import msgspec
 
 from toposcope.api.label_keys import HOSTNAME
+from toposcope.api.levels import Level
+from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.levels import TopologyLevels, decoded, did_you_mean_key, exportable, named_levels
+from toposcope.integrations.framework.levels import (
+    TopologyLevels,
+    decoded,
+    did_you_mean_key,
+    exportable,
+    named_levels,
+)
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
-from toposcope.integrations.framework.topologies import HOSTNAME_LAST, NOT_A_KEY, check_count, check_order
-from toposcope.topology.catalogue import BUILT_IN, Catalogue
-from toposcope.topology.levels import Level
+from toposcope.integrations.framework.topologies import (
+    HOSTNAME_LAST,
+    NOT_A_KEY,
+    check_count,
+    check_order,
+)
 
 _SOURCE: Final = "Run:ai network topology"
 _RULE: Final = "runai/topology-levels"
@@ -31,11 +42,18 @@ def write(topology: TopologyLevels, cluster_id: str | None = None) -> dict[str, 
     Raises ExportError.
     """
     keys = list(exportable(topology).keys)
-    return {"name": topology.name, **({"clusterId": cluster_id} if cluster_id else {}), "levels": keys}
+    return {
+        "name": topology.name,
+        **({"clusterId": cluster_id} if cluster_id else {}),
+        "levels": keys,
+    }
 
 
 def read(document: Any, catalogue: Catalogue = BUILT_IN) -> TopologyLevels:
-    """A request's body or the API's reply; the domains are the catalogue's. Raises UnreadableDocumentError."""
+    """A request's body or the API's reply; the domains are the catalogue's.
+
+    Raises UnreadableDocumentError.
+    """
     topology = decoded(document, _Topology, "network topology of Run:ai's")
     return TopologyLevels(topology.name, named_levels(topology.levels, catalogue=catalogue))
 
@@ -50,7 +68,9 @@ def levels_of(document: Mapping[str, Any], domain_of: Mapping[str, str]) -> Topo
 
 def _claims(document: Mapping[str, Any]) -> bool:
     """It is no object of the Kubernetes API; its levels and its name tell it."""
-    return "kind" not in document and isinstance(document.get("levels"), list) and "name" in document
+    return (
+        "kind" not in document and isinstance(document.get("levels"), list) and "name" in document
+    )
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
@@ -72,7 +92,9 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
             level.error(_RULE, "nodeLabel must be unique", "name each label once")
         elif cluster.lacks_label(key):
             text = f"no node carries the label {key!r}, so no node is in the topology"
-            level.warn("runai/topology-label", text, did_you_mean_key(key, cluster.topologies.values()))
+            level.warn(
+                "runai/topology-label", text, did_you_mean_key(key, cluster.topologies.values())
+            )
         if key == HOSTNAME and number + 1 < len(keys):
             level.error(_RULE, HOSTNAME_LAST, "move it to the end")
     entries = list(zip(levels.items(), keys, strict=True))

@@ -1,8 +1,9 @@
 """Run:ai: KAI's annotations, and what Run:ai adds to distributed workloads that have none.
 
-Those get a preferred placement at the lowest level of the node pool's network topology, from where the scheduler goes
-upward; each segment gets the same. A LeaderWorkerSet is placed replica by replica. Source: Run:ai's documentation
-(workload-based and segment-based topology placement, 2.23 to 3.0). Network topologies: `topology`.
+Those get a preferred placement at the lowest level of the node pool's network topology, from where
+the scheduler goes upward; each segment gets the same. A LeaderWorkerSet is placed replica by
+replica. Source: Run:ai's documentation (workload-based and segment-based topology placement, 2.23
+to 3.0). Network topologies: `topology`.
 """
 
 from collections.abc import Mapping
@@ -34,7 +35,9 @@ def _claims(document: Mapping[str, Any]) -> bool:
     if structure is None:
         return False
     namespace = (root / "metadata" / "namespace").text() or ""
-    schedulers = {(pod_set.template / "spec" / "schedulerName").text() for pod_set in structure.sets}
+    schedulers = {
+        (pod_set.template / "spec" / "schedulerName").text() for pod_set in structure.sets
+    }
     return SCHEDULER in schedulers or (namespace.startswith(_PROJECT) and schedulers <= {None})
 
 
@@ -47,7 +50,9 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     root.findings += [finding for finding in reading.findings if finding.rule not in _KAI_ALONE]
     workload = reading.workload
     if workload:
-        workload = replace(workload, system=SYSTEM.name, queue="", notes=(*workload.notes, *_notes(root, topology)))
+        workload = replace(
+            workload, system=SYSTEM.name, queue="", notes=(*workload.notes, *_notes(root, topology))
+        )
     return Reading(workload)
 
 
@@ -55,7 +60,10 @@ SYSTEM: Final = System("Run:ai", _claims, _read, "kai")
 
 
 def _is_distributed(document: Mapping[str, Any], structure: Structure) -> bool:
-    return kind_of(document)[0] in _DISTRIBUTED and sum(pod_set.count for pod_set in structure.sets) > 1
+    return (
+        kind_of(document)[0] in _DISTRIBUTED
+        and sum(pod_set.count for pod_set in structure.sets) > 1
+    )
 
 
 def _asks(annotations: Field) -> bool:
@@ -90,8 +98,14 @@ def _completed(document: Mapping[str, Any], topology: TopologyLevels) -> Mapping
     root, lowest = Field(copy), topology.levels[-1].key
     own = root / "metadata" / "annotations"
     for pod_set in (structure_of(root) or Structure(())).sets:
-        segments = [place / api.SEGMENT_SIZE for place in (pod_set.annotations, own) if place / api.SEGMENT_SIZE]
-        levels = [pod_set.annotations / key for key in (api.SEGMENT_REQUIRED, api.SEGMENT_PREFERRED)]
+        segments = [
+            place / api.SEGMENT_SIZE
+            for place in (pod_set.annotations, own)
+            if place / api.SEGMENT_SIZE
+        ]
+        levels = [
+            pod_set.annotations / key for key in (api.SEGMENT_REQUIRED, api.SEGMENT_PREFERRED)
+        ]
         if segments and not any(level.text() for level in levels):
             _annotate(pod_set.template.value, {api.SEGMENT_PREFERRED: lowest})
     if not _asks(own):
@@ -114,17 +128,24 @@ def _notes(root: Field, topology: TopologyLevels | None) -> list[str]:
     if topology is None or not topology.levels or _asks(root / "metadata" / "annotations"):
         return []
     lowest = topology.levels[-1].domain
-    return [f"Run:ai prefers the lowest level of topology {topology.name} by itself ({lowest}), then goes upward"]
+    return [
+        f"Run:ai prefers the lowest level of topology {topology.name} by itself ({lowest}), then goes upward"
+    ]
 
 
 def _check_one_pool(structure: Structure) -> None:
     """Pods in different node pools are under different topologies, which no placement spans."""
     first = ""
     for pod_set in structure.sets:
-        places = pod_set.template / "metadata" / "labels", pod_set.template / "spec" / "nodeSelector"
+        places = (
+            pod_set.template / "metadata" / "labels",
+            pod_set.template / "spec" / "nodeSelector",
+        )
         for pool in (place / label for label in _POOL_LABELS for place in places):
             name = pool.text() or first
             if first and name != first:
                 text = f"node pool {name!r} beside {first!r}: topology-aware placement does not span node pools"
-                pool.error("runai/one-pool", text, "choose one node pool for all pods of the workload")
+                pool.error(
+                    "runai/one-pool", text, "choose one node pool for all pods of the workload"
+                )
             first = first or name

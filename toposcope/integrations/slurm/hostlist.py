@@ -1,7 +1,7 @@
 """Slurm's hostlist expressions: `node[001-018,020],login` for names that end in numbers.
 
-Source: slurm.conf(5), NodeName: brackets hold the number at the end of a name and nothing else; a range counts with as
-many digits as its first number.
+Source: slurm.conf(5), NodeName: brackets hold the number at the end of a name and nothing else; a
+range counts with as many digits as its first number.
 """
 
 import re
@@ -24,7 +24,9 @@ def hostlist(names: Iterable[str]) -> str:
         if prefix is None or len(members) == 1:
             parts += members
         else:
-            parts.append(f"{prefix}[{','.join(_ranges([name[len(prefix) :] for name in members]))}]")
+            parts.append(
+                f"{prefix}[{','.join(_ranges([name[len(prefix) :] for name in members]))}]"
+            )
     return ",".join(parts)
 
 

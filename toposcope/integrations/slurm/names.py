@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from toposcope.topology.levels import Level
+from toposcope.api.levels import Level
 
 MAX_NAME: Final = 64
 """Source: topology.conf(5), SwitchName."""
@@ -66,9 +66,12 @@ class SlurmNames:
 
 
 def name_of(path: Path, level: NamedLevel, *, lone: bool) -> str:
-    """The name of one domain. `lone` as in `NamedLevel.lone`: then its node has the name, and the domain another.
+    """The name of one domain.
 
-    Label values have no character that Slurm's lists give a meaning to. A name that is too long gets a hash.
+    `lone` as in `NamedLevel.lone`: then its node has the name, and the domain another.
+
+    Label values have no character that Slurm's lists give a meaning to. A name that is too long
+    gets a hash.
     """
     name = path[-1] if level.style is Style.VALUE else ".".join(path)
     if level.prefixed or lone:
@@ -80,7 +83,10 @@ def name_of(path: Path, level: NamedLevel, *, lone: bool) -> str:
 
 
 def names_of(domains: Mapping[Path, str | None], levels: Sequence[NamedLevel]) -> dict[Path, str]:
-    """The name of each domain. `domains` says which node is alone in it, None if there are several."""
+    """The name of each domain.
+
+    `domains` says which node is alone in it, None if there are several.
+    """
     names = {}
     for path, only in domains.items():
         level = levels[len(path) - 1]
@@ -123,7 +129,9 @@ def _steps(
     return steps
 
 
-def units(topology: str, names: SlurmNames, node: str, value_of: Callable[[str], str | None]) -> str | None:
+def units(
+    topology: str, names: SlurmNames, node: str, value_of: Callable[[str], str | None]
+) -> str | None:
     """Slurm's `topology` of a node: its leaf switch and its block; None if it lacks the levels of both.
 
     `value_of` says the node's domain value by label key.
@@ -139,7 +147,9 @@ def units(topology: str, names: SlurmNames, node: str, value_of: Callable[[str],
     return ",".join(found) or None
 
 
-def _path(levels: Sequence[Level | NamedLevel], value_of: Callable[[str], str | None]) -> Path | None:
+def _path(
+    levels: Sequence[Level | NamedLevel], value_of: Callable[[str], str | None]
+) -> Path | None:
     """The node's path; None if it lacks one of the levels."""
     path = []
     for level in levels:

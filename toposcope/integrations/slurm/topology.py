@@ -9,13 +9,20 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
+from toposcope.api.label_values import is_label_value
+from toposcope.api.levels import Level
+from toposcope.hierarchy.table import Table
 from toposcope.integrations.framework.levels import ExportError
 from toposcope.integrations.slurm.hostlist import hostlist, natural
-from toposcope.integrations.slurm.names import ROOT, NamedLevel, Path, SlurmNames, named_levels, names_of
-from toposcope.topology.label_values import is_label_value
-from toposcope.topology.levels import Level
-from toposcope.topology.table import Table
-from toposcope.topology.text import printable
+from toposcope.integrations.slurm.names import (
+    ROOT,
+    NamedLevel,
+    Path,
+    SlurmNames,
+    named_levels,
+    names_of,
+)
+from toposcope.text import printable
 
 _MAX_DOUBLINGS: Final = 15
 """Slurm has 16 sizes of blocks at most."""
@@ -58,7 +65,10 @@ class Blocks:
     left_out: tuple[str, ...]
     """Nodes that are in no block."""
     too_small: tuple[str, ...] = ()
-    """Blocks with too few nodes. Slinky's annotation may name one, because an agent does not know who else is there."""
+    """Blocks with too few nodes.
+
+    Slinky's annotation may name one, because an agent does not know who else is there.
+    """
 
 
 def inner_levels(levels: Sequence[Level], table: Table) -> tuple[Level, ...]:
@@ -67,7 +77,10 @@ def inner_levels(levels: Sequence[Level], table: Table) -> tuple[Level, ...]:
 
 
 def tree(levels: Sequence[Level], table: Table) -> Tree:
-    """The hierarchy as switches, with a root where there would be several. Raises ExportError when there is no node."""
+    """The hierarchy as switches, with a root where there would be several.
+
+    Raises ExportError when there is no node.
+    """
     inner = inner_levels(levels, table)
     members, left_out = _members(inner, table)
     if not members:
@@ -80,7 +93,11 @@ def tree(levels: Sequence[Level], table: Table) -> Tree:
     paths = sorted(domains, key=lambda path: (len(path), _order(path)))
     names = names_of(domains, named_levels(inner, domains, {node.name for node in table} | {ROOT}))
     switches = [
-        Switch(names[path], tuple(names[child] for child in children.get(path, ())), tuple(members.get(path, ())))
+        Switch(
+            names[path],
+            tuple(names[child] for child in children.get(path, ())),
+            tuple(members.get(path, ())),
+        )
         for path in paths
     ]
     tops = tuple(names[path] for path in children.get((), ()))
@@ -90,15 +107,23 @@ def tree(levels: Sequence[Level], table: Table) -> Tree:
 
 
 def block_level(levels: Sequence[Level], table: Table) -> int:
-    """The position of the level that blocks are made of: the narrowest that puts nodes together. Raises ExportError."""
+    """The position of the level that blocks are made of: the narrowest that puts nodes together.
+
+    Raises ExportError.
+    """
     inner = inner_levels(levels, table)
     if not inner:
-        raise ExportError("no level puts two nodes together, so there are no blocks; topology/tree needs none")
+        raise ExportError(
+            "no level puts two nodes together, so there are no blocks; topology/tree needs none"
+        )
     return list(levels).index(inner[-1])
 
 
 def blocks(levels: Sequence[Level], table: Table, size: int | None = None) -> Blocks:
-    """Blocks of the last of `levels`, without those of fewer than `size` nodes (default: two). Raises ExportError."""
+    """Blocks of the last of `levels`, without those of fewer than `size` nodes (default: two).
+
+    Raises ExportError.
+    """
     members, left_out = _members(levels, table)
     least = size or 2
     paths = sorted((path for path, nodes in members.items() if len(nodes) >= least), key=_order)
@@ -117,7 +142,11 @@ def blocks(levels: Sequence[Level], table: Table, size: int | None = None) -> Bl
         blocks=tuple(Block(names[path], tuple(members[path])) for path in paths),
         sizes=tuple(base * count for count in _doublings(paths)),
         left_out=tuple(sorted(left_out, key=natural)),
-        too_small=tuple(names[path] for path in sorted(small, key=_order) if not _lone(path, small[path], named[-1])),
+        too_small=tuple(
+            names[path]
+            for path in sorted(small, key=_order)
+            if not _lone(path, small[path], named[-1])
+        ),
     )
 
 
@@ -164,7 +193,9 @@ def _domains(members: Mapping[Path, Sequence[str]]) -> dict[Path, str | None]:
 def _members(levels: Sequence[Level], table: Table) -> tuple[dict[Path, list[str]], list[str]]:
     """The nodes of each narrowest domain, and those that lack a level."""
     columns = [table.values(level.key) for level in levels]
-    rows: Iterable[tuple[str | None, ...]] = zip(*columns, strict=True) if columns else ((),) * len(table)
+    rows: Iterable[tuple[str | None, ...]] = (
+        zip(*columns, strict=True) if columns else ((),) * len(table)
+    )
     members: dict[Path, list[str]] = {}
     left_out = []
     for node, row in zip(table, rows, strict=True):
@@ -217,7 +248,11 @@ def _no_nodes(levels: Sequence[Level]) -> str:
 def topology_yaml(name: str, tree: Tree, blocks: Blocks | None) -> list[dict[str, Any]]:
     """The document of `topology.yaml`: the tree as the cluster's default, beside it the blocks if there are any."""
     documents: list[dict[str, Any]] = [
-        {"topology": f"{name}-tree", "cluster_default": True, "tree": {"switches": list(map(_switch, tree.switches))}}
+        {
+            "topology": f"{name}-tree",
+            "cluster_default": True,
+            "tree": {"switches": list(map(_switch, tree.switches))},
+        }
     ]
     if blocks:
         listed = [{"block": block.name, "nodes": hostlist(block.nodes)} for block in blocks.blocks]
@@ -237,7 +272,10 @@ def tree_conf(tree: Tree) -> list[str]:
     lines = []
     for switch in reversed(tree.switches):
         below = (("Switches", switch.children), ("Nodes", switch.nodes))
-        lines.append(f"SwitchName={switch.name} " + " ".join(_list(field, names) for field, names in below if names))
+        lines.append(
+            f"SwitchName={switch.name} "
+            + " ".join(_list(field, names) for field, names in below if names)
+        )
     return lines
 
 

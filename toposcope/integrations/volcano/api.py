@@ -1,16 +1,17 @@
 """Kinds of Volcano, and the levels that its Jobs and PodGroups ask for.
 
-A constraint names the highest tier that pods may spread over, by its number or by the name that HyperNodes give it. A
-name is a level's domain where Toposcope makes the HyperNodes, its label key where Volcano makes them from labels, and
-anything where others do: then it is no business of ours. A number counts where a ClusterTopology has HyperNodes.
+A constraint names the highest tier that pods may spread over, by its number or by the name that
+HyperNodes give it. A name is a level's domain where Toposcope makes the HyperNodes, its label key
+where Volcano makes them from labels, and anything where others do: then it is no business of ours.
+A number counts where a ClusterTopology has HyperNodes.
 """
 
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from toposcope.hierarchy.catalogue import BUILT_IN
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.level_requests import LevelRequest, WatchedKind, level_request
-from toposcope.topology.catalogue import BUILT_IN
 
 TIER: Final = "volcano.sh/tier/{}"
 """A tier in the place of a level: no label key has two slashes."""
@@ -20,7 +21,9 @@ OF_NO_GROUP: Final = "podgroup-"
 """How the names begin of PodGroups that Volcano makes for the pods of an owner that asks for none."""
 _ENDED: Final = frozenset({"Completed", "Failed", "Aborted", "Terminated"})
 _KNOWN: Final = frozenset({*BUILT_IN.domains, *BUILT_IN.domain_of})
-_TOPOLOGY: Final = {"networkTopology": {"mode": str, "highestTierAllowed": int, "highestTierName": str}}
+_TOPOLOGY: Final = {
+    "networkTopology": {"mode": str, "highestTierAllowed": int, "highestTierName": str}
+}
 
 
 def _asked(phase: Field, groups: Iterable[Field]) -> Iterator[LevelRequest]:
@@ -38,7 +41,9 @@ def _of_job(root: Field) -> Iterator[LevelRequest]:
 
 
 def _of_group(root: Field) -> Iterator[LevelRequest]:
-    return _asked(root / "status" / "phase", (root / "spec", *(root / "spec" / "subGroupPolicy").items()))
+    return _asked(
+        root / "status" / "phase", (root / "spec", *(root / "spec" / "subGroupPolicy").items())
+    )
 
 
 JOBS: Final = WatchedKind(
@@ -46,7 +51,10 @@ JOBS: Final = WatchedKind(
     "Job",
     "jobs",
     ("v1alpha1",),
-    {"spec": {**_TOPOLOGY, "tasks": [{"partitionPolicy": _TOPOLOGY}]}, "status": {"state": {"phase": str}}},
+    {
+        "spec": {**_TOPOLOGY, "tasks": [{"partitionPolicy": _TOPOLOGY}]},
+        "status": {"state": {"phase": str}},
+    },
     _of_job,
     short=("vcjob", "vj"),
 )

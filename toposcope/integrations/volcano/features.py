@@ -1,6 +1,7 @@
 """Volcano in the cluster: whether its scheduler can use the HyperNodes, and its messages.
 
-Source: Volcano 1.15 (pkg/scheduler/api/hyper_node_info.go, the conditions of scheduling.volcano.sh).
+Source: Volcano 1.15 (pkg/scheduler/api/hyper_node_info.go, the conditions of
+scheduling.volcano.sh).
 """
 
 from collections import Counter
@@ -10,14 +11,17 @@ from typing import Final
 from toposcope.integrations.framework import features
 from toposcope.integrations.volcano.api import POD_GROUPS
 from toposcope.integrations.volcano.hyper_nodes import HYPER_NODES, members_of
-from toposcope.topology.text import shell
+from toposcope.text import shell
 
 _SCHEDULER: Final = "Volcano"
 
 
 def check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
     """Whether each HyperNode has one parent: for one with two the scheduler holds back all jobs with a topology."""
-    if not (workload.asks_for_levels and any(demand.system == _SCHEDULER for demand in workload.workloads)):
+    if not (
+        workload.asks_for_levels
+        and any(demand.system == _SCHEDULER for demand in workload.workloads)
+    ):
         return
     parents = Counter(
         name

@@ -15,14 +15,16 @@ from typing import Any, Final
 
 from toposcope.api.cluster_topology import requirements
 from toposcope.api.label_keys import HOSTNAME, NVLINK_DOMAIN
+from toposcope.api.levels import Level
+from toposcope.api.requirement import Labelled
+from toposcope.hierarchy.table import Table
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.foreign_patterns import compiled
 from toposcope.integrations.framework.published import PublishedKind
-from toposcope.topology.levels import Level
-from toposcope.topology.node import Labelled
-from toposcope.topology.table import Table
 
-HYPER_NODES: Final = PublishedKind("topology.volcano.sh", "HyperNode", "hypernodes", ("v1alpha1",), "volcano")
+HYPER_NODES: Final = PublishedKind(
+    "topology.volcano.sh", "HyperNode", "hypernodes", ("v1alpha1",), "volcano"
+)
 Names = frozenset[str]
 _DIGITS: Final = 10
 _LONGEST_PART: Final = 63
@@ -40,9 +42,16 @@ class HyperNode:
     members: tuple[str, ...]
 
     def spec(self, *, named: bool, kept: Iterable[str] = ()) -> dict[str, Any]:
-        """The object's spec; `named`: with `tierName` (Volcano 1.14). `kept` are members beside its own."""
+        """The object's spec; `named`: with `tierName` (Volcano 1.14).
+
+        `kept` are members beside its own.
+        """
         members = [member(self.of, name) for name in sorted({*self.members, *kept})]
-        return {"tier": self.tier, **({"tierName": self.domain} if named else {}), "members": members}
+        return {
+            "tier": self.tier,
+            **({"tierName": self.domain} if named else {}),
+            "members": members,
+        }
 
 
 def member(of: str, name: str) -> dict[str, Any]:
@@ -54,7 +63,9 @@ def members_of(document: Mapping[str, Any]) -> tuple[str, list[str]]:
     """The type of the members of one of ours, and their names."""
     fields = (Field(document) / "spec" / "members").items()
     members = [(member / "type", member / "selector" / "exactMatch" / "name") for member in fields]
-    return next((of.text() or "" for of, _ in members), ""), [name.text() or "" for _, name in members]
+    return next((of.text() or "" for of, _ in members), ""), [
+        name.text() or "" for _, name in members
+    ]
 
 
 def tiered(levels: Iterable[Level], nodes: Table) -> list[Level]:
@@ -82,10 +93,17 @@ def tiers_of(topologies: Iterable[Sequence[str]]) -> dict[str, int]:
     return tiers
 
 
-def draw(topology: str, levels: Sequence[Level], nodes: Table, tiers: Mapping[str, int]) -> dict[str, HyperNode]:
-    """The HyperNodes of one topology by name, the narrowest first. A node that lacks one of the levels is in none."""
+def draw(
+    topology: str, levels: Sequence[Level], nodes: Table, tiers: Mapping[str, int]
+) -> dict[str, HyperNode]:
+    """The HyperNodes of one topology by name, the narrowest first.
+
+    A node that lacks one of the levels is in none.
+    """
     members: dict[tuple[str, ...], set[Any]] = {}
-    for node, path in zip(nodes, zip(*[nodes.values(level.key) for level in levels], strict=True), strict=False):
+    for node, path in zip(
+        nodes, zip(*[nodes.values(level.key) for level in levels], strict=True), strict=False
+    ):
         if None not in path:
             members.setdefault(path, set()).add(node.name)
             for depth in range(1, len(path)):
@@ -94,8 +112,13 @@ def draw(topology: str, levels: Sequence[Level], nodes: Table, tiers: Mapping[st
     drawn = {}
     for path, inside in sorted(members.items(), key=lambda item: (-len(item[0]), item[0])):
         level, above = levels[len(path) - 1], len(levels) - len(path)
-        of, named = "HyperNode" if above else "Node", sorted(names.get(member, member) for member in inside)
-        drawn[names[path]] = HyperNode(tiers.get(level.domain, above + 1), level.domain, of, tuple(named))
+        of, named = (
+            "HyperNode" if above else "Node",
+            sorted(names.get(member, member) for member in inside),
+        )
+        drawn[names[path]] = HyperNode(
+            tiers.get(level.domain, above + 1), level.domain, of, tuple(named)
+        )
     return drawn
 
 
@@ -105,7 +128,9 @@ def _name(topology: str, levels: Sequence[Level], path: Sequence[str]) -> str:
     digest = hashlib.sha256("\0".join((topology, *keys, *path)).encode()).hexdigest()[:_DIGITS]
     domain = levels[len(path) - 1].domain
     said = (topology, *(() if path[-1].startswith(domain) else [domain]), path[-1])
-    parts = (_NOT_IN_A_NAME.sub("-", part.lower()).strip("-")[:_LONGEST_PART].strip("-") for part in said)
+    parts = (
+        _NOT_IN_A_NAME.sub("-", part.lower()).strip("-")[:_LONGEST_PART].strip("-") for part in said
+    )
     return "-".join((*filter(None, parts), digest))
 
 
@@ -119,16 +144,26 @@ class _Members:
     """Whether all of them can be told."""
 
 
-def nodes_inside(documents: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, Labelled]) -> dict[str, Names | None]:
+def nodes_inside(
+    documents: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, Labelled]
+) -> dict[str, Names | None]:
     """The names of the nodes below each of any HyperNodes; members that are not there count for nothing.
 
     None: a member is a regular expression that is not applied here (see `foreign_patterns`).
     """
-    direct = {name: _members(Field(document), documents, nodes) for name, document in documents.items()}
+    direct = {
+        name: _members(Field(document), documents, nodes) for name, document in documents.items()
+    }
     try:
-        order = list(TopologicalSorter({name: members.children for name, members in direct.items()}).static_order())
+        order = list(
+            TopologicalSorter(
+                {name: members.children for name, members in direct.items()}
+            ).static_order()
+        )
     except CycleError:
-        return {name: _union([direct[below] for below in _descendants(name, direct)]) for name in direct}
+        return {
+            name: _union([direct[below] for below in _descendants(name, direct)]) for name in direct
+        }
     inside: dict[str, Names | None] = {}
     for name in order:
         own = _union([direct[name]])
@@ -147,7 +182,9 @@ def _union(members: Iterable[_Members]) -> Names | None:
     return frozenset(nodes)
 
 
-def _members(hyper_node: Field, documents: Collection[str], nodes: Mapping[str, Labelled]) -> _Members:
+def _members(
+    hyper_node: Field, documents: Collection[str], nodes: Mapping[str, Labelled]
+) -> _Members:
     found = _Members()
     for member in (hyper_node / "spec" / "members").items():
         selector = member / "selector"
@@ -158,7 +195,9 @@ def _members(hyper_node: Field, documents: Collection[str], nodes: Mapping[str, 
             found.nodes |= {node for node in nodes if matcher and matcher.search(node)}
         elif labels.value:
             wanted = requirements(labels.value)
-            found.nodes |= {node for node, facts in nodes.items() if all(rule.holds(facts) for rule in wanted)}
+            found.nodes |= {
+                node for node, facts in nodes.items() if all(rule.holds(facts) for rule in wanted)
+            }
         elif exact and (member / "type").text() == "HyperNode":
             found.children += [exact] if exact in documents else []
         elif exact and exact in nodes:
@@ -177,7 +216,10 @@ def _descendants(name: str, direct: Mapping[str, _Members]) -> set[str]:
 
 
 def levels_of_tiers(
-    levels: Sequence[Level], nodes: Table, specs: Mapping[str, Field], inside: Mapping[str, Names | None]
+    levels: Sequence[Level],
+    nodes: Table,
+    specs: Mapping[str, Field],
+    inside: Mapping[str, Names | None],
 ) -> dict[int, Level | None]:
     """The level of each tier whose HyperNodes have some of these `nodes`; None: they are the domains of none.
 
@@ -194,12 +236,18 @@ def levels_of_tiers(
     within: dict[str, list[str]] = {}
     domains: dict[str, set[Names]] = {level.domain: set() for level in levels}
     for name, drawn in draw("", levels, nodes, {}).items():
-        within[name] = list(drawn.members if drawn.of == "Node" else chain(*map(within.__getitem__, drawn.members)))
+        within[name] = list(
+            drawn.members if drawn.of == "Node" else chain(*map(within.__getitem__, drawn.members))
+        )
         domains[drawn.domain].add(frozenset(within[name]))
     found: dict[int, Level | None] = {}
     last = len(levels)
     for tier, names in sorted(tiers.items()):
-        alike = [level for level in levels if all(inside[name] in domains[level.domain] for name in names)]
+        alike = [
+            level
+            for level in levels
+            if all(inside[name] in domains[level.domain] for name in names)
+        ]
         called = (specs[names[0]] / "tierName").text()
         named = [level for level in alike if called in (level.domain, level.key)]
         # Where a block has one rack they are the same nodes: the higher tier is the block.

@@ -1,8 +1,9 @@
 """Volcano: what Jobs and PodGroups ask for, by the tiers of HyperNodes.
 
-Rules and messages: Volcano 1.15 (webhooks of jobs and podgroups, plugin network-topology-aware, action allocate). A
-hard constraint keeps pods below one HyperNode of the allowed tier or a lower one; what no HyperNode can be, such as a
-tier above all of them, is the whole cluster. A soft one binds no pod, whatever else it says.
+Rules and messages: Volcano 1.15 (webhooks of jobs and podgroups, plugin network-topology-aware,
+action allocate). A hard constraint keeps pods below one HyperNode of the allowed tier or a lower
+one; what no HyperNode can be, such as a tier above all of them, is the whole cluster. A soft one
+binds no pod, whatever else it says.
 """
 
 from collections import Counter
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
 from toposcope.integrations.framework.document import Field, handle_of, kind_of, name_of
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
@@ -19,11 +21,14 @@ from toposcope.integrations.framework.system import ClusterFacts, Reading, Syste
 from toposcope.integrations.kubernetes.gangs import largest
 from toposcope.integrations.volcano.api import JOBS, POD_GROUPS
 from toposcope.integrations.volcano.hyper_nodes import HYPER_NODES
-from toposcope.topology.levels import Level
 
 NAME: Final = "Volcano"
-_BOTH: Final = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
-_AUTO: Final = f"have Toposcope make them: spec.publish.{HYPER_NODES.option}: Auto in a ClusterTopology"
+_BOTH: Final = (
+    "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
+)
+_AUTO: Final = (
+    f"have Toposcope make them: spec.publish.{HYPER_NODES.option}: Auto in a ClusterTopology"
+)
 _ONE_BY_ONE: Final = "Volcano takes pods and parts that differ one by one and takes none back, so it may miss a place"
 
 
@@ -51,7 +56,8 @@ def _tiers_of(topology: TopologyLevels) -> dict[int, Level | None]:
 def _wanted(group: Field, cluster: ClusterFacts) -> _Wanted | None:
     """The constraint of a Job, a PodGroup or a part of one; None where pods may go anywhere.
 
-    What a webhook refuses becomes a finding, and what the scheduler makes of a tier that no HyperNode has.
+    What a webhook refuses becomes a finding, and what the scheduler makes of a tier that no
+    HyperNode has.
     """
     topology = group / "networkTopology"
     field, named = topology / "highestTierAllowed", topology / "highestTierName"
@@ -62,7 +68,11 @@ def _wanted(group: Field, cluster: ClusterFacts) -> _Wanted | None:
     wanted = _Wanted(field.number(1) if field else None, named.text() or "")
     if wanted.tier is None and not wanted.name:
         fix = "write highestTierAllowed or highestTierName"
-        topology.warn("volcano/no-tier", "names no tier: the pods may go anywhere (Volcano 1.14 and later)", fix)
+        topology.warn(
+            "volcano/no-tier",
+            "names no tier: the pods may go anywhere (Volcano 1.14 and later)",
+            fix,
+        )
         return None
     if HYPER_NODES.option not in cluster.read:
         return wanted
@@ -71,9 +81,15 @@ def _wanted(group: Field, cluster: ClusterFacts) -> _Wanted | None:
     if not tiers:
         text = "there is no HyperNode, and without any the whole cluster counts as one: the pods may go anywhere"
         topology.error("volcano/topology-exists", text, cluster.missing("") or _AUTO)
-    elif wanted.tier is None and all(wanted.name not in (level.domain, level.key) for level in levels):
+    elif wanted.tier is None and all(
+        wanted.name not in (level.domain, level.key) for level in levels
+    ):
         text = f"failed to find hypernode tier name {wanted.name}: so the scheduler logs, and places the pods anywhere"
-        named.error("volcano/level-exists", text, did_you_mean(wanted.name, [level.domain for level in levels]))
+        named.error(
+            "volcano/level-exists",
+            text,
+            did_you_mean(wanted.name, [level.domain for level in levels]),
+        )
     elif wanted.tier is not None and wanted.tier < min(tiers):
         text = f"no HyperNode has tier {wanted.tier} or a lower one, so that no place is ever found"
         field.error("volcano/level-exists", text, f"the lowest tier is {min(tiers)}")
@@ -93,12 +109,18 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     spec, of_job = root / "spec", kind_of(root.value) == JOBS.key
     whole = _wanted(spec, cluster)
     if of_job:
-        parts = [(task, _wanted(task / "partitionPolicy", cluster)) for task in (spec / "tasks").items()]
+        parts = [
+            (task, _wanted(task / "partitionPolicy", cluster)) for task in (spec / "tasks").items()
+        ]
     else:
         parts = [(policy, _wanted(policy, cluster)) for policy in (spec / "subGroupPolicy").items()]
     asked = [limit for limit in (whole, *(wanted for _, wanted in parts)) if limit]
     # HyperNodes are one forest: a tree in which each constraint is a level will do.
-    trees = [topology for topology in cluster.topologies.values() if all(limit.level(topology) for limit in asked)]
+    trees = [
+        topology
+        for topology in cluster.topologies.values()
+        if all(limit.level(topology) for limit in asked)
+    ]
     on = partial(_job if of_job else _pod_group, root, whole, parts)
     workloads = [on(topology) for topology in trees if asked] or [on(None)]
     return Reading(workloads[0], alternatives=tuple(workloads[1:]))
@@ -116,15 +138,22 @@ _Parts = Sequence[tuple[Field, _Wanted | None]]
 """The tasks of a Job or the policies of a PodGroup, each with its constraint."""
 
 
-def _pod_group(root: Field, whole: _Wanted | None, parts: _Parts, topology: TopologyLevels | None) -> Workload:
-    groups = [_kept(Group((policy / "name").text() or "sub-group"), limit, topology) for policy, limit in parts]
+def _pod_group(
+    root: Field, whole: _Wanted | None, parts: _Parts, topology: TopologyLevels | None
+) -> Workload:
+    groups = [
+        _kept(Group((policy / "name").text() or "sub-group"), limit, topology)
+        for policy, limit in parts
+    ]
     group = _kept(Group(name_of(root, "PodGroup"), groups=tuple(groups)), whole, topology)
     note = "which pods it has is not read: room is not checked; check the Job that they come from"
     name = topology.name if topology else None
     return Workload(NAME, handle_of(root), (group,), name, placeable=False, notes=(note,))
 
 
-def _job(root: Field, whole: _Wanted | None, parts: _Parts, topology: TopologyLevels | None) -> Workload:
+def _job(
+    root: Field, whole: _Wanted | None, parts: _Parts, topology: TopologyLevels | None
+) -> Workload:
     sets = (structure_of(root) or Structure(())).sets
     tasks = [(task, pod_set, wanted) for (task, wanted), pod_set in zip(parts, sets, strict=True)]
     least = [_least(task, pod_set.count) for task, pod_set, _ in tasks]
@@ -177,7 +206,9 @@ def _least(task: Field, replicas: int) -> int:
     for field, number in (("totalPartitions", total), ("partitionSize", size)):
         if number <= 0:
             text = f"'{field[0].upper()}{field[1:]}' must be greater than 0 in task: {name}"
-            (policy / field).error("volcano/partitions", text, "say how many there are, and of how many pods")
+            (policy / field).error(
+                "volcano/partitions", text, "say how many there are, and of how many pods"
+            )
     if total > 0 and size > 0 and replicas != total * size:
         text = f"'Replicas' are not equal to TotalPartitions*PartitionSize in task: {name}"
         (task / "replicas").error("volcano/partitions", text, f"write {total * size}")

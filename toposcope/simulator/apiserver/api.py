@@ -1,7 +1,7 @@
 """The verbs: one request in, one response out. Knows nothing of sockets.
 
-Everything is allowed: authentication, authorization and admission are not simulated, and CEL rules of CRDs
-are not evaluated. Deletion is immediate unless finalizers hold the object.
+Everything is allowed: authentication, authorization and admission are not simulated, and CEL rules
+of CRDs are not evaluated. Deletion is immediate unless finalizers hold the object.
 """
 
 import copy
@@ -14,7 +14,13 @@ from msgspec.structs import replace
 
 from toposcope.simulator.apiserver import fields, reads, requests, statuses
 from toposcope.simulator.apiserver.requests import Request, Response, Route
-from toposcope.simulator.apiserver.resources import CRDS, Catalog, Resource, complete_crd, crd_resources
+from toposcope.simulator.apiserver.resources import (
+    CRDS,
+    Catalog,
+    Resource,
+    complete_crd,
+    crd_resources,
+)
 from toposcope.simulator.apiserver.statuses import NoSuchPathError, Object, StatusError
 from toposcope.simulator.apiserver.store import Store, Stored, stored
 from toposcope.simulator.apiserver.views import View
@@ -23,7 +29,14 @@ _APPLY = "application/apply-patch+yaml"
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 # Kept from the live object; clients cannot change them.
 _SYSTEM_OWNED = (
-    *("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "namespace"),
+    *(
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "namespace",
+    ),
     *("resourceVersion", "name"),
 )
 
@@ -32,14 +45,22 @@ class Api:
     """All resources of one server over one store."""
 
     def __init__(
-        self, store: Store, *, clock: Callable[[], datetime], new_uid: Callable[[], str], bookmark_interval: float
+        self,
+        store: Store,
+        *,
+        clock: Callable[[], datetime],
+        new_uid: Callable[[], str],
+        bookmark_interval: float,
     ) -> None:
         self.catalog = Catalog()
         self._store = store
         self._clock = clock
         self._new_uid = new_uid
         self._bookmark_interval = bookmark_interval
-        self.load({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in _NAMESPACES)
+        self.load(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            for name in _NAMESPACES
+        )
 
     def load(self, objects: Iterable[Mapping[str, Any]]) -> None:
         """Store objects as they are, with `apiVersion` and `kind`; only what is missing in metadata is added."""
@@ -66,7 +87,9 @@ class Api:
         except StatusError as error:
             return Response.of(error)
         except Exception as error:  # noqa: BLE001 - a client must see a defect of this server, not a lost connection
-            return Response.of(StatusError(500, "InternalError", f"Internal error occurred: {error!r}"))
+            return Response.of(
+                StatusError(500, "InternalError", f"Internal error occurred: {error!r}")
+            )
 
     def _dispatch(self, request: Request) -> Response:
         parts = tuple(part for part in request.path.split("/") if part)
@@ -77,7 +100,9 @@ class Api:
         view = View.negotiate(request.headers.get("accept", ""), self._clock())
         match request.method, bool(route.name):
             case "GET", _ if request.flag("watch"):
-                return reads.open_watch(self._store, request, route, view, bookmark_interval=self._bookmark_interval)
+                return reads.open_watch(
+                    self._store, request, route, view, bookmark_interval=self._bookmark_interval
+                )
             case "GET", True:
                 return _respond(route, view, self._existing(route))
             case "GET", False:
@@ -107,7 +132,8 @@ class Api:
             case _:
                 raise NoSuchPathError
         namespace = ""
-        # `namespaces/x/status` is a subresource of a namespace, `namespaces/x/pods` a collection in it.
+        # `namespaces/x/status` is a subresource of a namespace, `namespaces/x/pods` a collection in
+        # it.
         if len(rest) > 2 and rest[0] == "namespaces" and rest[2] not in ("status", "finalize"):  # noqa: PLR2004
             namespace, rest = rest[1], rest[2:]
         if not rest:
@@ -147,7 +173,9 @@ class Api:
             obj.pop("status", None)
         route = replace(route, name=name)
         empty = {**route.resource.zero, "metadata": {}}
-        owned = fields.update(empty, {**empty, **obj}, route.resource.schema, self._writer(request, route))
+        owned = fields.update(
+            empty, {**empty, **obj}, route.resource.schema, self._writer(request, route)
+        )
         return _respond(route, view, self._save_new(request, route, owned), 201, unknown)
 
     def _save_new(self, request: Request, route: Route, obj: Object) -> Stored:
@@ -170,10 +198,15 @@ class Api:
         obj = request.object()
         check_type(route.resource, obj)
         live = self._existing(route).decode()
-        _check_precondition(route, "UID", (obj.get("metadata") or {}).get("uid"), live["metadata"]["uid"])
+        _check_precondition(
+            route, "UID", (obj.get("metadata") or {}).get("uid"), live["metadata"]["uid"]
+        )
         guarded = route.resource.custom or route.resource.plural in ("leases", CRDS.plural)
         if guarded and not (obj.get("metadata") or {}).get("resourceVersion"):
-            cause = ("metadata.resourceVersion", "Invalid value: 0: must be specified for an update")
+            cause = (
+                "metadata.resourceVersion",
+                "Invalid value: 0: must be specified for an update",
+            )
             raise requests.invalid(route.resource, route.name, [cause])
         return self._update(request, route, view, live, obj)
 
@@ -196,7 +229,9 @@ class Api:
             raise statuses.bad_request("error decoding patch: the result is not an object")
         return self._update(request, route, view, item.decode(), obj)
 
-    def _update(self, request: Request, route: Route, view: View, live: Object, obj: Object) -> Response:
+    def _update(
+        self, request: Request, route: Route, view: View, live: Object, obj: Object
+    ) -> Response:
         obj = _untyped(obj)
         unknown = _settle(route.resource, obj)
         new = _updated(route, live, obj)
@@ -226,7 +261,9 @@ class Api:
                 given = f"the provided object specified uid {metadata['uid']}"
                 why = f"uid mismatch: {given}, and no existing object was found"
                 raise requests.conflict(resource, route.name, why)
-            obj = fields.apply({**resource.zero, "metadata": {}}, config, resource.schema, writer, force=force)
+            obj = fields.apply(
+                {**resource.zero, "metadata": {}}, config, resource.schema, writer, force=force
+            )
             _settle(resource, obj)
             return _respond(route, view, self._save_new(request, route, obj), 201)
         live = item.decode()
@@ -240,14 +277,24 @@ class Api:
         live = self._existing(route).decode()
         options = request.object() if request.body else {}
         for name, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
-            _check_precondition(route, label, (options.get("preconditions") or {}).get(name), live["metadata"][name])
+            _check_precondition(
+                route, label, (options.get("preconditions") or {}).get(name), live["metadata"][name]
+            )
         if live["metadata"].get("finalizers"):
             return _respond(route, view, self._mark_deleted(request, route, live))
         if not request.dry:
             self._remove(route.resource, live)
         details = {"name": route.name, "group": route.resource.group, "kind": route.resource.plural}
-        details = {key: value for key, value in details.items() if value} | {"uid": live["metadata"]["uid"]}
-        success = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+        details = {key: value for key, value in details.items() if value} | {
+            "uid": live["metadata"]["uid"]
+        }
+        success = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Success",
+            "details": details,
+        }
         return Response(200, [msgspec.json.encode(success), b"\n"])
 
     def _delete_collection(self, request: Request, route: Route, view: View) -> Response:
@@ -258,7 +305,9 @@ class Api:
         for item in chosen if not request.dry else ():
             live = item.decode()
             if live["metadata"].get("finalizers"):
-                self._mark_deleted(request, replace(route, namespace=item.key[0], name=item.key[1]), live)
+                self._mark_deleted(
+                    request, replace(route, namespace=item.key[0], name=item.key[1]), live
+                )
             else:
                 self._remove(route.resource, live)
         return Response(200, view.many(route.resource, chosen, {"resourceVersion": str(revision)}))
@@ -275,7 +324,9 @@ class Api:
                 self._store.remove(gone, item.decode())
             self.serve_crds()
 
-    def _save(self, request: Request, route: Route, obj: Object, live: Object | None = None) -> Stored:
+    def _save(
+        self, request: Request, route: Route, obj: Object, live: Object | None = None
+    ) -> Stored:
         """Check and store an object if it differs from the live one; a deleted one goes with its last finalizer."""
         resource, metadata = route.resource, obj["metadata"]
         if live is not None and obj == live:
@@ -287,7 +338,11 @@ class Api:
             complete_crd(obj, self._now())
         if request.dry:
             return stored(obj, int(live["metadata"]["resourceVersion"]) if live else 0)
-        if live is not None and metadata.get("deletionTimestamp") and not metadata.get("finalizers"):
+        if (
+            live is not None
+            and metadata.get("deletionTimestamp")
+            and not metadata.get("finalizers")
+        ):
             self._remove(resource, obj)
             return stored(obj, self._store.revision)
         item = self._store.put(resource.storage, obj)
@@ -309,31 +364,44 @@ class Api:
             ignored = ("spec", "metadata")
         elif route.resource.status and route.resource is not CRDS:
             ignored = ("status",)
-        return fields.Writer(name, route.resource.group_version, self._now(), route.subresource, ignored)
+        return fields.Writer(
+            name, route.resource.group_version, self._now(), route.subresource, ignored
+        )
 
     def _now(self) -> str:
         return self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _respond(route: Route, view: View, item: Stored, code: int = 200, unknown: Iterable[str] = ()) -> Response:
+def _respond(
+    route: Route, view: View, item: Stored, code: int = 200, unknown: Iterable[str] = ()
+) -> Response:
     warnings = [f'unknown field "{path}"' for path in unknown]
     return Response(code, [view.one(route.resource, item), b"\n"], warnings=warnings)
 
 
 def _check_precondition(route: Route, label: str, given: str | None, live: str) -> None:
     if given not in (None, live):
-        why = f"Precondition failed: {label} in precondition: {given}, {label} in object meta: {live}"
+        why = (
+            f"Precondition failed: {label} in precondition: {given}, {label} in object meta: {live}"
+        )
         raise requests.conflict(route.resource, route.name, why)
 
 
 def check_type(resource: Resource, obj: Object) -> None:
     """Raise `StatusError` (400) when an object is not of the kind that its path names."""
-    version, kind = obj.get("apiVersion") or resource.group_version, obj.get("kind") or resource.kind
+    version, kind = (
+        obj.get("apiVersion") or resource.group_version,
+        obj.get("kind") or resource.kind,
+    )
     if version != resource.group_version:
-        message = f"the API version in the data ({version}) does not match the expected API version "
+        message = (
+            f"the API version in the data ({version}) does not match the expected API version "
+        )
         raise statuses.bad_request(f"{message}({resource.group_version})")
     if kind != resource.kind:
-        raise statuses.bad_request(f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}')
+        raise statuses.bad_request(
+            f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
+        )
 
 
 def _untyped(obj: Object) -> Object:
@@ -380,7 +448,8 @@ def _updated(route: Route, live: Object, obj: Object) -> Object:
 def _merge_patch(target: Any, patch: Any) -> Any:
     """RFC 7386: maps merge, null deletes, everything else replaces.
 
-    Does for kubectl's strategic merges too, whose `$` directives only order or guard what is sent besides.
+    Does for kubectl's strategic merges too, whose `$` directives only order or guard what is sent
+    besides.
     """
     if not isinstance(patch, dict):
         return patch
@@ -394,14 +463,19 @@ def _merge_patch(target: Any, patch: Any) -> Any:
 
 
 def _json_patch(target: Any, patch: Any) -> Any:
-    """RFC 6902 on fields of maps, without `copy` and `move`. Raises `StatusError`: 400 if malformed, 422 if unfit."""
+    """RFC 6902 on fields of maps, without `copy` and `move`.
+
+    Raises `StatusError`: 400 if malformed, 422 if unfit.
+    """
     if not isinstance(patch, list) or not all(isinstance(step, dict) for step in patch):
         raise statuses.bad_request("error decoding patch: a JSON patch is a list of operations")
     root: dict[str, Any] = {"": copy.deepcopy(target)}  # a JSON pointer begins with an empty name
     try:
         for step in patch:
             parent: Any = root
-            *above, name = (token.replace("~1", "/").replace("~0", "~") for token in step["path"].split("/"))
+            *above, name = (
+                token.replace("~1", "/").replace("~0", "~") for token in step["path"].split("/")
+            )
             for token in above:
                 parent = parent[token]
             operation = step["op"]
@@ -413,7 +487,9 @@ def _json_patch(target: Any, patch: Any) -> Any:
             elif operation != "test" or current != step["value"]:
                 raise ValueError(step)  # noqa: TRY301 - one answer to every misfit
     except (KeyError, ValueError, TypeError):
-        raise StatusError(422, "Invalid", "the server rejected our request due to an error in our request") from None
+        raise StatusError(
+            422, "Invalid", "the server rejected our request due to an error in our request"
+        ) from None
     return root[""]
 
 

@@ -32,7 +32,15 @@ _ITEM = object()
 _NEVER_OWNED: Paths = {("f:apiVersion",), ("f:kind",), ("f:metadata",)} | {
     ("f:metadata", f"f:{name}")
     for name in (
-        *("name", "namespace", "creationTimestamp", "uid", "generation", "managedFields", "resourceVersion"),
+        *(
+            "name",
+            "namespace",
+            "creationTimestamp",
+            "uid",
+            "generation",
+            "managedFields",
+            "resourceVersion",
+        ),
         *("deletionTimestamp", "deletionGracePeriodSeconds"),
     )
 }
@@ -63,8 +71,12 @@ def compile_schema(spec: Mapping[str, Any]) -> Schema:
     """Turn an OpenAPI v3 schema (as in a CRD) into a `Schema`."""
     extra = spec.get("additionalProperties")
     return Schema(
-        properties={name: compile_schema(child) for name, child in spec.get("properties", {}).items()},
-        values=compile_schema(extra) if isinstance(extra, dict) else (ANY if extra is True else None),
+        properties={
+            name: compile_schema(child) for name, child in spec.get("properties", {}).items()
+        },
+        values=compile_schema(extra)
+        if isinstance(extra, dict)
+        else (ANY if extra is True else None),
         items=compile_schema(spec["items"]) if "items" in spec else None,
         preserve=bool(spec.get("x-kubernetes-preserve-unknown-fields")),
         atomic=spec.get("x-kubernetes-map-type") == "atomic",
@@ -82,7 +94,9 @@ def settle(value: Any, schema: Schema, path: str = "") -> list[str]:
             child = schema.field(key)
             if child is None:
                 unknown.append(_join(path, key))
-            if child is None or (value[key] is None and child is not ANY and not child.rules.get("nullable")):
+            if child is None or (
+                value[key] is None and child is not ANY and not child.rules.get("nullable")
+            ):
                 del value[key]
         for key, child in schema.properties.items():
             if key not in value and "default" in child.rules:
@@ -104,14 +118,28 @@ def validate(value: Any, schema: Schema, path: str = "") -> Iterator[tuple[str, 
     if wanted and not rules.get("x-kubernetes-int-or-string") and not _fits(value, wanted):
         yield path, f"Invalid value: {path} in body must be of type {wanted}"
     elif rules.get("format") == "int32" and not -(2**31) <= value < 2**31:
-        yield "<nil>", f'Invalid value: "": Checked value must be of type integer with format int32 in {path}'
+        yield (
+            "<nil>",
+            f'Invalid value: "": Checked value must be of type integer with format int32 in {path}',
+        )
     elif "enum" in rules and value not in rules["enum"]:
         listed = ", ".join(map(_shown, rules["enum"]))
         yield path, f"Unsupported value: {_shown(value)}: supported values: {listed}"
-    elif isinstance(value, str) and "pattern" in rules and not _pattern(rules["pattern"]).search(value):
-        yield path, f"Invalid value: {_shown(value)}: {path} in body should match '{rules['pattern']}'"
+    elif (
+        isinstance(value, str)
+        and "pattern" in rules
+        and not _pattern(rules["pattern"]).search(value)
+    ):
+        yield (
+            path,
+            f"Invalid value: {_shown(value)}: {path} in body should match '{rules['pattern']}'",
+        )
     elif isinstance(value, dict):
-        yield from ((_join(path, name), "Required value") for name in rules.get("required", ()) if name not in value)
+        yield from (
+            (_join(path, name), "Required value")
+            for name in rules.get("required", ())
+            if name not in value
+        )
         for key, item in value.items():
             yield from validate(item, schema.field(key) or ANY, _join(path, key))
     elif isinstance(value, list):
@@ -120,13 +148,16 @@ def validate(value: Any, schema: Schema, path: str = "") -> Iterator[tuple[str, 
 
 
 def _fits(value: Any, wanted: str) -> bool:
-    return isinstance(value, _TYPES[wanted]) and (wanted == "boolean" or not isinstance(value, bool))
+    return isinstance(value, _TYPES[wanted]) and (
+        wanted == "boolean" or not isinstance(value, bool)
+    )
 
 
 @functools.cache
 def _pattern(pattern: str) -> re.Pattern[str]:
     """The pattern as Go means it: Python's `$` also accepts a final newline."""
-    # linear: the patterns of a CRD, for the demo and tests; those of our own CRD are judged by tools/regexes
+    # linear: the patterns of a CRD, for the demo and tests; those of our own CRD are judged by
+    # tools/regexes
     return re.compile(f"{pattern[:-1]}\\Z" if pattern.endswith("$") else pattern)
 
 
@@ -200,7 +231,10 @@ def _children(value: Any, schema: Schema) -> dict[str, tuple[Any, Schema]] | Non
     if isinstance(value, dict) and value and not schema.atomic:
         return {f"f:{key}": (item, schema.field(key) or ANY) for key, item in value.items()}
     if isinstance(value, list) and value and _has_elements(schema):
-        return {element: (item, schema.items or ANY) for element, item in _elements(value, schema).items()}
+        return {
+            element: (item, schema.items or ANY)
+            for element, item in _elements(value, schema).items()
+        }
     return None
 
 
@@ -223,13 +257,18 @@ def merge(live: Any, applied: Any, schema: Schema) -> Any:
     if isinstance(live, dict) and isinstance(applied, dict) and not schema.atomic:
         both = {**live, **applied}
         return {
-            key: merge(live[key], applied[key], schema.field(key) or ANY) if key in live and key in applied else item
+            key: merge(live[key], applied[key], schema.field(key) or ANY)
+            if key in live and key in applied
+            else item
             for key, item in both.items()
         }
     if isinstance(live, list) and isinstance(applied, list) and _has_elements(schema):
         old, new = _elements(live, schema), _elements(applied, schema)
         kept = [item for element, item in old.items() if element not in new]
-        return kept + [merge(old[e], item, schema.items or ANY) if e in old else item for e, item in new.items()]
+        return kept + [
+            merge(old[e], item, schema.items or ANY) if e in old else item
+            for e, item in new.items()
+        ]
     return applied
 
 
@@ -247,7 +286,11 @@ def without(value: Any, paths: Paths, schema: Schema, path: Path = ()) -> Any:
     }
     if not kept:
         return None
-    return {e[2:]: item for e, item in kept.items()} if isinstance(value, dict) else list(kept.values())
+    return (
+        {e[2:]: item for e, item in kept.items()}
+        if isinstance(value, dict)
+        else list(kept.values())
+    )
 
 
 # Ownership
@@ -268,7 +311,12 @@ class Writer(msgspec.Struct, frozen=True):
 
     def entry(self, operation: str) -> Object:
         """Its entry in `managedFields`, without the fields."""
-        entry = {"manager": self.name, "operation": operation, "apiVersion": self.version, "fieldsType": "FieldsV1"}
+        entry = {
+            "manager": self.name,
+            "operation": operation,
+            "apiVersion": self.version,
+            "fieldsType": "FieldsV1",
+        }
         return entry | ({"subresource": self.subresource} if self.subresource else {})
 
 
@@ -296,8 +344,9 @@ class _Claim:
 def apply(live: Object, config: Object, schema: Schema, writer: Writer, *, force: bool) -> Object:
     """Merge an applied configuration into the live object.
 
-    Fields that only this manager applied before and no longer lists are removed; a field that is listed, differs, and
-    belongs to somebody else is a conflict (409) unless `force`. Raises `StatusError`.
+    Fields that only this manager applied before and no longer lists are removed; a field that is
+    listed, differs, and belongs to somebody else is a conflict (409) unless `force`. Raises
+    `StatusError`.
     """
     before = leaves(live, schema)
     wanted = {path: value for path, value in leaves(config, schema).items() if value != {}}
@@ -313,7 +362,11 @@ def apply(live: Object, config: Object, schema: Schema, writer: Writer, *, force
     owned = set().union(*(claim.paths for claim in others))
     dropped = {path for path in mine.paths - listed - owned if path in before}
     # An item goes with all that is in it, unless somebody else has a field there.
-    dropped -= {path for path in dropped if before[path] is _ITEM and any(o[: len(path)] == path for o in owned)}
+    dropped -= {
+        path
+        for path in dropped
+        if before[path] is _ITEM and any(o[: len(path)] == path for o in owned)
+    }
     merged = without(merge(live, config, schema), dropped, schema)
     if changed or dropped or mine.paths != listed:
         mine.entry["time"] = writer.now
@@ -324,7 +377,9 @@ def apply(live: Object, config: Object, schema: Schema, writer: Writer, *, force
 def update(live: Object, new: Object, schema: Schema, writer: Writer) -> Object:
     """Record a create, update or patch: what it changes is its own from now on, what it drops is nobody's."""
     before, after = (leaves(side, schema) for side in _different(live, new))
-    changed = writer.own(path for path, value in after.items() if path not in before or before[path] != value)
+    changed = writer.own(
+        path for path, value in after.items() if path not in before or before[path] != value
+    )
     gone = writer.own(before.keys() - after.keys())
     mine, others = _mine(_claims(live), writer, "Update")
     for claim in (*others, mine):
@@ -337,7 +392,11 @@ def update(live: Object, new: Object, schema: Schema, writer: Writer) -> Object:
 
 def _different(live: Object, new: Object) -> tuple[Object, Object]:
     """What differs of two objects, down to the parts of metadata: a write changes few of many."""
-    other = {key for key in live.keys() | new.keys() if key not in live or key not in new or live[key] != new[key]}
+    other = {
+        key
+        for key in live.keys() | new.keys()
+        if key not in live or key not in new or live[key] != new[key]
+    }
     other.add("name")  # so that metadata is never empty, which is a value of its own
     one, two = ({key: part[key] for key in part.keys() & other} for part in (live, new))
     if "metadata" in one and "metadata" in two:
@@ -361,16 +420,28 @@ def _mine(claims: list[_Claim], writer: Writer, operation: str) -> tuple[_Claim,
 
 def _with_claims(obj: Object, claims: list[_Claim]) -> Object:
     """Copy of `obj` with `managedFields` written from `claims`."""
-    metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key != "managedFields"}
-    entries = [{**claim.entry, "fieldsV1": encode(frozenset(claim.paths))} for claim in claims if claim.paths]
+    metadata = {
+        key: value for key, value in (obj.get("metadata") or {}).items() if key != "managedFields"
+    }
+    entries = [
+        {**claim.entry, "fieldsV1": encode(frozenset(claim.paths))}
+        for claim in claims
+        if claim.paths
+    ]
     if entries:
-        metadata["managedFields"] = sorted(entries, key=lambda entry: (entry["operation"], entry.get("time", "")))
+        metadata["managedFields"] = sorted(
+            entries, key=lambda entry: (entry["operation"], entry.get("time", ""))
+        )
     return {**obj, "metadata": metadata}
 
 
 def _conflict(contested: list[tuple[_Claim, Paths]]) -> StatusError:
     causes = [
-        {"reason": "FieldManagerConflict", "message": f"conflict with {claim}", "field": printed(path)}
+        {
+            "reason": "FieldManagerConflict",
+            "message": f"conflict with {claim}",
+            "field": printed(path),
+        }
         for claim, paths in sorted(contested, key=lambda entry: str(entry[0]))
         for path in sorted(paths)
     ]

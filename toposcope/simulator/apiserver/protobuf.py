@@ -13,8 +13,13 @@ MAGIC: Final = b"k8s\x00"
 """What begins every protobuf of Kubernetes; a `runtime.Unknown` follows."""
 
 _Fields = Mapping[int, tuple[str, Any]]
-_KINDS: Final[Mapping[str, _Fields]] = load(Path(__file__).with_name("messages.yaml").read_bytes())["kinds"]
-_UNKNOWN: Final[_Fields] = {1: ("type", {1: ("apiVersion", "text"), 2: ("kind", "text")}), 2: ("raw", None)}
+_KINDS: Final[Mapping[str, _Fields]] = load(Path(__file__).with_name("messages.yaml").read_bytes())[
+    "kinds"
+]
+_UNKNOWN: Final[_Fields] = {
+    1: ("type", {1: ("apiVersion", "text"), 2: ("kind", "text")}),
+    2: ("raw", None),
+}
 _EITHER: Final[_Fields] = {1: ("type", "number"), 2: ("intVal", "number"), 3: ("strVal", "text")}
 _ENTRY: Final[_Fields] = {1: ("key", "text"), 2: ("value", "text")}
 
@@ -22,8 +27,8 @@ _ENTRY: Final[_Fields] = {1: ("key", "text"), 2: ("value", "text")}
 def decoded(body: bytes) -> dict[str, Any]:
     """The object in a body that begins with `MAGIC`.
 
-    Raises LookupError, with its version and kind, for a kind that is not known, and ValueError for bytes that are no
-    protobuf.
+    Raises LookupError, with its version and kind, for a kind that is not known, and ValueError for
+    bytes that are no protobuf.
     """
     unknown = _message(body[len(MAGIC) :], _UNKNOWN)
     kind = unknown.get("type", {})

@@ -104,7 +104,8 @@ def list_objects(store: Store, request: Request, route: Route, view: View) -> Re
         current, items = store.snapshot(route.resource.storage, revision)
     except StatusError:
         raise expired(_EXPIRED_TOKEN) from None
-    # Later pages show what is there now under the first one's version: a watch from it repeats what changed meanwhile.
+    # Later pages show what is there now under the first one's version: a watch from it repeats what
+    # changed meanwhile.
     revision = revision or current
     items = [item for item in items if item.key > start]
     if route.namespace:
@@ -123,24 +124,36 @@ def list_objects(store: Store, request: Request, route: Route, view: View) -> Re
     return Response(200, view.many(route.resource, items, metadata))
 
 
-def open_watch(store: Store, request: Request, route: Route, view: View, *, bookmark_interval: float) -> Response:
+def open_watch(
+    store: Store, request: Request, route: Route, view: View, *, bookmark_interval: float
+) -> Response:
     """Answer a watch; a version that is too old becomes an ERROR event under HTTP 200."""
     initial_events = request.flag("sendInitialEvents")
-    query = {**request.query, "fieldSelector": f"metadata.name={route.name}"} if route.name else request.query
+    query = (
+        {**request.query, "fieldSelector": f"metadata.name={route.name}"}
+        if route.name
+        else request.query
+    )
     bookmarks = bookmark_interval if request.flag("allowWatchBookmarks") else inf
     timeout = request.number("timeoutSeconds") or _MAX_WATCH
     selects = predicate(route.resource, query)
-    wanted = _Watch(route.resource, view, selects, route.namespace, initial_events, bookmarks, timeout)
+    wanted = _Watch(
+        route.resource, view, selects, route.namespace, initial_events, bookmarks, timeout
+    )
     revision = request.number("resourceVersion")
     storage = route.resource.storage
     with store.lock:
         if initial_events or not revision:
             revision, initial = store.snapshot(storage)
-            return _stream(_events(store, wanted, store.position(storage, revision), initial, revision))
+            return _stream(
+                _events(store, wanted, store.position(storage, revision), initial, revision)
+            )
         try:
             position = store.position(storage, revision)
         except StatusError as error:
-            return _stream(iter([msgspec.json.encode({"type": "ERROR", "object": error.status}) + b"\n"]))
+            return _stream(
+                iter([msgspec.json.encode({"type": "ERROR", "object": error.status}) + b"\n"])
+            )
         return _stream(_events(store, wanted, position, None, revision))
 
 
@@ -186,7 +199,9 @@ class _Watch:
 
     def bookmark(self, revision: int, annotations: Mapping[str, str] | None = None) -> bytes:
         """Write a bookmark: nothing up to `revision` is missing."""
-        metadata = {"resourceVersion": str(revision)} | ({"annotations": annotations} if annotations else {})
+        metadata = {"resourceVersion": str(revision)} | (
+            {"annotations": annotations} if annotations else {}
+        )
         return b'{"type":"BOOKMARK","object":%s}\n' % self.view.bookmark(self.resource, metadata)
 
     def event(self, change: Change) -> bytes:
@@ -206,7 +221,8 @@ def _events(
 ) -> Iterator[bytes]:
     """Yield chunks of lines until the time limit; an empty chunk means that nothing happened.
 
-    `initial` are the objects to send first (None: the client has them), which were current at `revision`.
+    `initial` are the objects to send first (None: the client has them), which were current at
+    `revision`.
     """
     storage = watch.resource.storage
     changed = store.collection(storage).changed

@@ -10,7 +10,9 @@ from toposcope.simulator.apiserver import protobuf
 from toposcope.simulator.apiserver.resources import Resource
 from toposcope.simulator.apiserver.statuses import Object, StatusError, bad_request
 
-_MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+_MODIFIED = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
 _YES = ("1", "true", "t", "TRUE", "True", "T")
 
 
@@ -84,7 +86,9 @@ class Route(msgspec.Struct, frozen=True):
 
 def not_found(resource: Resource, name: str) -> StatusError:
     """404 for an object that does not exist."""
-    return StatusError(404, "NotFound", f'{resource.storage} "{name}" not found', details=_details(resource, name))
+    return StatusError(
+        404, "NotFound", f'{resource.storage} "{name}" not found', details=_details(resource, name)
+    )
 
 
 def already_exists(resource: Resource, name: str) -> StatusError:
@@ -104,7 +108,9 @@ def invalid(resource: Resource, name: str, causes: Iterable[tuple[str, str]]) ->
     texts = [f"{path}: {message}" for path, message in causes]
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
-    return StatusError(422, "Invalid", f'{kind} "{name}" is invalid: {text}', details=_details(resource, name))
+    return StatusError(
+        422, "Invalid", f'{kind} "{name}" is invalid: {text}', details=_details(resource, name)
+    )
 
 
 def _details(resource: Resource, name: str) -> Object:

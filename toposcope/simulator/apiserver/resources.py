@@ -10,19 +10,33 @@ from toposcope.api.yaml_text import load
 from toposcope.simulator.apiserver.fields import ANY, Schema, compile_schema
 from toposcope.simulator.apiserver.statuses import NoSuchPathError, Object, not_served
 
-_VERSION = {"major": "1", "minor": "36", "gitVersion": "v1.36.3+embedded", "platform": "linux/amd64"}
+_VERSION = {
+    "major": "1",
+    "minor": "36",
+    "gitVersion": "v1.36.3+embedded",
+    "platform": "linux/amd64",
+}
 _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 _MAP = {"type": "object", "additionalProperties": {"type": "string"}}
 
 
 def _struct(**properties: Any) -> Object:
     """Describe only the fields whose merge rules matter; the rest is kept as it comes."""
-    return {"type": "object", "properties": properties, "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "type": "object",
+        "properties": properties,
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
 
 
 def _keyed(key: str) -> Object:
     """List whose items are known by a field (`+listType=map`)."""
-    return {"type": "array", "items": _struct(), "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
+    return {
+        "type": "array",
+        "items": _struct(),
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": [key],
+    }
 
 
 _META = _struct(
@@ -36,7 +50,10 @@ _META = _struct(
 _EXPLAINED: Final = {
     "apiVersion": {"type": "string", "description": "The group and version of this kind."},
     "kind": {"type": "string", "description": "The kind of this object."},
-    "metadata": {"type": "object", "description": "Name, labels and annotations, as of every object."},
+    "metadata": {
+        "type": "object",
+        "description": "Name, labels and annotations, as of every object.",
+    },
 }
 """What `kubectl explain` says of the fields that every kind has."""
 
@@ -44,7 +61,9 @@ _EXPLAINED: Final = {
 def _object_schema(spec: Mapping[str, Any]) -> Schema:
     """Schema of a whole object from the schema of its own fields."""
     types = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": _META}
-    return compile_schema({**spec, "type": "object", "properties": {**spec.get("properties", {}), **types}})
+    return compile_schema(
+        {**spec, "type": "object", "properties": {**spec.get("properties", {}), **types}}
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +124,21 @@ class Resource:
         return f"/apis/{self.group_version}" if self.group else f"/api/{self.version}"
 
 
-def _built_in(*, columns: Iterable[tuple[str, str, str]] = (), short: str = "", **rest: Any) -> Resource:
+def _built_in(
+    *, columns: Iterable[tuple[str, str, str]] = (), short: str = "", **rest: Any
+) -> Resource:
     """Describe a built-in kind, whose only version is v1."""
     lists = {name: _keyed("type") for name in ("addresses", "conditions")}
     schema = _object_schema(_struct(status=_struct(**lists)))
     shown = tuple(Column(*column) for column in columns) or (AGE,)
-    return Resource(version="v1", short_names=tuple(short.split()), schema=schema, columns=shown, **rest)
+    return Resource(
+        version="v1", short_names=tuple(short.split()), schema=schema, columns=shown, **rest
+    )
 
 
-_BUILT_IN = tuple(_built_in(**kind) for kind in load(Path(__file__).with_name("built_in.yaml").read_bytes()))
+_BUILT_IN = tuple(
+    _built_in(**kind) for kind in load(Path(__file__).with_name("built_in.yaml").read_bytes())
+)
 CRDS = _BUILT_IN[-1]
 
 
@@ -128,9 +153,19 @@ def complete_crd(crd: Object, now: str) -> None:
     names.setdefault("listKind", f"{names['kind']}List")
     spec.setdefault("conversion", {"strategy": "None"})
     good = {"status": "True", "lastTransitionTime": now}
-    accepted = {"type": "NamesAccepted", "reason": "NoConflicts", "message": "no conflicts found", **good}
+    accepted = {
+        "type": "NamesAccepted",
+        "reason": "NoConflicts",
+        "message": "no conflicts found",
+        **good,
+    }
     message = "the initial names have been accepted"
-    established = {"type": "Established", "reason": "InitialNamesAccepted", "message": message, **good}
+    established = {
+        "type": "Established",
+        "reason": "InitialNamesAccepted",
+        "message": message,
+        **good,
+    }
     crd.setdefault("status", {}).setdefault("conditions", [accepted, established])
     stored = [version["name"] for version in spec["versions"] if version.get("storage")]
     crd["status"] |= {"acceptedNames": names, "storedVersions": stored}
@@ -150,9 +185,14 @@ def crd_resources(crd: Mapping[str, Any]) -> Iterator[Resource]:
                 status="status" in (version.get("subresources") or {}),
                 custom=True,
                 schema=_object_schema(version["schema"]["openAPIV3Schema"]),
-                columns=tuple(Column(c["name"], c["type"], c["jsonPath"], c.get("priority", 0) > 0) for c in columns)
+                columns=tuple(
+                    Column(c["name"], c["type"], c["jsonPath"], c.get("priority", 0) > 0)
+                    for c in columns
+                )
                 or (AGE,),
-                selectable=tuple(entry["jsonPath"].lstrip(".") for entry in version.get("selectableFields") or ()),
+                selectable=tuple(
+                    entry["jsonPath"].lstrip(".") for entry in version.get("selectableFields") or ()
+                ),
             )
 
 
@@ -187,7 +227,9 @@ class Catalog:
         for resource in self._resources.get((group, version), {}).values():
             if resource.kind == kind:
                 return resource
-        raise LookupError(f"no resource serves kind {kind!r} of {group or 'core'}/{version}: load its CRD first")
+        raise LookupError(
+            f"no resource serves kind {kind!r} of {group or 'core'}/{version}: load its CRD first"
+        )
 
     def document(self, path: tuple[str, ...]) -> Object | None:  # noqa: PLR0911 - a table of paths
         """Return the discovery document at a path, None when there is none; raises `NoSuchPathError`."""
@@ -198,17 +240,35 @@ class Catalog:
                 return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
             case ("apis",):
                 groups = dict.fromkeys(group for group, _ in self._resources if group)
-                return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [*map(self._group, groups)]}
+                return {
+                    "kind": "APIGroupList",
+                    "apiVersion": "v1",
+                    "groups": [*map(self._group, groups)],
+                }
             case ("apis", group):
                 return {"kind": "APIGroup", "apiVersion": "v1", **self._group(group)}
             case ("api", version) | ("apis", _, version):
                 group = path[1] if len(path) > 2 else ""  # noqa: PLR2004 - the three parts of the second pattern
-                entries = [entry for resource in self._served(group, version).values() for entry in _entries(resource)]
+                entries = [
+                    entry
+                    for resource in self._served(group, version).values()
+                    for entry in _entries(resource)
+                ]
                 name = f"{group}/{version}" if group else version
-                return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": entries}
+                return {
+                    "kind": "APIResourceList",
+                    "apiVersion": "v1",
+                    "groupVersion": name,
+                    "resources": entries,
+                }
             case ("openapi", "v3"):
-                roots = [f"apis/{group}/{version}" if group else f"api/{version}" for group, version in self._resources]
-                return {"paths": {root: {"serverRelativeURL": f"/openapi/v3/{root}"} for root in roots}}
+                roots = [
+                    f"apis/{group}/{version}" if group else f"api/{version}"
+                    for group, version in self._resources
+                ]
+                return {
+                    "paths": {root: {"serverRelativeURL": f"/openapi/v3/{root}"} for root in roots}
+                }
             case ("openapi", "v3", "api", version):
                 return self._openapi("", version)
             case ("openapi", "v3", "apis", group, version):
@@ -216,10 +276,14 @@ class Catalog:
         return None
 
     def _group(self, name: str) -> Object:
-        versions = sorted((version for group, version in self._resources if group == name), key=_preference)
+        versions = sorted(
+            (version for group, version in self._resources if group == name), key=_preference
+        )
         if not versions:
             raise NoSuchPathError
-        entries = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+        entries = [
+            {"groupVersion": f"{name}/{version}", "version": version} for version in versions
+        ]
         return {"name": name, "versions": entries, "preferredVersion": entries[0]}
 
     def _served(self, group: str, version: str) -> dict[str, Resource]:
@@ -230,27 +294,51 @@ class Catalog:
     def _openapi(self, group: str, version: str) -> Object:
         """Say that PATCH knows `fieldValidation`, which kubectl asks before it sends an object, and describe fields."""
         options = ("dryRun", "fieldValidation")
-        parameters = [{"name": name, "in": "query", "schema": {"type": "string"}} for name in options]
+        parameters = [
+            {"name": name, "in": "query", "schema": {"type": "string"}} for name in options
+        ]
         paths, schemas = {}, {}
         reverse = ".".join(reversed(group.split(".")))
         for resource in self._served(group, version).values():
             scope = "/namespaces/{namespace}" if resource.namespaced else ""
             kind = {"group": group, "version": version, "kind": resource.kind}
-            operation = {"parameters": parameters, "responses": {}, "x-kubernetes-group-version-kind": kind}
+            operation = {
+                "parameters": parameters,
+                "responses": {},
+                "x-kubernetes-group-version-kind": kind,
+            }
             paths[f"{resource.path}{scope}/{resource.plural}/{{name}}"] = {"patch": operation}
             fields = {**resource.schema.rules.get("properties", {}), **_EXPLAINED}
-            schema = {**resource.schema.rules, "properties": fields, "x-kubernetes-group-version-kind": [kind]}
+            schema = {
+                **resource.schema.rules,
+                "properties": fields,
+                "x-kubernetes-group-version-kind": [kind],
+            }
             schemas[f"{reverse or 'core'}.{version}.{resource.kind}"] = schema
         info = {"title": "Kubernetes", "version": _VERSION["gitVersion"]}
-        return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
+        return {
+            "openapi": "3.0.0",
+            "info": info,
+            "paths": paths,
+            "components": {"schemas": schemas},
+        }
 
 
 def _entries(resource: Resource) -> Iterator[Object]:
     shared = {"namespaced": resource.namespaced, "kind": resource.kind}
-    names = {"name": resource.plural, "singularName": resource.kind.lower(), "shortNames": [*resource.short_names]}
+    names = {
+        "name": resource.plural,
+        "singularName": resource.kind.lower(),
+        "shortNames": [*resource.short_names],
+    }
     yield {**shared, **names, "verbs": _VERBS}
     if resource.status:
-        yield {**shared, "name": f"{resource.plural}/status", "singularName": "", "verbs": ["get", "patch", "update"]}
+        yield {
+            **shared,
+            "name": f"{resource.plural}/status",
+            "singularName": "",
+            "verbs": ["get", "patch", "update"],
+        }
 
 
 def _preference(version: str) -> tuple[int, int, int]:

@@ -36,7 +36,10 @@ class Certificates:
 
 
 _MESSAGES = {
-    429: ("TooManyRequests", "the server has received too many requests and has asked us to try again later"),
+    429: (
+        "TooManyRequests",
+        "the server has received too many requests and has asked us to try again later",
+    ),
     500: ("InternalError", "an error on the server has prevented the request from succeeding"),
     503: ("ServiceUnavailable", "the server is currently unable to handle the request"),
 }
@@ -119,7 +122,9 @@ class Faults:
         if rejection.retry_after is not None:
             details["retryAfterSeconds"] = rejection.retry_after
             headers["Retry-After"] = str(rejection.retry_after)
-        return Response.of(StatusError(rejection.code, reason, message, details=details, headers=headers))
+        return Response.of(
+            StatusError(rejection.code, reason, message, details=details, headers=headers)
+        )
 
 
 class _DisconnectedError(ToposcopeError):
@@ -129,8 +134,9 @@ class _DisconnectedError(ToposcopeError):
 class EmbeddedApiServer:
     """One API server in this process; a context manager that stops it and closes its connections.
 
-    `history` is how many changes of each resource stay available to watches, `bookmark_interval` is in seconds (clients
-    take a watch that is silent for longer for dead), and `clock` gives the time that objects carry.
+    `history` is how many changes of each resource stay available to watches, `bookmark_interval` is
+    in seconds (clients take a watch that is silent for longer for dead), and `clock` gives the time
+    that objects carry.
     """
 
     def __init__(
@@ -144,7 +150,12 @@ class EmbeddedApiServer:
     ) -> None:
         self.store = Store(history)
         self.faults = Faults(self.store)
-        self.api = Api(self.store, clock=clock, new_uid=lambda: str(uuid.uuid4()), bookmark_interval=bookmark_interval)
+        self.api = Api(
+            self.store,
+            clock=clock,
+            new_uid=lambda: str(uuid.uuid4()),
+            bookmark_interval=bookmark_interval,
+        )
         self._tls = tls
         self._http = _HttpServer(port, self.api, self.faults, tls)
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
@@ -229,8 +240,11 @@ class _HttpServer(ThreadingTCPServer):
             with self._guard:
                 self._connections.add(request)
             if self._context:
-                # A close without a TLS goodbye, as a killed client makes it, is an end like any other.
-                connection = self._context.wrap_socket(request, server_side=True, suppress_ragged_eofs=True)
+                # A close without a TLS goodbye, as a killed client makes it, is an end like any
+                # other.
+                connection = self._context.wrap_socket(
+                    request, server_side=True, suppress_ragged_eofs=True
+                )
                 with self._guard:
                     self._connections ^= {request, connection}
             if not self.stopping:

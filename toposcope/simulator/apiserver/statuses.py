@@ -23,7 +23,13 @@ class StatusError(ToposcopeError):
         super().__init__(message)
         self.code = code
         self.headers = dict(headers or {})
-        head = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message}
+        head = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": message,
+        }
         self.status: Object = head | ({"reason": reason} if reason else {}) | {"code": code}
         if details is not None:
             self.status["details"] = dict(details)
@@ -40,7 +46,9 @@ def bad_request(message: str) -> StatusError:
 
 def not_served() -> StatusError:
     """404 for a resource that an existing group and version does not have."""
-    return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
+    return StatusError(
+        404, "NotFound", "the server could not find the requested resource", details={}
+    )
 
 
 def expired(message: str) -> StatusError:

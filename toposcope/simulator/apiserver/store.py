@@ -51,7 +51,9 @@ class Stored(msgspec.Struct, frozen=True, dict=True):
 def stored(obj: Mapping[str, Any], revision: int) -> Stored:
     """Encode an object at a revision, its metadata first."""
     metadata = {**obj["metadata"], "resourceVersion": str(revision)}
-    rest = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")}
+    rest = {
+        key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")
+    }
     key = (metadata.get("namespace", ""), metadata["name"])
     return Stored(key, revision, msgspec.json.encode({"metadata": metadata, **rest})[1:])
 
@@ -69,8 +71,9 @@ class Change(msgspec.Struct, frozen=True):
 class Collection:
     """All objects of one storage with their latest changes.
 
-    `start` is the absolute position of `changes[0]`; changes up to revision `compacted` are forgotten. `changed` is
-    notified of each change, with the store locked: a write wakes the watches of its own collection and no others.
+    `start` is the absolute position of `changes[0]`; changes up to revision `compacted` are
+    forgotten. `changed` is notified of each change, with the store locked: a write wakes the
+    watches of its own collection and no others.
     """
 
     changed: threading.Condition
@@ -165,7 +168,9 @@ class Store:
         with self.lock:
             collection = self.collection(storage)
             if since and since < collection.compacted:
-                raise expired(f"The provided resource version is too old: {since} ({collection.compacted})")
+                raise expired(
+                    f"The provided resource version is too old: {since} ({collection.compacted})"
+                )
             if collection.ordered is None:
                 collection.ordered = [item for _, item in sorted(collection.objects.items())]
             return self.revision, collection.ordered

@@ -51,7 +51,9 @@ class View(msgspec.Struct, frozen=True):
             return _metadata_of(item)
         return resource.type_prefix + item.body
 
-    def many(self, resource: Resource, items: Sequence[Stored], metadata: Mapping[str, Any]) -> Iterator[bytes]:
+    def many(
+        self, resource: Resource, items: Sequence[Stored], metadata: Mapping[str, Any]
+    ) -> Iterator[bytes]:
         """Write a list in pieces; as on the real server, items of built-in kinds do not carry their type."""
         if self.form == "table":
             yield msgspec.json.encode(self._table(resource, items, metadata))
@@ -73,16 +75,25 @@ class View(msgspec.Struct, frozen=True):
             return _METADATA + msgspec.json.encode(metadata) + b"}"
         if self.form == "table":
             return msgspec.json.encode(self._table(resource, (), metadata))
-        return resource.type_prefix + msgspec.json.encode({"metadata": metadata, **resource.zero})[1:]
+        return (
+            resource.type_prefix + msgspec.json.encode({"metadata": metadata, **resource.zero})[1:]
+        )
 
-    def _table(self, resource: Resource, items: Sequence[Stored], metadata: Mapping[str, Any]) -> Object:
+    def _table(
+        self, resource: Resource, items: Sequence[Stored], metadata: Mapping[str, Any]
+    ) -> Object:
         columns = (NAME, *resource.columns)
         rows = []
         for item in items:
             row = [_cell(column, item.decode(), self.now) for column in columns]
             rows.append({"cells": row, "object": msgspec.Raw(_metadata_of(item))})
         definitions = [
-            {"name": c.name, "type": c.type, "format": "name" if c is NAME else "", "priority": int(c.wide)}
+            {
+                "name": c.name,
+                "type": c.type,
+                "format": "name" if c is NAME else "",
+                "priority": int(c.wide),
+            }
             for c in columns
         ]
         head = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
@@ -112,7 +123,13 @@ def _cell(column: Column, obj: Object, now: datetime) -> Any:
     value = next(iter(_values(obj, column.path)), None)
     if value is None:
         return None
-    return _age(value, now) if column.type == "date" else str(value) if column.type == "string" else value
+    return (
+        _age(value, now)
+        if column.type == "date"
+        else str(value)
+        if column.type == "string"
+        else value
+    )
 
 
 def _values(obj: Any, path: str) -> list[Any]:
@@ -121,7 +138,11 @@ def _values(obj: Any, path: str) -> list[Any]:
     for step in _STEP.finditer(path):
         name = step["field"] or step["quoted"]
         if name:
-            values = [item[name] for item in values if isinstance(item, dict) and item.get(name) is not None]
+            values = [
+                item[name]
+                for item in values
+                if isinstance(item, dict) and item.get(name) is not None
+            ]
             continue
         items = [item for listed in values if isinstance(listed, list) for item in listed]
         if step["key"]:
@@ -139,5 +160,9 @@ def _age(timestamp: str, now: datetime) -> str:
         if count >= doubled:
             smaller, smaller_size, _ = _UNITS[index + 1] if index + 1 < len(_UNITS) else ("s", 1, 0)
             fraction = rest // smaller_size
-            return f"{count}{unit}{fraction}{smaller}" if fraction and count < _DETAILED[unit] else f"{count}{unit}"
+            return (
+                f"{count}{unit}{fraction}{smaller}"
+                if fraction and count < _DETAILED[unit]
+                else f"{count}{unit}"
+            )
     return f"{seconds}s"

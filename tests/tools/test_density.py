@@ -1,0 +1,64 @@
+"""`tools.density` finds functions that do too much, and none in the project."""
+
+import textwrap
+from pathlib import Path
+
+import pytest
+from tools.density import main, problems_of
+
+
+def messages(body: str) -> list[str]:
+    text = textwrap.dedent(body)
+    return [problem.message for problem in problems_of(Path("module.py"), text)]
+
+
+def test_ten_paths_are_taken_and_eleven_are_not() -> None:
+    ten = "def f(a):\n" + "    if a:\n        pass\n" * 9
+    eleven = "def f(a):\n" + "    if a:\n        pass\n" * 10
+    assert messages(ten) == []
+    assert messages(eleven) == ["has 11 paths, more than 10: split it, or name steps of it"]
+
+
+def test_what_ruff_does_not_count_is_counted() -> None:
+    found = messages(
+        """
+        def f(a, b):
+            first = a and b and a or b
+            second = 1 if a else 2 if b else 3
+            third = [x for x in a if x if x > 1]
+            fourth = [x for x in b if x or a]
+            return first, second, third, fourth
+        """
+    )
+    assert found == ["has 12 paths, more than 10: split it, or name steps of it"]
+
+
+@pytest.mark.parametrize(
+    ("comprehension", "problem"),
+    [
+        ("[x for y in a for x in y]", "a comprehension of two loops"),
+        ("[[x for x in y] for y in a]", "a comprehension in a comprehension"),
+        ("{y: any(x for x in y) for y in a}", "a comprehension in a comprehension"),
+    ],
+)
+def test_packed_comprehensions_are_found(comprehension: str, problem: str) -> None:
+    (found,) = messages(f"def f(a):\n    return {comprehension}\n")
+    assert problem in found
+
+
+def test_functions_in_a_function_count_for_themselves() -> None:
+    inner = "    def g(a):\n" + "        if a:\n            pass\n" * 8
+    outer = "def f(a):\n" + inner + "    if a:\n        pass\n" * 8
+    assert messages(outer) == []
+
+
+def test_a_function_may_say_why_it_is_dense() -> None:
+    assert messages("def f(a):  # dense: measured\n    return [x for y in a for x in y]\n") == []
+
+
+def test_findings_name_the_place_and_end_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "module.py").write_text("def f(a):\n    return [x for y in a for x in y]\n")
+    assert main([str(tmp_path)]) == 1
+    assert capsys.readouterr().out.startswith(f"{tmp_path}/module.py:1: f has a comprehension")
+    (tmp_path / "module.py").write_text("def f(a):\n    return a\n")
+    assert main([str(tmp_path)]) == 0

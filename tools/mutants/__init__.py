@@ -1,1 +1,0 @@
-"""Mutants: small changes of code and policies, for each of which some test has to fail (docs/reliability.md)."""

@@ -1,0 +1,96 @@
+"""Levels of the hierarchy, and which of them Grove, KAI, Kueue and Dynamo all accept.
+
+Each rule is the strictest of the four; a level that keeps all of them can be published anywhere.
+Sources: Grove's and KAI's CRDs, Kueue's CRD, Dynamo's webhook.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from toposcope.api.label_keys import HOSTNAME, own_input
+
+MAX_LEVELS: Final = 16
+_MAX_LENGTH: Final = 63
+_DOMAIN: Final = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?", re.ASCII)
+_KEY: Final = re.compile(
+    r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?",
+    re.ASCII,
+)
+INSIDE_A_NODE: Final = (
+    "numa",
+    "numa-node",
+    "socket",
+    "cpu",
+    "pcie",
+    "pcie-switch",
+    "pcie-root",
+    "root-complex",
+    "gpu",
+    "mig",
+    "nic",
+)
+"""Domains that no node label can carry. The CRD lists them too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One level: `domain` is the portable name (`rack`), `key` the node label that carries it."""
+
+    domain: str
+    key: str
+
+
+def level_problems(levels: Sequence[Level]) -> list[str]:
+    """What keeps `levels` (broadest first) from being published, one sentence each; empty when nothing does."""
+    problems = (
+        []
+        if len(levels) <= MAX_LEVELS
+        else [f"spec.levels has {len(levels)} entries; KAI and Kueue take {MAX_LEVELS}"]
+    )
+    domains: set[str] = set()
+    keys: set[str] = set()
+    for i, level in enumerate(levels):
+        at = f"spec.levels[{i}]"
+        named = (
+            (f"{at}.domain", domain_problem(level.domain)),
+            (f"{at}.key", key_problem(level.key)),
+        )
+        problems += [f"{where}: {problem}" for where, problem in named if problem]
+        if level.domain in domains:
+            problems.append(
+                f"{at}.domain: {level.domain!r} is listed twice; each domain names one level"
+            )
+        if level.key in keys:
+            problems.append(
+                f"{at}.key: {level.key!r} is listed twice; each level needs a label of its own"
+            )
+        if level.key == HOSTNAME and i + 1 < len(levels):
+            problems.append(
+                f"{at}.key: {HOSTNAME} must be the last level; nothing is narrower than a host"
+            )
+        domains.add(level.domain)
+        keys.add(level.key)
+    return problems
+
+
+def domain_problem(domain: str) -> str:
+    """Why this cannot be the name of a level; empty when it can."""
+    if domain in INSIDE_A_NODE:
+        return (
+            f"{domain!r} lies inside a node, and a node label cannot tell parts of a node apart; "
+            "remove the level and end with 'host'"
+        )
+    if len(domain) <= _MAX_LENGTH and _DOMAIN.fullmatch(domain):
+        return ""
+    return f"{domain!r} must be 1-63 lower-case letters, digits or '-', begin with a letter and not end with '-'"
+
+
+def key_problem(key: str) -> str:
+    """Why this node label cannot carry a level; empty when it can."""
+    if len(key) > _MAX_LENGTH:
+        return f"{key!r} has {len(key)} characters with its prefix; Grove takes {_MAX_LENGTH}"
+    if own_input(key):
+        return f"{key!r} is written from the levels, so it cannot carry one; name the label that it is made of"
+    return "" if _KEY.fullmatch(key) else f"{key!r} is not a label key with a lower-case DNS prefix"

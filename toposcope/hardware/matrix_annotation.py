@@ -1,0 +1,194 @@
+"""The annotation `gpu.topology/matrix` read back: devices, link matrix, affinity and what the agent complains about."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import msgspec
+
+from toposcope.api.label_keys import MATRIX
+from toposcope.errors import ToposcopeError
+from toposcope.hardware.matrix import SELF, LinkMatrix
+from toposcope.hardware.pci import NEAREST_FIRST, NODE, PHB, PIX, PXB, SYS
+
+LEGEND: Final = {
+    SELF: "the device itself",
+    "NV#": "# active NVLinks",
+    PIX: "one PCIe switch between them at most",
+    PXB: "several PCIe switches, and not the CPU",
+    PHB: "through the PCIe host bridge of one CPU",
+    NODE: "between host bridges of one NUMA node",
+    SYS: "between NUMA nodes, over the link of the CPUs",
+}
+"""What each cell means, best first."""
+
+_CELL: Final = re.compile("|".join((SELF, r"NV[0-9]{1,4}", *NEAREST_FIRST)), re.ASCII)
+_VERSION: Final = 1
+_ANEW: Final = "remove it and the agent writes it again"
+
+
+class _Gpu(msgspec.Struct, frozen=True, gc=False):
+    index: int
+    pci: str = ""
+    uuid: str = ""
+    root: str = ""
+    numa: int | None = None
+    nics: list[str] = []
+
+
+class _Nic(msgspec.Struct, frozen=True, gc=False):
+    name: str
+    pci: str = ""
+    numa: int | None = None
+    switch: str = ""
+    port: str = ""
+    dd: bool = False
+
+
+class _Annotation(msgspec.Struct, frozen=True, gc=False):
+    version: int
+    gpus: list[_Gpu] = []
+    nics: list[_Nic] = []
+    matrix: list[str] = []
+    cpus: dict[str, str] = {}
+    disputes: list[str] = []
+    reasons: list[str] = []
+
+
+_ANNOTATION: Final = msgspec.json.Decoder(_Annotation)
+
+
+class MatrixError(ToposcopeError):
+    """A node's link matrix cannot be shown; the message gives reason and remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One GPU or NIC, or a Data Direct function, through which a NIC (ConnectX-8) reaches GPUs.
+
+    `cpus` is the kernel's list of the CPUs of its NUMA node; None where something is not known.
+    """
+
+    label: str
+    """`GPU0`, `NIC0`, `DD0`: as the matrix names it."""
+    name: str
+    """A GPU's UUID, a NIC's name; the names of a Data Direct function's NICs, empty where they are not known."""
+    pci: str
+    """Empty for a GPU that is not on the PCI bus."""
+    numa: int | None
+    cpus: str | None
+    rails: tuple[str, ...] = ()
+    """Of a GPU: the names of the NICs nearest to it."""
+    switch: str = ""
+    """Of a NIC: the switch that it is cabled to, and its port there; empty where they are not known."""
+    port: str = ""
+    root: str = ""
+    """Of a GPU: its PCIe root complex; empty where it is not known."""
+
+    @property
+    def kind(self) -> Literal["gpu", "nic", "dd"]:
+        """What it is, by its label."""
+        if self.label.startswith("GPU"):
+            return "gpu"
+        return "dd" if self.label.startswith("DD") else "nic"
+
+    @property
+    def title(self) -> str:
+        """The line that says in a legend what the label stands for."""
+        name = self.name
+        if self.kind == "dd":
+            name = f"{name or 'an unknown NIC'} data-direct function"
+        return f"{self.label}: {name} ({self.pci})" if self.pci else f"{self.label}: {name}"
+
+    @property
+    def neighbour(self) -> str:
+        """Switch and port in one line."""
+        return f"{self.switch} {self.port}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMatrix:
+    """What a node's agent has written down.
+
+    `links` is None where the matrix was too large for the annotation.
+    """
+
+    devices: tuple[Device, ...]
+    links: LinkMatrix | None
+    disputes: tuple[str, ...]
+    reasons: tuple[str, ...]
+    """Why the node is degraded, one sentence each."""
+
+
+def parse(annotation: str) -> NodeMatrix:
+    """Parse the annotation's value. Raises MatrixError."""
+    try:
+        annotated = _ANNOTATION.decode(annotation)
+    except UnicodeError as error:
+        raise MatrixError(
+            f"the annotation {MATRIX} cannot be read (it is not text); {_ANEW}"
+        ) from error
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise MatrixError(f"the annotation {MATRIX} cannot be read ({error}); {_ANEW}") from error
+    if annotated.version != _VERSION:
+        raise MatrixError(
+            f"the annotation {MATRIX} has version {annotated.version}, and this toposcope knows {_VERSION}"
+        )
+    gpus = [
+        Device(
+            f"GPU{gpu.index}",
+            gpu.uuid,
+            gpu.pci,
+            gpu.numa,
+            annotated.cpus.get(str(gpu.numa)),
+            tuple(gpu.nics),
+            root=gpu.root,
+        )
+        for gpu in annotated.gpus
+    ]
+    devices = (*gpus, *_nics(annotated))
+    return NodeMatrix(
+        devices,
+        _links(devices, annotated.matrix),
+        tuple(annotated.disputes),
+        tuple(annotated.reasons),
+    )
+
+
+def _nics(annotated: _Annotation) -> Iterator[Device]:
+    """NICs and Data Direct functions, each numbered by themselves."""
+    numbers = {"NIC": 0, "DD": 0}
+    for nic in annotated.nics:
+        kind = "DD" if nic.dd else "NIC"
+        cpus = annotated.cpus.get(str(nic.numa))
+        label = f"{kind}{numbers[kind]}"
+        yield Device(label, nic.name, nic.pci, nic.numa, cpus, switch=nic.switch, port=nic.port)
+        numbers[kind] += 1
+
+
+def reasons(annotation: str | None) -> tuple[str, ...]:
+    """Why a node is degraded, from its annotation; empty if that is missing or unreadable."""
+    if annotation is None:
+        return ()
+    try:
+        return parse(annotation).reasons
+    except MatrixError:
+        return ()
+
+
+def _links(devices: Sequence[Device], triangle: Sequence[str]) -> LinkMatrix | None:
+    """The whole matrix from its lower triangle."""
+    if not triangle:
+        return None
+    half = [row.split() for row in triangle]
+    if [len(row) for row in half] != list(range(1, len(devices) + 1)):
+        raise MatrixError(f"the rows in the annotation {MATRIX} do not fit its devices; {_ANEW}")
+    strange = next((cell for row in half for cell in row if not _CELL.fullmatch(cell)), None)
+    if strange is not None:
+        raise MatrixError(
+            f"the annotation {MATRIX} holds the cell {strange[:20]!r}, which is not a link; {_ANEW}"
+        )
+    size = range(len(half))
+    cells = tuple(tuple(half[max(i, j)][min(i, j)] for j in size) for i in size)
+    return LinkMatrix(tuple(device.label for device in devices), cells)

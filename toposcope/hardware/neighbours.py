@@ -1,0 +1,84 @@
+"""What each NIC of a node is cabled to: the annotation `gpu.topology/switches`, from one program to another.
+
+    {"mlx5_0":{"switch":"leaf-01","id":"mac:b8:59:9f:00:00:01","port":"Ethernet1/3","by":"lldp"},"mlx5_1":null}
+
+null: the port has no neighbour, or none that is known. A cable in the wrong switch also has `expected`, the right one.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from toposcope.hardware.rails import Miscabled
+from toposcope.text import compact, parse
+
+LIMIT: Final = 16384
+"""Characters of the annotation; as in the admission policy."""
+LONGEST: Final = 63
+"""Characters of each text about a neighbour: names of hosts and devices have no more."""
+_MOST: Final = 64
+
+
+class Neighbour(NamedTuple):
+    """The switch at the other end of a NIC's cable."""
+
+    switch: str
+    """System name; empty if the switch gives none."""
+    id: str
+    """What tells it from every other switch: `mac:...`, `guid:...`, or another kind of chassis id."""
+    port: str
+    by: str
+    """How it was seen: `lldp` or `infiniband`."""
+
+
+Neighbours = Mapping[str, Neighbour | None]
+"""NIC name to its neighbour."""
+
+
+def plain(text: str) -> str:
+    """Foreign text as it may stand in an annotation: printable ASCII, at most `LONGEST` characters."""
+    kept = "".join(character if " " <= character <= "~" else "?" for character in text.strip())
+    return kept[:LONGEST].strip()
+
+
+def neighbours_text(
+    neighbours: Neighbours, miscabled: Mapping[str, Miscabled] = MappingProxyType({})
+) -> str:
+    """The annotation's value, NICs in the given order; the last are left out if it would be longer than `LIMIT`.
+
+    `miscabled`: by NIC, what was found when its cable may have been in another switch or port.
+    """
+    entries: dict[str, Any] = {nic: found and found._asdict() for nic, found in neighbours.items()}
+    for nic, wrong in miscabled.items():
+        found = neighbours.get(nic)
+        # both: the name is shared
+        called = (found.switch or found.id, f"{found.switch} ({found.id})") if found else ()
+        if found and wrong.switch in called and wrong.port == found.port:
+            entries[nic]["expected"] = plain(wrong.expected)
+    while len(text := compact(entries)) > LIMIT:
+        entries.popitem()
+    return text
+
+
+def parse_neighbours(annotation: str) -> dict[str, Neighbour | None]:
+    """The neighbours in an annotation. Raises ValueError for anything else."""
+    try:
+        entries = parse(annotation)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if type(entries) is not dict or len(entries) > _MOST:
+        raise ValueError(f"not an object of at most {_MOST} NICs")
+    return {nic: None if entry is None else _neighbour(entry) for nic, entry in entries.items()}
+
+
+def _neighbour(entry: object) -> Neighbour:
+    if not isinstance(entry, dict):
+        raise ValueError("a neighbour is neither an object nor null")  # noqa: TRY004 - the text is wrong, not a caller
+    texts = [entry.get(field, "") for field in Neighbour._fields]
+    if not all(isinstance(text, str) and text == plain(text) for text in texts) or not entry.get(
+        "id"
+    ):
+        raise ValueError(
+            f"a neighbour has texts of at most {LONGEST} printable ASCII characters, and an id"
+        )
+    return Neighbour(*texts)

@@ -1,0 +1,92 @@
+"""Rails as a node has written them down, and as a status calls them miscabled: the switches that NICs are cabled to."""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from toposcope.text import parse
+
+MOST_RAILS: Final = 64
+"""Rails of one node; machines of today have up to 16 NICs."""
+_LONGEST_TEXT: Final = 255
+"""Characters of a name; LLDP's strings have so many bytes."""
+
+
+class Switch(NamedTuple):
+    """A leaf switch: its system name, which may be empty or not its own, and the id that is its own."""
+
+    name: str
+    id: str
+
+
+class Rail(NamedTuple):
+    """One rail's NIC, and the switch and port at the other end of its cable."""
+
+    nic: str
+    switch: str
+    """System name; empty if the switch has none."""
+    id: str
+    """`mac:...`, `guid:...`: what tells switches of one name apart."""
+    port: str = ""
+
+
+def parse_rails(annotation: str) -> tuple[Rail | None, ...]:
+    """The rails in the annotation `gpu.topology/rails`, in rail order; None where the neighbour is not known.
+
+    Raises ValueError for anything else.
+    """
+    try:
+        entries = parse(annotation)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if not isinstance(entries, list) or len(entries) > MOST_RAILS:
+        raise ValueError(f"not a list of up to {MOST_RAILS} rails")
+    return tuple([None if entry is None else _rail(entry) for entry in entries])
+
+
+def _rail(entry: object) -> Rail:
+    if not isinstance(entry, dict):
+        raise ValueError("a rail is neither an object nor null")  # noqa: TRY004 - the document is wrong, not a caller
+    get = entry.get
+    rail = Rail(get("nic", ""), get("switch", ""), get("id", ""), get("port", ""))
+    try:
+        whole = "".join(rail)
+    except TypeError as error:
+        raise ValueError("a rail's fields are strings") from error
+    if not whole.isprintable() or max(map(len, rail)) > _LONGEST_TEXT:
+        raise ValueError(f"a rail's fields are printable, of up to {_LONGEST_TEXT} characters")
+    if not (rail.nic and rail.id):
+        raise ValueError("a rail lacks its NIC or the switch's id")
+    return rail
+
+
+class Miscabled(NamedTuple):
+    """One rail of a node, the switch and port it ends in, and the switch of its peers' rails: by name, else by id."""
+
+    node: str
+    uid: str
+    nic: str
+    switch: str
+    port: str
+    expected: str
+
+    @property
+    def key(self) -> str:
+        """What makes it the same finding: from one wrong switch into another one is no news."""
+        return f"{self.node}/{self.nic}"
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        port = f" port {self.port}" if self.port else ""
+        return f"{self.nic} of {self.node} goes to {self.switch}{port}, expected {self.expected}"
+
+
+def reported(status: Mapping[str, Any]) -> list[Miscabled]:
+    """The miscabled rails in a stored status, which may be anybody's; a field that is missing is empty."""
+    rails = status.get("rails")
+    entries = rails.get("miscabled") if isinstance(rails, dict) else None
+    return [
+        Miscabled(*[str(entry.get(field, "")) for field in Miscabled._fields])
+        for entry in (entries if isinstance(entries, list) else ())
+        if isinstance(entry, dict)
+    ]

@@ -1,0 +1,74 @@
+"""The kernel's list format for CPUs and NUMA nodes: `0-3,8,16-31:2/8`.
+
+Source: Documentation/admin-guide/kernel-parameters.rst ("Number of CPUs") and lib/bitmap.c,
+bitmap_parselist.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+_MOST: Final = 1 << 20
+"""No kernel has this many CPUs: a larger number is a broken file and must not become a huge set.
+
+All parts of a list together may not span more either: hundreds of whole ranges fit into a page.
+"""
+
+
+def parse_list(text: str) -> frozenset[int]:
+    """The numbers in a kernel list; an empty list is legal.
+
+    Raises ValueError with the offending part.
+    """
+    numbers: set[int] = set()
+    spanned = 0
+    for part in filter(None, (piece.strip() for piece in text.strip().split(","))):
+        try:
+            span, taken = _parse_part(part)
+        except ValueError as error:
+            raise ValueError(
+                f"not a kernel list: {text.strip()[:80]!r}, at {part[:40]!r}"
+            ) from error
+        spanned += len(span)
+        if spanned > _MOST:
+            raise ValueError(
+                f"not a kernel list: {text.strip()[:80]!r} spans more than {_MOST:,} numbers"
+            )
+        numbers.update(taken)
+    return frozenset(numbers)
+
+
+def kernel_list(text: str) -> frozenset[int]:
+    """The numbers in a list that the kernel wrote; none if malformed: one broken file must not cost all other facts."""
+    try:
+        return parse_list(text)
+    except ValueError:
+        return frozenset()
+
+
+def _parse_part(part: str) -> tuple[range, Iterable[int]]:
+    """The numbers that a part spans, and those of them that are in the list. Raises ValueError."""
+    span, _, stride = part.partition(":")
+    low, dash, high = span.partition("-")
+    first, last = int(low), int(high) if dash else int(low)
+    if not 0 <= first <= last < _MOST:
+        raise ValueError
+    spanned = range(first, last + 1)
+    if not stride:
+        return spanned, spanned
+    used, slash, group = stride.partition("/")
+    # `a-b:used/group` takes the first `used` numbers of every `group`.
+    size, step = (int(used), int(group)) if slash else (1, int(used))
+    if not 0 < size <= step:
+        raise ValueError
+    return spanned, (number for number in spanned if (number - first) % step < size)
+
+
+def format_list(numbers: Iterable[int]) -> str:
+    """`numbers` in the kernel's list format, ranges merged: {0, 1, 2, 8} is `0-2,8`."""
+    spans: list[list[int]] = []
+    for number in sorted(numbers):
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ",".join(f"{low}-{high}" if high > low else f"{low}" for low, high in spans)

@@ -1,0 +1,127 @@
+"""Which node label is which level: the catalogue as a value, so that an admin can have one of his own."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from toposcope.api.levels import Level
+from toposcope.hierarchy.platforms import KEYS, MISTAKEN, PLACEHOLDERS, RETIRED, UNKNOWN
+
+_SEPARATORS: Final = re.compile(r"[-._]")
+NEAR_MISS: Final = "NearMiss"
+RETIRED_KEY: Final = "RetiredKey"
+NOT_ACCEPTED: Final = "NotAccepted"
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Advice about a label key that is not a level, or should no longer be one.
+
+    `reason` is `NearMiss`, `RetiredKey` or `NotAccepted`; `instead` is the right key, if there is
+    one; `why` goes on from "the label ...: ".
+    """
+
+    reason: str
+    instead: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Keys of the levels, and advice about others. Made once, passed everywhere."""
+
+    keys: Mapping[str, tuple[str, ...]]
+    """Domains, broadest first, to the keys that can carry each, preferred first."""
+    placeholders: frozenset[str]
+    """Values that say "unknown"."""
+    advice: Mapping[str, Advice]
+    """By the key that it is about."""
+    chosen: frozenset[str] = field(default=frozenset())
+    """Keys that an admin prefers: they take a level over from a key that carried it before."""
+
+    @cached_property
+    def domains(self) -> tuple[str, ...]:
+        """Every domain that inference can name, broadest first."""
+        return tuple(self.keys)
+
+    @cached_property
+    def domain_of(self) -> Mapping[str, str]:
+        """Each level key's domain."""
+        return {key: domain for domain, keys in self.keys.items() for key in keys}
+
+    @cached_property
+    def rank(self) -> Mapping[str, int]:
+        """Each level key's place: broadest domain first, preferred keys first."""
+        return {key: place for place, key in enumerate(self.domain_of)}
+
+    @cached_property
+    def level_keys(self) -> frozenset[str]:
+        """Every key that can be a level."""
+        return frozenset(self.domain_of)
+
+    @cached_property
+    def suspects(self) -> frozenset[str]:
+        """Keys to report on when a node carries them: those with advice, and other spellings of level keys."""
+        spellings = (spelling for key in self.domain_of for spelling in _spellings(key))
+        return frozenset((*self.advice, *spellings)) - (self.level_keys - self.advice.keys())
+
+    @cached_property
+    def tracked(self) -> frozenset[str]:
+        """Every label to be kept of a node."""
+        return self.level_keys | self.suspects
+
+    def infer(self, carried: Mapping[str, int]) -> tuple[Level, ...]:
+        """The levels of nodes by the keys that so many carry: one key per domain, broadest first.
+
+        The key that most nodes carry; of equals the preferred one.
+        """
+        return tuple(
+            Level(domain, max(found, key=carried.__getitem__))
+            for domain, keys in self.keys.items()
+            if (found := [key for key in keys if key in carried])
+        )
+
+    def advise(self, key: str) -> Advice | None:
+        """Advice about a key, if any."""
+        advice = self.advice.get(key)
+        if advice is None and key not in self.level_keys:
+            right = self._folded.get(_fold(key))
+            if right is not None:
+                return Advice(NEAR_MISS, right, "nothing writes it")
+        return advice
+
+    @cached_property
+    def _folded(self) -> Mapping[str, str]:
+        return {_fold(key): key for key in reversed(tuple(self.domain_of))}
+
+
+def _fold(key: str) -> str:
+    """The key as a hasty reader sees it."""
+    return _SEPARATORS.sub("-", key.lower())
+
+
+def _spellings(key: str) -> Iterator[str]:
+    """The key with one separator throughout its name, for each that a label may have."""
+    prefix, slash, name = key.rpartition("/")
+    for separator in "-._":
+        yield prefix + slash + _SEPARATORS.sub(separator, name)
+
+
+def _built_in_advice() -> Iterable[tuple[str, Advice]]:
+    for key, (instead, writer) in RETIRED.items():
+        yield (
+            key,
+            Advice(
+                RETIRED_KEY, instead, f"{writer} wrote it, and what came later leaves it behind"
+            ),
+        )
+    for key, (instead, why) in MISTAKEN.items():
+        yield key, Advice(NEAR_MISS, instead, why)
+    for key, why in UNKNOWN.items():
+        yield key, Advice(NEAR_MISS, "", why)
+
+
+BUILT_IN: Final = Catalogue(KEYS, PLACEHOLDERS, dict(_built_in_advice()))
+"""The catalogue without any configuration."""

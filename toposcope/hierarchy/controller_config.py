@@ -1,0 +1,286 @@
+"""The controller's configuration file: an admin's own additions to the level catalogue.
+
+    apiVersion: config.gpu.topology/v1alpha1
+    kind: ControllerConfig
+    catalogue:
+      domains:                        # levels of one's own, with a place in the order
+      - {name: row, after: block, keys: [example.com/row]}
+      keys:                           # one's own labels for a domain that there is
+      - {key: example.com/rack, domain: rack, position: Preferred}      # or Fallback
+      placeholders: [unknown]         # values that mean unknown
+      nearMisses:                     # labels that are easily taken for a level
+      - {key: example.com/rak, instead: example.com/rack, why: a typing error of 2024}
+
+A bad entry is left out and reported with its line; the others stay.
+"""
+
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Final
+
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from toposcope.api.label_keys import CHASSIS, HOSTNAME, NVLINK_DOMAIN, PREFIX
+from toposcope.api.label_values import is_label_value
+from toposcope.api.levels import MAX_LEVELS, domain_problem, key_problem
+from toposcope.api.yaml_text import YamlSyntaxError, compose
+from toposcope.errors import ToposcopeError
+from toposcope.hierarchy.catalogue import BUILT_IN, NEAR_MISS, NOT_ACCEPTED, Advice, Catalogue
+from toposcope.text import printable
+
+API_VERSION: Final = "config.gpu.topology/v1alpha1"
+KIND: Final = "ControllerConfig"
+_HOST: Final = "host"
+_PREFERRED: Final = "Preferred"
+_FALLBACK: Final = "Fallback"
+_NULL: Final = "tag:yaml.org,2002:null"
+
+
+class UnreadableError(ToposcopeError, ValueError):
+    """Nothing of the file can be used; the message names file and line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A parsed file: its catalogue, and its problems as `file:line: field: problem`."""
+
+    catalogue: Catalogue
+    problems: tuple[str, ...]
+
+
+def read_config(content: bytes, file: str) -> Config:
+    """Parse a configuration file. Raises UnreadableError if it is not one."""
+    try:
+        document = compose(content)
+    except YamlSyntaxError as error:
+        raise UnreadableError(f"{file}:{error.line}: {error}") from error
+    if not isinstance(document, MappingNode):
+        raise UnreadableError(f"{file}: begin it with apiVersion: {API_VERSION} and kind: {KIND}")
+    return _Reading(file).of(document)
+
+
+class _BadError(ToposcopeError, ValueError):
+    """An entry that is left out: its place, field and problem."""
+
+    def __init__(self, node: Node, at: str, problem: str) -> None:
+        super().__init__(f"{_line(node)}: {printable(at)}: {problem}")
+
+
+class _Reading:
+    """A file being parsed: the catalogue so far, and the problems."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._problems: list[str] = []
+        self._keys = {domain: list(keys) for domain, keys in BUILT_IN.keys.items()}
+        self._placeholders = set(BUILT_IN.placeholders)
+        self._advice = dict(BUILT_IN.advice)
+        self._chosen = set(BUILT_IN.chosen)
+
+    def of(self, document: MappingNode) -> Config:
+        parts: dict[str, Callable[[Node, str], None]] = {
+            "domains": self._domain,
+            "keys": self._key,
+            "placeholders": self._placeholder,
+            "nearMisses": self._near_miss,
+        }
+        fields = self._known_fields(document, "", {"apiVersion", "kind", "catalogue"})
+        try:
+            for name, value in (("apiVersion", API_VERSION), ("kind", KIND)):
+                _expect(fields.get(name, document), name, value)
+        except _BadError as error:
+            raise UnreadableError(f"{self._file}:{error}") from error
+        given = self._known_fields(fields.get("catalogue"), "catalogue", parts.keys())
+        for name, part in parts.items():  # in this order: keys may name domains of the file
+            self._each(given.get(name), f"catalogue.{name}", part)
+        by_domain = {domain: tuple(keys) for domain, keys in self._keys.items()}
+        catalogue = Catalogue(
+            by_domain, frozenset(self._placeholders), self._advice, frozenset(self._chosen)
+        )
+        return Config(catalogue, tuple(self._problems))
+
+    def _known_fields(self, node: Node | None, at: str, known: AbstractSet[str]) -> dict[str, Node]:
+        if node is None or _is_null(node):
+            return {}
+        if not isinstance(node, MappingNode):
+            self._problems.append(
+                f"{self._file}:{_line(node)}: {at}: must have fields: {', '.join(sorted(known))}"
+            )
+            return {}
+        known_fields: dict[str, Node] = {}
+        for pair in node.value:
+            try:
+                # One at a time, so that a bad field does not affect the others.
+                ((name, value),) = _fields(MappingNode(node.tag, [pair]), at, known).items()
+                if name in known_fields:
+                    raise _twice(pair[0], f"{at}.{name}")
+            except _BadError as error:
+                self._problems.append(f"{self._file}:{error}")
+            else:
+                known_fields[name] = value
+        return known_fields
+
+    def _each(self, node: Node | None, at: str, part: Callable[[Node, str], None]) -> None:
+        """Parse the entries of a list; bad ones are reported and left out."""
+        if node is None or _is_null(node):
+            return
+        entries = node.value if isinstance(node, SequenceNode) else ()
+        if not isinstance(node, SequenceNode):
+            self._problems.append(
+                f"{self._file}:{_line(node)}: {at}: must be a list; begin each entry with '- '"
+            )
+        for i, entry in enumerate(entries):
+            try:
+                part(entry, f"{at}[{i}]")
+            except _BadError as error:
+                self._problems.append(f"{self._file}:{error}")
+
+    def _domain(self, entry: Node, at: str) -> None:
+        fields = _fields(entry, at, {"name", "after", "before", "keys"}, needed=("name", "keys"))
+        name = _text(fields["name"], f"{at}.name")
+        if name in self._keys:
+            text = f"{name!r} is there already; add keys to it in catalogue.keys"
+            raise _BadError(fields["name"], f"{at}.name", text)
+        if problem := domain_problem(name):
+            raise _BadError(fields["name"], f"{at}.name", problem)
+        if len(self._keys) >= MAX_LEVELS:
+            raise _BadError(
+                entry, at, f"one domain too many; KAI and Kueue take {MAX_LEVELS} levels"
+            )
+        sides = [side for side in ("after", "before") if side in fields]
+        if len(sides) != 1:
+            raise _BadError(
+                entry,
+                at,
+                "say where it belongs, from the broadest down: after or before another domain",
+            )
+        (side,) = sides
+        neighbour = self._known_domain(fields[side], f"{at}.{side}")
+        if (side, neighbour) == ("after", _HOST):
+            raise _BadError(
+                fields[side], f"{at}.{side}", "nothing is narrower than a host; write before: host"
+            )
+        order = list(self._keys)
+        order.insert(order.index(neighbour) + (side == "after"), name)
+        self._keys = {domain: self._keys.get(domain, []) for domain in order}
+        self._each(
+            fields["keys"],
+            f"{at}.keys",
+            lambda node, at: self._keys[name].append(self._taken(node, at, name)),
+        )
+        if not self._keys[name]:
+            del self._keys[name]
+            raise _BadError(fields["keys"], f"{at}.keys", "list a node label that carries it")
+
+    def _key(self, entry: Node, at: str) -> None:
+        fields = _fields(entry, at, {"key", "domain", "position"}, needed=("key", "domain"))
+        domain = self._known_domain(fields["domain"], f"{at}.domain")
+        if domain == _HOST:
+            raise _BadError(
+                fields["domain"], f"{at}.domain", f"schedulers know a host by {HOSTNAME} alone"
+            )
+        position = (
+            _text(fields["position"], f"{at}.position") if "position" in fields else _PREFERRED
+        )
+        if position not in {_PREFERRED, _FALLBACK}:
+            text = f"{position!r} must be {_PREFERRED} or {_FALLBACK}"
+            raise _BadError(fields["position"], f"{at}.position", text)
+        key = self._taken(fields["key"], f"{at}.key", domain)
+        if position == _FALLBACK:
+            self._keys[domain].append(key)
+        else:
+            # Of several preferred ones the first in the file is the first choice.
+            self._keys[domain].insert(sum(key in self._chosen for key in self._keys[domain]), key)
+            self._chosen.add(key)
+
+    def _placeholder(self, entry: Node, at: str) -> None:
+        value = _text(entry, at)
+        if not is_label_value(value):
+            raise _BadError(entry, at, f"{value!r} is not a label value, so no node can carry it")
+        self._placeholders.add(value)
+
+    def _near_miss(self, entry: Node, at: str) -> None:
+        fields = _fields(entry, at, {"key", "instead", "why"}, needed=("key",))
+        given = {name: _text(node, f"{at}.{name}") for name, node in fields.items()}
+        if any(given["key"] in keys for keys in self._keys.values()):
+            raise _BadError(
+                fields["key"], f"{at}.key", f"{given['key']!r} is a level; remove it here or there"
+            )
+        why = given.get("why") or "the controller's configuration says so"
+        self._advice[given["key"]] = Advice(NEAR_MISS, given.get("instead", ""), why)
+
+    def _known_domain(self, node: Node, at: str) -> str:
+        domain = _text(node, at)
+        if domain not in self._keys:
+            known = f"there are {', '.join(self._keys)}; add others in catalogue.domains"
+            raise _BadError(
+                node, at, domain_problem(domain) or f"{domain!r} is not a domain; {known}"
+            )
+        return domain
+
+    def _taken(self, node: Node, at: str, domain: str) -> str:
+        """A key that can carry a level, removed from the domain that has it now.
+
+        A key that cannot is reported here, and in the status of topologies whose nodes carry it.
+        """
+        key = _text(node, at)
+        problem = key_problem(key)
+        if not problem and key == HOSTNAME:
+            problem = f"{key!r} is the host, and nothing else"
+        if not problem and key.startswith(PREFIX) and key not in {NVLINK_DOMAIN, CHASSIS}:
+            problem = f"{key!r} says what a node is like, not where it is"
+        if problem:
+            self._advice[key] = Advice(
+                NOT_ACCEPTED, "", f"it cannot carry the level '{domain}': {problem}"
+            )
+            raise _BadError(node, at, problem)
+        for keys in self._keys.values():
+            if key in keys:
+                keys.remove(key)
+        self._chosen.discard(key)
+        self._advice.pop(key, None)
+        return key
+
+
+def _fields(
+    node: Node, at: str, known: AbstractSet[str], needed: Sequence[str] = ()
+) -> dict[str, Node]:
+    """The fields of a mapping. Raises _BadError for an unknown, missing or duplicate field."""
+    if not isinstance(node, MappingNode):
+        raise _BadError(node, at, f"must have fields: {', '.join(sorted(known))}")
+    fields: dict[str, Node] = {}
+    for name, value in node.value:
+        text, where = str(name.value), f"{at}.{name.value}".removeprefix(".")
+        if text not in known:
+            raise _BadError(name, where, f"no such field; there are {', '.join(sorted(known))}")
+        if text in fields:
+            raise _twice(name, where)
+        fields[text] = value
+    for name in needed:
+        if name not in fields:
+            raise _BadError(node, f"{at}.{name}", "is missing")
+    return fields
+
+
+def _twice(node: Node, at: str) -> _BadError:
+    return _BadError(node, at.removeprefix("."), "is listed twice; remove one")
+
+
+def _text(node: Node, at: str) -> str:
+    if isinstance(node, ScalarNode) and not _is_null(node):
+        return str(node.value)
+    raise _BadError(node, at, "must be text")
+
+
+def _expect(node: Node, at: str, value: str) -> None:
+    if not isinstance(node, ScalarNode) or node.value != value:
+        raise _BadError(node, at, f"must be {value}")
+
+
+def _is_null(node: Node) -> bool:
+    return isinstance(node, ScalarNode) and node.tag == _NULL
+
+
+def _line(node: Node) -> int:
+    return int(node.start_mark.line) + 1

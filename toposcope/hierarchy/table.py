@@ -1,0 +1,390 @@
+"""Nodes grouped by what they have in common, so that 100,000 of them are counted in milliseconds.
+
+Nodes with equal traits form a *group* with a weight: its number of nodes. A rack is mostly one
+group, so a cluster has about as many groups as racks, and everything is computed on columns with
+one label value per group. `OWN_NAME` or `OWN_HOSTNAME` in a column stands for as many values as the
+group has nodes, each of them on that node only.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from heapq import nsmallest
+from itertools import chain, compress, repeat
+from operator import and_, attrgetter, eq, mul
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+from toposcope.hierarchy.node import OWN_HOSTNAME, OWN_VALUES, Hardware, NodeFacts, Traits
+from toposcope.hierarchy.platforms import PLACEHOLDERS
+
+T = TypeVar("T")
+
+_NOWHERE: Final = -1
+
+Machines: TypeAlias = Collection[tuple[Hardware, int]]
+"""Hardware, and how many nodes have it; equal hardware may come several times."""
+Parents: TypeAlias = dict[str | None, str | None]
+"""The value of a broad level around each value of a narrow one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The domain values at one level: one per group, None where it has none; the numbers count nodes."""
+
+    values: list[str | None]
+    nodes: int
+    distinct: int
+    """Number of different values."""
+    missing: int
+    own: int
+    """Nodes whose value is their own name or hostname."""
+
+    @property
+    def unique(self) -> bool:
+        """Whether no two nodes share a value, as with host names."""
+        return self.distinct == self.nodes - self.missing
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all nodes have the same value, as with the zone of a small cluster."""
+        return self.distinct == 1 and not self.missing
+
+
+class Crossing(NamedTuple):
+    """The values of a narrow level that lie under several values of a broad one."""
+
+    parents: Mapping[str, Collection[str]]
+    """By narrow value."""
+    total: int
+    """Number of narrow values that lie under any."""
+
+
+class Table:
+    """Nodes with different names, in the given order; it never changes, and works out each column when first asked.
+
+    `placeholders` are values that mean "unknown". A node whose name or hostname is a placeholder or another node's
+    value is a group of its own, with both written out.
+    """
+
+    def __init__(
+        self,
+        nodes: dict[str, NodeFacts] | Iterable[NodeFacts],
+        placeholders: frozenset[str] = PLACEHOLDERS,
+    ) -> None:
+        """A dictionary holds the nodes by name, and belongs to the table from now on."""
+        self._nodes = nodes if isinstance(nodes, dict) else {node.name: node for node in nodes}
+        self.placeholders = placeholders
+        self._expanded_traits: dict[str, Traits] = {}
+        groups, weights = _weighed(self)
+        self._set_groups([*groups.values()], [*weights.values()])
+        ambiguous = self._ambiguous()
+        for node in self if ambiguous else ():
+            named = node.name in ambiguous or (node.host and node.host in ambiguous)
+            if named and not OWN_VALUES.isdisjoint(node.traits.values):
+                weights[id(node.traits)] -= 1
+                own = self._expanded_traits[node.name] = node.expanded()
+                weights[id(own)], groups[id(own)] = 1, own
+        if self._expanded_traits:
+            left = [group for number, group in groups.items() if weights[number]]
+            self._set_groups(left, [*filter(None, weights.values())])
+
+    def _ambiguous(self) -> Collection[str | None]:
+        """The values that must not stand for a node's own name or hostname; empty if no node has one of them."""
+        words = [
+            self.placeholders,
+            *map(self.distinct, {key for keys in self.key_sets for key in keys}),
+        ]
+        names = self._nodes.keys()
+        hosts = (
+            [node.host for node in self if node.host]
+            if any(OWN_HOSTNAME in word for word in words)
+            else []
+        )
+        different = set(hosts)
+        if len(different) < len(hosts) or not names.isdisjoint(different):
+            words.append(
+                {value for value, times in Counter(chain(names, hosts)).items() if times > 1}
+            )
+        # There are fewer words than nodes: look each word up among the names, not the other way
+        # round.
+        apart = all(names.isdisjoint(word) and different.isdisjoint(word) for word in words)
+        return () if apart else set().union(*words)
+
+    def _set_groups(self, groups: list[Traits], weights: list[int]) -> None:
+        self.groups = groups
+        self.weights = weights
+        """Nodes of each group, at least one."""
+        # Traits are tuples, so all of them are transposed at once.
+        keys, rows, ready, schedulable, *_ = _transposed(groups) or ([], [], [], [])
+        self._rows: list[tuple[str, ...]] = rows
+        self.usable = list(map(mul, weights, map(and_, ready, schedulable)))
+        """How many nodes of each group a scheduler would place a pod on."""
+        alike = bool(keys) and keys.count(keys[0]) == len(keys)
+        self.key_sets: dict[tuple[str, ...], int] = (
+            {keys[0]: len(self)} if alike else totals(zip(keys, weights, strict=True))
+        )
+        """How many nodes carry which label keys."""
+        kinds = {kind: number for number, kind in enumerate(self.key_sets)}
+        self._kinds = [] if alike else list(map(kinds.__getitem__, keys))
+        """For each group the position of its keys among the sets: a tuple is hashed anew each time it is looked up."""
+        self._labels: dict[str, list[str | None]] = (
+            dict(zip(keys[0], _transposed(self._rows), strict=True)) if alike else {}
+        )
+        self._distinct: dict[str, set[str | None]] = {}
+        self._columns: dict[str, Column] = {}
+        self._parents: dict[tuple[str, str], Parents | None] = {}
+
+    def __iter__(self) -> Iterator[NodeFacts]:
+        return iter(self._nodes.values())
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    @cached_property
+    def group_of_node(self) -> list[int]:
+        """For each node the position of its group in `groups`."""
+        position = {id(group): i for i, group in enumerate(self.groups)}
+        expanded = self._expanded_traits
+        traits = (
+            [expanded.get(node.name, node.traits) for node in self]
+            if expanded
+            else map(attrgetter("traits"), self)
+        )
+        return list(map(position.__getitem__, map(id, traits)))
+
+    def names(self, chosen: Iterable[bool]) -> list[str]:
+        """The names of the nodes whose group is `chosen` (one flag per group)."""
+        flags = list(chosen)
+        if not any(flags):
+            return []
+        if self._expanded_traits:
+            return [
+                node.name for node in compress(self, map(flags.__getitem__, self.group_of_node))
+            ]
+        wanted = set(map(id, compress(self.groups, flags)))
+        return [node.name for node in self if id(node.traits) in wanted]
+
+    def first_names(self, chosen: Iterable[bool], most: int) -> tuple[str, ...]:
+        """The first of these names, sorted."""
+        return tuple(nsmallest(most, self.names(chosen)))
+
+    def values(self, key: str) -> list[str | None]:
+        """Each node's domain value at the level that `key` carries."""
+        column = self.column(key)
+        values = map(column.values.__getitem__, self.group_of_node)
+        if not column.own:
+            return list(values)
+        return [
+            node.own(value) if value in OWN_VALUES else value
+            for node, value in zip(self, values, strict=True)
+        ]
+
+    @cached_property
+    def usable_nodes(self) -> int:
+        """How many nodes a scheduler would place a pod on."""
+        return sum(self.usable)
+
+    def labels(self, key: str) -> list[str | None]:
+        """Each group's value of the label, whatever it says; None where there is none."""
+        if key not in self._labels:
+            self._labels[key] = self._label(key)
+        return self._labels[key]
+
+    def _label(self, key: str) -> list[str | None]:
+        if not self._kinds:  # whose labels are all there already
+            return [None] * len(self._rows)
+        position = [keys.index(key) if key in keys else _NOWHERE for keys in self.key_sets]
+        where = map(position.__getitem__, self._kinds)
+        return [None if i == _NOWHERE else row[i] for i, row in zip(where, self._rows, strict=True)]
+
+    def distinct(self, key: str) -> set[str | None]:
+        """The different values of the label, None where a node has none."""
+        if key not in self._distinct:
+            self._distinct[key] = set(self.labels(key))
+        return self._distinct[key]
+
+    @cached_property
+    def machines(self) -> Machines:
+        """The hardware of the nodes."""
+        machines = list(map(attrgetter("hardware"), self.groups))
+        numbers = list(map(id, machines))
+        counts = totals(zip(numbers, self.weights, strict=True))
+        return list(
+            zip(dict(zip(numbers, machines, strict=True)).values(), counts.values(), strict=True)
+        )
+
+    def column(self, key: str) -> Column:
+        """Each group's domain value at the level that `key` carries; a placeholder counts as none."""
+        if key not in self._columns:
+            self._columns[key] = self._column(self.labels(key), self.distinct(key))
+        return self._columns[key]
+
+    def has_dots(self, key: str) -> bool:
+        """Whether a value of the level that nodes can share contains a dot."""
+        return any("." in value for value in self.distinct(key) if value)
+
+    def _column(self, values: list[str | None], distinct: set[str | None]) -> Column:
+        if not distinct.isdisjoint(self.placeholders):
+            values = [None if value in self.placeholders else value for value in values]
+            distinct = set(values)
+        missing = self._carrying(values, None) if None in distinct else 0
+        own_values = OWN_VALUES & distinct
+        own = sum(self._carrying(values, value) for value in own_values)
+        different = len(distinct) - (None in distinct) - len(own_values) + own
+        return Column(values, len(self), different, missing, own)
+
+    def _carrying(self, values: Sequence[str | None], value: str | None) -> int:
+        return sum(compress(self.weights, map(eq, values, repeat(value))))
+
+    def expanded_for_levels(self, keys: Sequence[str]) -> "Table":
+        """This table, or one with a group per node if nodes' own values stand above values that nodes share.
+
+        `keys` from the broadest level down. Then no group lies in several domains of any level, except where every node
+        is a domain of its own.
+        """
+        columns = [self.column(key) for key in keys]
+        shared = [i for i, column in enumerate(columns) if column.missing or not column.unique]
+        return (
+            self._expanded
+            if shared and any(column.own for column in columns[: shared[-1]])
+            else self
+        )
+
+    def expanded_for_labels(
+        self, keys: Iterable[str], values: Collection[str] | None = None
+    ) -> "Table":
+        """This table, or one with a group per node if a label (with one of `values`) is a node's own name or host."""
+        if all(OWN_VALUES.isdisjoint(self.distinct(key)) for key in keys):
+            return self
+        if values is not None and not any(
+            node.name in values or node.host in values for node in self
+        ):
+            return self
+        return self._expanded
+
+    @cached_property
+    def _expanded(self) -> "Table":
+        return Table(
+            [NodeFacts(node.name, node.uid, node.expanded()) for node in self], self.placeholders
+        )
+
+    def nests(self, broad: str, narrow: str) -> bool:
+        """Whether all nodes with equal values of `narrow` have equal values of `broad` (None is a value here)."""
+        return self.parents(broad, narrow) is not None
+
+    def parents(self, broad: str, narrow: str) -> Mapping[str | None, str | None] | None:
+        """The value of `broad` around each value of `narrow`; None if one of them lies in two.
+
+        Narrow values that are a node's own are left out: they lie in one. A broad value that is a
+        node's own may stand around the values of one node, as it does in a column.
+        """
+        if (broad, narrow) not in self._parents:
+            self._parents[broad, narrow] = _parents(
+                self.column(broad), self.column(narrow), self.weights
+            )
+        return self._parents[broad, narrow]
+
+    def crossing(self, broad: str, narrow: str) -> Crossing:
+        """The values of `narrow` that lie under several of `broad`; no value of `broad` may be a node's own."""
+        parents: dict[str, set[str]] = {}
+        own = 0
+        for inner, outer, nodes in zip(
+            self.column(narrow).values, self.column(broad).values, self.weights, strict=True
+        ):
+            if outer is None or inner is None:
+                continue
+            if inner in OWN_VALUES:
+                own += nodes
+            else:
+                parents.setdefault(inner, set()).add(outer)
+        several = {inner: outer for inner, outer in parents.items() if len(outer) > 1}
+        return Crossing(several, len(parents) + own)
+
+    def domains(self, keys: Sequence[str]) -> list[int]:
+        """The number of domains at each level; `keys` from the broadest level down.
+
+        Where the levels nest, and where every node is a domain of its own, those are the distinct
+        values; else the distinct paths that end in a value.
+        """
+        counts = []
+        nested = True
+        for depth, key in enumerate(keys):
+            column = self.column(key)
+            if depth and (column.missing or not column.unique):
+                nested = nested and self.nests(keys[depth - 1], key)
+            counts.append(
+                column.distinct if nested or column.unique else self._paths(keys[: depth + 1])
+            )
+        return counts
+
+    def _paths(self, keys: Sequence[str]) -> int:
+        """The number of different paths of values, from the broadest of `keys` down, that end in a value."""
+        table = self.expanded_for_levels(keys)
+        paths = set(zip(*[table.column(key).values for key in keys], strict=True))
+        shared = sum(path[-1] is not None and path[-1] not in OWN_VALUES for path in paths)
+        return shared + table.column(keys[-1]).own
+
+
+def table_of(nodes: Iterable[NodeFacts], placeholders: frozenset[str] = PLACEHOLDERS) -> Table:
+    """The nodes as a table; a table is returned as it is, with everything already worked out."""
+    return nodes if isinstance(nodes, Table) else Table(nodes, placeholders)
+
+
+def _weighed(nodes: Iterable[NodeFacts]) -> tuple[dict[int, Traits], dict[int, int]]:
+    """The groups and their numbers of nodes, by identity: hashing values would cost more than everything else."""
+    groups: dict[int, Traits] = {}
+    weights: dict[int, int] = {}
+    group: Traits | None = None
+    alike = 0
+    for node in nodes:
+        if node.traits is group:
+            alike += 1
+            continue
+        if group is not None:
+            weights[id(group)] += alike
+        group = node.traits
+        alike = 1
+        groups[id(group)] = group
+        weights.setdefault(id(group), 0)
+    if group is not None:
+        weights[id(group)] += alike
+    return groups, weights
+
+
+def _transposed(rows: Sequence[Iterable[Any]]) -> list[list[Any]]:
+    """The columns of equally long rows; none if there is no row."""
+    return list(map(list, zip(*rows, strict=True)))
+
+
+def totals(counted: Iterable[tuple[T, int]]) -> dict[T, int]:
+    """The sum of the counts of each thing."""
+    sums: dict[T, int] = {}
+    for thing, count in counted:
+        sums[thing] = sums.get(thing, 0) + count
+    return sums
+
+
+def _parents(broad: Column, narrow: Column, weights: Sequence[int]) -> Parents | None:
+    if broad.uniform:
+        return dict.fromkeys(narrow.values, broad.values[0])
+    inner, outer = narrow.values, broad.values
+    if narrow.own:
+        shared = [value not in OWN_VALUES for value in inner]
+        inner, outer = list(compress(inner, shared)), list(compress(outer, shared))
+        weights = [*compress(weights, shared)]
+    if broad.own:
+        # Different values of different nodes, which all look alike here.
+        around = [
+            (value, nodes)
+            for value, parent, nodes in zip(inner, outer, weights, strict=True)
+            if parent in OWN_VALUES
+        ]
+        if sum(nodes for _, nodes in around) > len({value for value, _ in around}):
+            return None
+    parents = dict(zip(inner, outer, strict=True))
+    return (
+        parents
+        if len(parents) == len(inner) or list(map(parents.__getitem__, inner)) == outer
+        else None
+    )

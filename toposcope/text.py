@@ -1,0 +1,142 @@
+"""Text in messages (plurals, foreign text, errors of libraries), and JSON in annotations, requests and log lines.
+
+JSON by the standard library: the documents are small, and a faster package costs every GPU node 3 MB.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Sequence
+from typing import Any, Final, NewType
+
+_TYPES: Final = (
+    ("`str`", "text"),
+    ("`object`", "a mapping"),
+    ("`array`", "a list"),
+    ("`int`", "a number"),
+    ("`float`", "a number"),
+    ("`bool`", "true or false"),
+    ("`null`", "nothing"),
+)
+_UNSAFE: Final = (
+    "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""Controls, what ends lines, what changes the direction of text (one name then looks like another), half characters."""
+_QUOTED: Final = ("Expected text, got a number", "Expected text, got true or false")
+
+_NUMBERS: Final = re.compile(r"([0-9]{1,9})", re.ASCII)
+
+
+def natural(name: str) -> tuple[list[str | int], str]:
+    """Sorts as nvidia-smi's NIC legend does: numbers as numbers, letters whatever their case.
+
+    NVIDIA does not document it. Published legends run mlx5_9, mlx5_10, mlx5_bond_0; ibp134s0,
+    rocep32s0f0; rocep1s0f1, roceP2p1s0f0.
+    """
+    # Words and numbers alternate, a word first: no number is ever compared with a word.
+    return [
+        int(part) if part.isdecimal() else part for part in _NUMBERS.split(name.casefold())
+    ], name
+
+
+def plural(count: int, one: str, several: str = "") -> str:
+    """Singular or plural: `node`, `nodes`."""
+    return one if count == 1 else several or f"{one}s"
+
+
+def listing(names: Sequence[str], most: int, total: int | None = None) -> str:
+    """The first `most` names in one line, and how many more there are of `total` (default: of the given ones)."""
+    shown = names[:most]
+    more = (len(names) if total is None else total) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+
+
+Command = NewType("Command", str)
+"""A command that people copy into a shell; made by `shell` alone, so that nothing in it comes from outside unquoted."""
+
+
+def shell(template: str, *values: str) -> Command:
+    """A command with each `{}` of the template replaced by a value, quoted for a shell.
+
+    A value that would be an option, or that no terminal shows as it is, becomes NAME: no object is
+    called so.
+    """
+    return Command(
+        template.format(*(shlex.quote(value) if _is_word(value) else "NAME" for value in values))
+    )
+
+
+def _is_word(value: str) -> bool:
+    return value.isprintable() and not value.startswith("-") and escaped(value) == value
+
+
+def escaped(text: str, kept: str = "") -> str:
+    r"""Text from outside for a terminal, pipe or log line, which obey some of it: such characters as `\u001b`.
+
+    JSON and double-quoted YAML read them back. `kept` is a pattern of what stays. All such output comes through here.
+    """
+    # linear: single characters, and styles of a few literal codes
+    return re.sub(
+        f"(?!{kept}){_UNSAFE}" if kept else _UNSAFE, lambda match: f"\\u{ord(match[0]):04x}", text
+    )
+
+
+def escaped_lines(text: str) -> str:
+    """The text with every line of it escaped."""
+    return "\n".join(map(escaped, text.split("\n")))
+
+
+def printable(text: str, most: int = 200) -> str:
+    """Foreign text for a terminal or log line: on one line, without control characters, and not too long."""
+    line = " ".join(text.split())
+    shown = escaped(line)
+    return shown if len(shown) <= most else shown[: most - 3] + "..."
+
+
+LONGEST_MESSAGE: Final = 32 << 10
+"""Characters of a message that an object carries: Kubernetes' own limit for those of conditions (metav1.Condition)."""
+
+
+def bounded(text: str) -> str:
+    """A message of an object, cut where it is longer than Kubernetes' conditions may be; the cut is said."""
+    if len(text) <= LONGEST_MESSAGE:
+        return text
+    return f"{text[:LONGEST_MESSAGE]}... (cut after {LONGEST_MESSAGE >> 10} KiB of {len(text):,} characters)"
+
+
+def not_utf8(error: UnicodeDecodeError) -> str:
+    """What is wrong with bytes that should be text."""
+    wrong = error.object[error.start]
+    return f"not UTF-8: byte 0x{wrong:02x} at offset {error.start}; save the file as UTF-8 text"
+
+
+def yaml_words(words: str) -> str:
+    """A YAML library's error without its jargon."""
+    if "int_max_str_digits" in words:
+        return "a number has too many digits; put it in quotes if it is text"
+    return printable(words.replace("found unhashable key", "a list or a mapping is used as a key"))
+
+
+def type_words(words: str) -> str:
+    """A type error of msgspec in the words of YAML."""
+    for theirs, ours in _TYPES:
+        words = words.replace(theirs, ours)
+    return words + " (put it in quotes)" if words.startswith(_QUOTED) else words
+
+
+def compact(document: Any) -> str:
+    """A document of dicts, lists, strings, numbers, booleans and None without spaces; not ASCII-escaped."""
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
+def parse(text: str | bytes) -> Any:
+    """The document in a text.
+
+    Raises ValueError (half a surrogate pair too), and RecursionError for endless nesting.
+    """
+    if isinstance(text, bytes):
+        text = str(text, "utf-8")
+    document = json.loads(text)
+    if "\\ud" in text or "\\uD" in text:
+        compact(document).encode()
+    return document
