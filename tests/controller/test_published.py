@@ -25,6 +25,7 @@ from toposcope.controller.publishers.immutable_topology import KaiPublisher, Kue
 from toposcope.controller.publishers.volcano import HyperNodePlans, VolcanoPublisher
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.run import make_publishers
+from toposcope.controller.wiring import Wiring
 from toposcope.integrations.framework.published import Published
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import UnreachableError
@@ -140,7 +141,7 @@ class Site:
     def controller(self) -> Controller:
         publishers = tuple(self.publishers.values())
         reconciler = Reconciler(
-            self._client, publishers, self.time, instance="test", dry_run=self.dry_run, hyper_nodes=self.plans
+            Wiring(self._client, publishers, self.time, dry_run=self.dry_run, hyper_nodes=self.plans)
         )
         return controller_of(self._client, reconciler)
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 from tests.support.api import ApiUnderTest, Clients, wait_until
-from tests.support.cluster import BLOCK, RACK, START, ZONE
+from tests.support.cluster import BLOCK, RACK, ZONE
 from tests.support.controller import (
     condition,
     controller_of,
@@ -26,6 +26,7 @@ from toposcope.controller.options import Options
 from toposcope.controller.publishers.immutable_topology import KaiPublisher, KueuePublisher
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.segments import child_name
+from toposcope.controller.wiring import Wiring
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError
 
@@ -42,7 +43,7 @@ def controller(api: ApiUnderTest, clients: Clients, time: Time) -> Controller:
     make_nodes(api)
     client = clients()
     publishers = (KaiPublisher(client, time, 0.0), KueuePublisher(client, time, 0.0))
-    return controller_of(client, Reconciler(client, publishers, time, instance="test"))
+    return controller_of(client, Reconciler(Wiring(client, publishers, time)))
 
 
 def make_nodes(api: ApiUnderTest) -> None:
@@ -74,7 +75,7 @@ def test_what_others_make_is_not_merged_with(
             make_topology(api, "cluster-leaf", gracePeriod="10m")
 
     watched = cast("ApiClient", WatchedClient(clients(), before))
-    reconciler = Reconciler(watched, (), time, instance="test")
+    reconciler = Reconciler(Wiring(watched, runtime=time))
     late = controller_of(clients(), reconciler)
     make_topology(api, segments="Auto")
     run_passes(late, time, GRACE)
@@ -94,7 +95,7 @@ def test_what_is_denied_is_tried_rarely(
             tries[msgspec.json.decode(request.body or b"")["metadata"]["name"]] += 1
             raise ApiError(403, "Forbidden", "the webhook says no")
 
-    reconciler = Reconciler(cast("ApiClient", WatchedClient(clients(), deny)), (), time, lambda: START)
+    reconciler = Reconciler(Wiring(cast("ApiClient", WatchedClient(clients(), deny)), runtime=time))
     make_topology(api, segments="Auto")
     run_passes(controller_of(clients(), reconciler), time, GRACE, *([10.0] * 30))
     assert tries == {"cluster-leaf": 4, "cluster-rack": 4}  # after 0, 30 to 33, 90 to 99 and 210 to 231 s
@@ -136,7 +137,7 @@ def test_a_configuration_file_adds_levels_and_its_faults_are_logged(
     file.write_text(CONFIG)
     client, registry = clients(), CollectorRegistry()
     options = Options(None, once=True, debounce=0.0, metrics_port=None, log_format="text", config=str(file))
-    reconciler = Reconciler(client, [], time, instance="test")
+    reconciler = Reconciler(Wiring(client, runtime=time))
     controller = controller_of(client, reconciler, options=options, registry=registry)
     run_passes(controller, time, 1)
     status = status_of(api)

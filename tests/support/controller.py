@@ -21,6 +21,7 @@ from toposcope.controller.publishers.dry_run import DryRun
 from toposcope.controller.publishers.write_backoff import WriteBackoff
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.run import make_publishers
+from toposcope.controller.wiring import Wiring
 from toposcope.kube.client import ApiClient
 
 OPTIONS = Options(kubeconfig=None, once=False, debounce=0.0, metrics_port=None, log_format="text")
@@ -49,7 +50,9 @@ def controller_of(
 ) -> Controller:
     """A controller that has not run yet; `once` makes one pass."""
     metrics = ControllerMetrics(registry or CollectorRegistry())
-    return Controller(client, lambda: reconciler, metrics, options, stop or threading.Event(), published=published)
+    return Controller(
+        client, lambda: reconciler, metrics, options=options, stop=stop or threading.Event(), published=published
+    )
 
 
 def full_controller(client: ApiClient, time: Time, options: Options = OPTIONS) -> Controller:
@@ -59,9 +62,7 @@ def full_controller(client: ApiClient, time: Time, options: Options = OPTIONS) -
     dry_run = DryRun(published, make_publishers, time)
     backoff = WriteBackoff(published, time)
     publishers = make_publishers(backoff)
-    reconciler = Reconciler(
-        client, publishers, time, instance="test", cached_reader=published, dry_run=dry_run, backoff=backoff
-    )
+    reconciler = Reconciler(Wiring(client, publishers, time, cached_reader=published, dry_run=dry_run, backoff=backoff))
     return controller_of(client, reconciler, stop=stop, options=options, published=published)
 
 

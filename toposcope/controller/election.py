@@ -194,6 +194,7 @@ class LeaderElector:
     def __init__(
         self,
         client: ApiClient,
+        *,
         namespace: str,
         name: str,
         identity: str,

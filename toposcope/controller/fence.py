@@ -66,6 +66,7 @@ class FencedClient(ApiClient):
         cluster: Cluster,
         user_agent: str,
         timeout: float,
+        *,
         may_write: Callable[[], bool],
         observe: Observe = unobserved,
         runtime: Runtime = REAL,

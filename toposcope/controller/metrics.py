@@ -4,7 +4,6 @@ Those of ClusterTopologies are computed at each scrape: no series outlives its t
 """
 
 import functools
-import time
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from toposcope.integrations.framework.published import Published
 from toposcope.kube.client import Request
 from toposcope.kube.reflector import RELIST_REASONS
 from toposcope.kube.requests import resource_of, verb_of
+from toposcope.kube.runtime import REAL, Runtime
 from toposcope.telemetry.families import Samples
 from toposcope.telemetry.prometheus import counter, gauge
 
@@ -251,10 +251,8 @@ def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> M
 class RequestMetrics:
     """Counts requests by verb, resource and result; an `ApiClient`'s `observe`."""
 
-    def __init__(
-        self, registry: CollectorRegistry, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._monotonic = monotonic
+    def __init__(self, registry: CollectorRegistry, runtime: Runtime = REAL) -> None:
+        self._runtime = runtime
         text = "Requests to the API server by HTTP status of the answer; code none: there was no answer."
         requests = Counter(
             "toposcope_api_requests", text, ["verb", "resource", "code"], registry=registry
@@ -273,13 +271,13 @@ class RequestMetrics:
 
     def __call__(self, request: Request) -> Callable[[int], None]:
         """As in `Observe`."""
-        began = self._monotonic()
+        began = self._runtime.monotonic()
 
         def answered(code: int) -> None:
             verb = verb_of(request)
             self._requests(verb, resource_of(request), str(code) if code else "none").inc()
             if verb != "watch":
-                self._seconds(verb).observe(self._monotonic() - began)
+                self._seconds(verb).observe(self._runtime.monotonic() - began)
 
         return answered
 
@@ -289,12 +287,11 @@ class WatchMetrics(Collector):
 
     It counts in plain numbers: it is called for each event of each node.
 
-    `now` is Unix time. Each collection has one thread that counts, so nothing is lost without a
-    lock.
+    Each collection has one thread that counts, so nothing is lost without a lock.
     """
 
-    def __init__(self, registry: CollectorRegistry, now: Callable[[], float] = time.time) -> None:
-        self._now = now
+    def __init__(self, registry: CollectorRegistry, runtime: Runtime = REAL) -> None:
+        self._runtime = runtime
         self._lists: Tally[tuple[str, str]] = Tally()
         self._events: Tally[str] = Tally()
         self._heard: dict[str, float] = {}
@@ -306,12 +303,12 @@ class WatchMetrics(Collector):
             # A series that begins at 1 shows no increase.
             self._lists.update(dict.fromkeys(((path, cause) for cause in RELIST_REASONS), 0))
         self._lists[path, reason] += 1
-        self._heard.setdefault(path, self._now())
+        self._heard.setdefault(path, self._runtime.now().timestamp())
 
     def heard(self, path: str) -> None:
         """As in `Observer`."""
         self._events[path] += 1
-        self._heard[path] = self._now()
+        self._heard[path] = self._runtime.now().timestamp()
 
     def ended(self, path: str) -> None:
         """As in `Observer`."""
@@ -363,7 +360,7 @@ def _name(path: str) -> str:
 class ControllerMetrics:
     """Metrics of the controller's work and of every ClusterTopology; no series is about a single node."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, runtime: Runtime = REAL) -> None:
         self.nodes = Gauge(
             "toposcope_nodes", "Nodes that the controller follows.", registry=registry
         )
@@ -392,8 +389,8 @@ class ControllerMetrics:
         self.config_problems = Gauge(
             "toposcope_config_problems", "Invalid entries of the --config file.", registry=registry
         )
-        self.requests = RequestMetrics(registry)
-        self.watches = WatchMetrics(registry)
+        self.requests = RequestMetrics(registry, runtime)
+        self.watches = WatchMetrics(registry, runtime)
         self._topologies = TopologyMetrics()
         registry.register(self._topologies)
         Info("toposcope_build", "Version of this controller.", registry=registry).info(

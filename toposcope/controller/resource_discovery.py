@@ -53,15 +53,14 @@ class ResourceDiscovery:
         workloads: Requirements,
         published: CachedReader | None,
         changed: Callable[[], None],
-        monotonic: Callable[[], float],
     ) -> None:
         self._client = informers.client
         self._workloads = workloads
         self._published = published
         self._changed = changed
-        self._monotonic = monotonic
+        self._runtime = informers.runtime
         self._crd_changed = informers.runtime.event()
-        self._due = [monotonic()]
+        self._due = [self._runtime.monotonic()]
         """When to ask next, soonest first."""
         cache: Cache[str] = Cache(self._on_crd_change)
         self._crds = Informer(informers, _CRDS, "crds", _decode, cache, cache, METADATA)
@@ -82,18 +81,24 @@ class ResourceDiscovery:
 
         Seconds until the next time, infinite if a resync is soon enough. Raises nothing.
         """
-        now = self._monotonic()
+        now = self._runtime.monotonic()
         if self._crd_changed.is_set():
             self._crd_changed.clear()
             self._due = [now + wait for wait in (*_AFTER_CRD_CHANGE, _RESYNC_SECONDS)]
-        gone = self._workloads.outdated or (
-            self._published is not None and self._published.outdated
-        )
-        if gone or now >= self._due[0]:
-            self._due = [due for due in self._due if due > now] or [now + _RESYNC_SECONDS]
+        if self._outdated() or now >= self._due[0]:
+            self._due = [due for due in self._due if due > now]
+            if not self._due:
+                self._due = [now + _RESYNC_SECONDS]
             self._ask()
-        hurried = len(self._due) > 1
-        return max(self._due[0] - self._monotonic(), 0.0) if hurried else math.inf
+        if len(self._due) == 1:
+            return math.inf
+        return max(self._due[0] - self._runtime.monotonic(), 0.0)
+
+    def _outdated(self) -> bool:
+        """Whether a watched kind is no longer served."""
+        if self._workloads.outdated:
+            return True
+        return self._published is not None and self._published.outdated
 
     def _ask(self) -> None:
         try:

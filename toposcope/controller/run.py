@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry
@@ -18,7 +19,6 @@ from toposcope.controller.fence import Fence, FencedClient, Leadership, NoElecti
 from toposcope.controller.informer import InformerFactory
 from toposcope.controller.loop import Controller, collect_rarely
 from toposcope.controller.metrics import ControllerMetrics, LeaderMetrics, LeaderOnly
-from toposcope.controller.node_plan import NodePlanWriter
 from toposcope.controller.options import LEASE, Options
 from toposcope.controller.publishers.cached_reader import CachedReader
 from toposcope.controller.publishers.dry_run import DryRun, DryRunClient, ReadOnlyClient
@@ -32,6 +32,8 @@ from toposcope.controller.publishers.objects import Clock, Publisher
 from toposcope.controller.publishers.volcano import HyperNodePlans, VolcanoPublisher
 from toposcope.controller.publishers.write_backoff import WriteBackoff
 from toposcope.controller.reconcile import Reconciler
+from toposcope.controller.wiring import Wiring
+from toposcope.controller.writers.node_plan import NodePlanWriter
 from toposcope.kube.client import ApiClient, Caller, Observe
 from toposcope.kube.config import load, pod_namespace
 from toposcope.kube.credentials import Cluster
@@ -75,7 +77,10 @@ class Program(NamedTuple):
 
     def healthy(self) -> str:
         """What is wrong if only a restart helps."""
-        return self.controller.healthy() or (self.elector.healthy() if self.elector else "")
+        stuck = self.controller.healthy()
+        if not stuck and self.elector:
+            stuck = self.elector.healthy()
+        return stuck
 
     def run(self) -> None:
         """Contend for the Lease, watch and reconcile until the controller's `end`."""
@@ -95,31 +100,84 @@ def assemble(
         leader_metrics.transitions.inc()
         controller.wake()
 
-    metrics = ControllerMetrics(controller_registry)
-    observe = metrics.requests
-    elector = None
-    if options.leader_elect:
-        elector = _elector(options, cluster, stack, leadership_changed, observe, runtime)
+    metrics = ControllerMetrics(controller_registry, runtime)
+    connect = _Connections(options, cluster, stack, metrics.requests, runtime)
+    elector = connect.elector(leadership_changed) if options.leader_elect else None
     leadership: Leadership = elector or NoElection()
     fence = Fence(leadership)
-    reading = ReadOnlyClient if options.dry_run else ApiClient
-    reader = writer = reading(cluster, _USER_AGENT, observe=observe, runtime=runtime)
-    stack.callback(reader.close)
-    if elector:
-        writer = FencedClient(
-            cluster, _USER_AGENT, _timing(options).request, fence.is_open, observe, runtime
-        )
-        stack.callback(writer.close)
+    reader = connect.reader()
+    writer = connect.fenced(fence) if elector else reader
     stop = runtime.event()
     # Credentials other than a pod's are a person's, whom no policy confines.
     confinable = cluster.in_pod and not options.dry_run
-    check = ConfinementCheck(reader, runtime.host(), stop, active=confinable)
+    check = ConfinementCheck(reader, stop, runtime, active=confinable)
     leader_metrics = LeaderMetrics(registry, leadership.may_write, check.confined)
     registry.register(LeaderOnly(controller_registry, fence.is_open))
     published = CachedReader(writer, InformerFactory(reader, stop, metrics.watches, runtime))
-    reconcilers = _reconcilers(writer, published, options, runtime)
-    controller = Controller(reader, reconcilers, metrics, options, stop, fence, published, runtime)
+    controller = Controller(
+        reader,
+        _Terms(writer, published, options, runtime).new_reconciler,
+        metrics,
+        options=options,
+        stop=stop,
+        fence=fence,
+        published=published,
+        runtime=runtime,
+    )
     return Program(controller, elector, check, registry)
+
+
+@dataclass(frozen=True, slots=True)
+class _Connections:
+    """Clients of the API server, each with connections of its own; `stack` closes them."""
+
+    options: Options
+    cluster: Cluster
+    stack: contextlib.ExitStack
+    observe: Observe
+    runtime: Runtime
+
+    def reader(self) -> ApiClient:
+        """The client that lists and watches, and writes where there is no election."""
+        kind = ReadOnlyClient if self.options.dry_run else ApiClient
+        client = kind(self.cluster, _USER_AGENT, observe=self.observe, runtime=self.runtime)
+        self.stack.callback(client.close)
+        return client
+
+    def fenced(self, fence: Fence) -> ApiClient:
+        """The client that writes while this process leads."""
+        client = FencedClient(
+            self.cluster,
+            _USER_AGENT,
+            _timing(self.options).request,
+            may_write=fence.is_open,
+            observe=self.observe,
+            runtime=self.runtime,
+        )
+        self.stack.callback(client.close)
+        return client
+
+    def elector(self, changed: Callable[[bool], None]) -> LeaderElector:
+        """An elector that outlives everything that `stack` gets after it, and then releases its Lease."""
+        timing = _timing(self.options)
+        client = ApiClient(
+            self.cluster, _USER_AGENT, timing.request, self.observe, runtime=self.runtime
+        )
+        self.stack.callback(client.close)
+        ending = self.runtime.event()
+        elector = LeaderElector(
+            client,
+            namespace=home_namespace(self.options),
+            name=LEASE,
+            identity=self.runtime.identity(),
+            stop=ending,
+            changed=changed,
+            timing=timing,
+            runtime=self.runtime,
+        )
+        self.stack.callback(elector.release)
+        self.stack.callback(ending.set)
+        return elector
 
 
 def _live(options: Options, cluster: Cluster, stack: contextlib.ExitStack) -> int:
@@ -152,40 +210,43 @@ def _once(controller: Controller) -> int:
     return 0
 
 
-def _reconcilers(
-    client: ApiClient, published: CachedReader, options: Options, runtime: Runtime
-) -> Callable[[], Reconciler]:
-    """A factory for the reconciler of each term of leadership, so that no memory outlives a term."""
-    # With --once there is no later pass to wait for.
-    delay = 0.0 if options.once else DELAY_SECONDS
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """Makes the reconciler of each term of leadership, so that no memory outlives a term."""
 
-    show = _show(options)
+    client: ApiClient
+    published: CachedReader
+    options: Options
+    runtime: Runtime
 
-    def make() -> Reconciler:
-        plans = HyperNodePlans(at_once=options.once)
-        make_with = functools.partial(
-            make_publishers, monotonic=runtime.monotonic, hyper_nodes=plans
-        )
-        backoff = WriteBackoff(published, runtime.monotonic, runtime.now, runtime.rng())
-        plan_writer = DryRunClient(client, show) if show else client
-        node_plan = NodePlanWriter(client, plan_writer, home_namespace(options), runtime.monotonic)
+    def new_reconciler(self) -> Reconciler:
+        """A reconciler that knows nothing yet."""
+        runtime, show = self.runtime, _show(self.options)
+        plans = HyperNodePlans(at_once=self.options.once)
+
+        def publishers(client: Caller, delay: float = 0.0) -> Sequence[Publisher]:
+            return make_publishers(client, delay, runtime.monotonic, plans)
+
+        # With --once there is no later pass to wait for.
+        delay = 0.0 if self.options.once else DELAY_SECONDS
+        backoff = WriteBackoff(self.published, runtime.monotonic, runtime.now, runtime.rng())
+        plan_writer = DryRunClient(self.client, show) if show else self.client
         return Reconciler(
-            client,
-            make_with(backoff, delay),
-            runtime.monotonic,
-            runtime.now,
-            runtime.instance(),
-            cached_reader=published,
-            dry_run=DryRun(published, make_with, runtime.monotonic),
-            backoff=backoff,
-            hyper_nodes=plans,
-            node_plan=node_plan,
-            show=show,
-            single_look=options.once,
-            runtime=runtime,
+            Wiring(
+                client=self.client,
+                publishers=publishers(backoff, delay),
+                runtime=runtime,
+                cached_reader=self.published,
+                backoff=backoff,
+                dry_run=DryRun(self.published, publishers, runtime.monotonic),
+                hyper_nodes=plans,
+                node_plan=NodePlanWriter(
+                    self.client, plan_writer, home_namespace(self.options), runtime
+                ),
+                show=show,
+                single_look=self.options.once,
+            )
         )
-
-    return make
 
 
 def make_publishers(
@@ -223,33 +284,12 @@ def _timing(options: Options) -> Timing:
     return Timing.lasting(options.lease_duration)
 
 
-def _elector(
-    options: Options,
-    cluster: Cluster,
-    stack: contextlib.ExitStack,
-    changed: Callable[[bool], None],
-    observe: Observe,
-    runtime: Runtime,
-) -> LeaderElector:
-    """An elector that outlives everything that `stack` gets after it, and then releases its Lease."""
-    client = ApiClient(cluster, _USER_AGENT, _timing(options).request, observe, runtime=runtime)
-    stack.callback(client.close)
-    ending = runtime.event()
-    namespace = home_namespace(options)
-    identity = runtime.identity()
-    elector = LeaderElector(
-        client, namespace, LEASE, identity, ending, changed, _timing(options), runtime
-    )
-    stack.callback(elector.release)
-    stack.callback(ending.set)
-    return elector
-
-
 def _on_signals(end: Callable[[], None]) -> None:
     """Call `end` at the first signal, exit at the second; in a thread: a handler could deadlock on the loop's lock."""
 
     def wait() -> None:
-        log.info("shutting down after %s", signal.Signals(signal.sigwait(_SIGNALS)).name)
+        first = signal.sigwait(_SIGNALS)
+        log.info("shutting down after %s", signal.Signals(first).name)
         end()
         os._exit(128 + signal.sigwait(_SIGNALS))
 

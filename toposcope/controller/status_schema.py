@@ -6,12 +6,13 @@ CRD declares is written all the same, and `Ready` says what is missing.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from toposcope.api.cluster_topology import VERSION
 from toposcope.kube.client import Caller, find
 from toposcope.kube.errors import KubeError
+from toposcope.kube.runtime import Runtime
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
         "otherSegments",
         "fabric",
         "rails",
+        "unavailableLevels",
         "requiredBy",
         "preferredBy",
         "published",
@@ -88,6 +90,7 @@ WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
     "status.rails": ("nodes", "miscabledRails", "miscabled", "sharedNames"),
     "status.rails.miscabled": ("node", "nic", "switch", "port", "expected"),
     "status.rails.sharedNames": ("name", "switches"),
+    "status.unavailableLevels": ("domain",),
     "status.requiredBy": ("domain", "workloads"),
     "status.preferredBy": ("domain", "workloads", "available"),
     "status.published": ("apiVersion", "kind", "name", "inSync", "message"),
@@ -109,9 +112,9 @@ As in its own CRD.
 class StatusSchema:
     """What the CRD in the cluster declares of a status; everything while that is not known."""
 
-    def __init__(self, client: Caller, monotonic: Callable[[], float]) -> None:
+    def __init__(self, client: Caller, runtime: Runtime) -> None:
         self._client = client
-        self._monotonic = monotonic
+        self._runtime = runtime
         self._declared: Fields | None = None
         self._look_at = 0.0
         self._looked = False
@@ -120,14 +123,14 @@ class StatusSchema:
 
     def look(self) -> None:
         """Read the CRD at the start, and again each minute while it lacks fields or cannot be read."""
-        if self._looked and (self._monotonic() < self._look_at or self.is_whole):
+        if self._looked and (self._runtime.monotonic() < self._look_at or self.is_whole):
             return
         self.look_again()
 
     def look_again(self) -> None:
         """Read the CRD now, because the API server has refused a status."""
         self._looked = True
-        self._look_at = self._monotonic() + LOOK_AGAIN_SECONDS
+        self._look_at = self._runtime.monotonic() + LOOK_AGAIN_SECONDS
         try:
             crd = find(self._client, CRD_PATH)
         except KubeError as error:

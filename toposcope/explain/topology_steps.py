@@ -149,7 +149,7 @@ def lost_levels(context: Context) -> Mapping[str, str]:
         reported = condition({"status": topology.status}, LEVELS_AVAILABLE)
         if reported is None:
             continue
-        for domain in unavailable_levels({"status": reported.status, "message": reported.message}):
+        for domain in unavailable_levels(topology.status):
             lost[domain] = f"ClusterTopology {topology.name}: {reported.message}"
     return lost
 

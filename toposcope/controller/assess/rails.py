@@ -14,9 +14,10 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import NO_RAILS, RAILS_CONSISTENT, Condition
+from toposcope.controller.memory import Memory
 from toposcope.hardware.rails import Miscabled, reported
-from toposcope.hierarchy.effective_levels import Absences
 from toposcope.hierarchy.table import Table, totals
+from toposcope.hierarchy.timers import Timers
 from toposcope.text import listing, plural
 
 MOST_FINDINGS: Final = 10
@@ -27,8 +28,6 @@ _MOST_IDS: Final = 3
 _PEERS: Final = 3
 _MOST_ALIKE: Final = 64
 """Sets of switches with a switch in common that are compared, those of most nodes: a leaf has about as many ports."""
-_RAIL: Final = "rail "
-_NAME: Final = "switch name "
 
 Ids: TypeAlias = tuple[str | None, ...]
 """The ids of the switches that the rails of a node end in; None where one is not known."""
@@ -52,7 +51,7 @@ class Rails:
     shared_names: tuple[SharedName, ...] = ()
 
 
-def rails(topology: Topology, nodes: Table, absences: Absences, now: float) -> Rails:
+def rails(topology: Topology, nodes: Table, memory: Memory, now: float) -> Rails:
     """The findings that have lasted for the topology's grace period at `now` (monotonic seconds).
 
     Nodes that are not Ready don't count: what their agents wrote may be of former days.
@@ -99,14 +98,11 @@ def rails(topology: Topology, nodes: Table, absences: Absences, now: float) -> R
     before = {
         shared["name"] for shared in (topology.status.get("rails") or {}).get("sharedNames") or ()
     }
-    miscabled = tuple(
-        _lasting(topology, absences, now, _RAIL, {rail.key: rail for rail in found}, named)
-    )
-    return Rails(
-        sum(weights.values()),
-        miscabled,
-        tuple(_lasting(topology, absences, now, _NAME, shared, before)),
-    )
+    grace = 0.0 if memory.single_look else topology.grace
+    by_key = {rail.key: rail for rail in found}
+    lasting_rails = _lasting(memory.miscabled_rails, by_key, named, now, grace)
+    lasting_names = _lasting(memory.shared_switch_names, shared, before, now, grace)
+    return Rails(sum(weights.values()), tuple(lasting_rails), tuple(lasting_names))
 
 
 def _shared(names: Mapping[str, str]) -> dict[str, SharedName]:
@@ -122,22 +118,20 @@ def _shared(names: Mapping[str, str]) -> dict[str, SharedName]:
 
 
 def _lasting(
-    topology: Topology,
-    absences: Absences,
-    now: float,
-    kind: str,
+    timers: Timers[str],
     found: Mapping[str, Finding],
     before: Container[str],
+    now: float,
+    grace: float,
 ) -> list[Finding]:
     """Those found for as long as the grace period, or named by the status: a restarted controller has no memory."""
-    absences.keep_only(topology.uid, kind, found)
-    grace = 0.0 if absences.single_look else topology.grace
-    return [
-        finding
-        for key, finding in found.items()
-        if absences.longer_than(topology.uid, kind + key, gone=True, grace=grace, now=now)
-        or key in before
-    ]
+    timers.keep_only(found)
+    lasting = []
+    for key, finding in found.items():
+        overdue = timers.overdue(key, now, grace)
+        if overdue or key in before:
+            lasting.append(finding)
+    return lasting
 
 
 def expected_switches(kinds: Mapping[Ids, int]) -> dict[Ids, dict[int, str]]:

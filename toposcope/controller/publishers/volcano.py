@@ -7,6 +7,7 @@ the grace period; one whose nodes are in another now goes at once.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -14,8 +15,8 @@ from typing import Any, Final
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.levels import Level
 from toposcope.controller.publishers import objects
-from toposcope.hierarchy.effective_levels import Absences
 from toposcope.hierarchy.table import Table
+from toposcope.hierarchy.timers import Timers
 from toposcope.integrations.framework.published import (
     MANAGER,
     Published,
@@ -54,7 +55,8 @@ class HyperNodePlans:
         self._orders: dict[str, list[str]] = {}
         self.drawn: dict[str, dict[str, HyperNode]] = {}
         """By the uid of the topology, then by name."""
-        self.absences = Absences()
+        self.unplaced: defaultdict[str, Timers[str]] = defaultdict(Timers)
+        """HyperNodes without a domain, by the uid of the topology."""
         self.tier_names = True
         """Whether the cluster's Volcano knows `tierName`, as far as is known."""
 
@@ -186,8 +188,8 @@ class VolcanoPublisher:
         self, left: Mapping[str, Document], plan: Mapping[str, HyperNode], topology: Topology
     ) -> tuple[set[str], float | None]:
         """Which of ours without a domain stay for now, and the seconds until one of them may go."""
-        absences, now = self._plans.absences, self._monotonic()
-        absences.keep_only(topology.uid, "", left)
+        unplaced, now = self._plans.unplaced[topology.uid], self._monotonic()
+        unplaced.keep_only(left)
         placed = {
             name for planned in plan.values() if planned.of == "Node" for name in planned.members
         }
@@ -197,12 +199,10 @@ class VolcanoPublisher:
             moved = (
                 kept.isdisjoint(members) if of == "HyperNode" else not placed.isdisjoint(members)
             )
-            over = absences.longer_than(
-                topology.uid, name, gone=True, grace=topology.grace, now=now
-            )
+            over = unplaced.overdue(name, now, topology.grace)
             if not moved and (topology.retain or not over):
                 kept.add(name)
-        return kept, absences.next_deadline({topology.uid: topology.grace}, now) if kept else None
+        return kept, unplaced.next_deadline(topology.grace, now) if kept else None
 
     def _write(
         self, target: Target, topology: Topology, spec: Mapping[str, Any], there: Document | None
