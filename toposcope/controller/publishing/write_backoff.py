@@ -6,15 +6,13 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from toposcope.integrations.framework.published import RETRY_SECONDS, may_pass
+from toposcope.kube.backoff import Schedule
 from toposcope.kube.client import Caller, Request
 from toposcope.kube.errors import ApiError, RefusedError
 from toposcope.kube.runtime import Runtime
 
-_FIRST_SECONDS: Final = 30.0
-_LONGEST_SECONDS: Final = 600.0
-_LONGEST_UNAVAILABLE_SECONDS: Final = 60.0
-_MOST_DOUBLINGS: Final = 16
-_JITTER: Final = 1.1
+_REFUSED: Final = Schedule(first=30.0, longest=600.0, jitter=(1.0, 1.1))
+_UNAVAILABLE: Final = Schedule(first=RETRY_SECONDS, longest=60.0, jitter=(1.0, 1.1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +65,21 @@ class WriteBackoff:
         raise RefusedError(refusal.error, refusal.due - now, refusal.at)
 
     def _refused(self, error: ApiError, attempts: int, now: float) -> _Refusal:
-        pause = self._pause(error, attempts)
+        pause = _schedule(error).pause(attempts, self._rng, error)
         at = self._runtime.now() + timedelta(seconds=pause)
         return _Refusal(attempts, due=now + pause, at=at, error=error)
-
-    def _pause(self, error: ApiError, attempts: int) -> float:
-        """Seconds until the next try."""
-        if may_pass(error):
-            first, longest = RETRY_SECONDS, _LONGEST_UNAVAILABLE_SECONDS
-        else:
-            first, longest = _FIRST_SECONDS, _LONGEST_SECONDS
-        first = error.retry_after or first
-        longest = max(first, longest)
-        doubled = first * 2.0 ** min(attempts, _MOST_DOUBLINGS)
-        return min(doubled, longest) * self._rng.uniform(1.0, _JITTER)
 
     def _forget_old(self, now: float) -> None:
         """Forget refusals of other times and subjects."""
         for write, refusal in [*self._refusals.items()]:
-            if refusal.due + _LONGEST_SECONDS <= now:
+            if refusal.due + _REFUSED.longest <= now:
                 del self._refusals[write]
+
+
+def _schedule(error: ApiError) -> Schedule:
+    """When to try again; a Retry-After takes the place of the first pause."""
+    schedule = _UNAVAILABLE if may_pass(error) else _REFUSED
+    first = error.retry_after
+    if not first:
+        return schedule
+    return schedule._replace(first=first, longest=max(first, schedule.longest))
