@@ -55,6 +55,7 @@ class Context:
         if pods:
             own_names = {(pod.namespace, pod.name) for pod in own}
             pods = tuple([pod for pod in pods if (pod.namespace, pod.name) not in own_names])
+
         return Checker(replace(self.snapshot, pods=pods), own=own)
 
     @property
@@ -74,14 +75,18 @@ class Context:
             document = self.store.objects.get(ref)
             if document is None:
                 continue
+
             # The object is its own previous version: rules for new objects do not count.
             checked = self.checker.check(document, document)
             if not checked:
                 continue
+
             candidate = _Explained(ref, checked)
             if any(map(_is_constrained, checked)):
                 return candidate
+
             topmost = topmost or candidate
+
         return topmost or _Explained(self.ownership.top, ())
 
     @cached_property
@@ -112,6 +117,7 @@ class Context:
         for workload in self.workloads:
             if workload.placeable:
                 most = max(most, pod_count(workload.groups))
+
         return most
 
     @property
@@ -120,6 +126,7 @@ class Context:
         for condition in conditions(self.document):
             if condition.type in _ENDED and condition.status == "True":
                 return True
+
         status = self.document.get("status")
         return isinstance(status, dict) and status.get("phase") in _ENDED_PHASES
 
@@ -151,6 +158,7 @@ class Context:
         groups: list[Group] = []
         for workload in self.workloads:
             groups += workload.groups
+
         return asked_levels(groups)
 
     @property
@@ -173,6 +181,7 @@ class Context:
         findings: list[Finding] = []
         for checked in self.checked:
             findings += checked.reading.findings
+
         return tuple(findings)
 
     def members(self, kind: Kind) -> Iterator[tuple[Ref, Object]]:
@@ -197,6 +206,7 @@ class Context:
         for topology in self.snapshot.topologies:
             if topology.name == workload.topology:
                 return select_scope(self.snapshot, workload.topology)
+
         return None
 
     def nodes(self, workload: Workload) -> tuple[NodeView, ...]:
@@ -221,6 +231,7 @@ class Context:
             for resource in self.all_published(kind):
                 if resource.name == name:
                     return resource
+
         return None
 
     def all_published(self, kind: Kind) -> Iterator[Published]:
@@ -248,8 +259,10 @@ def asked_levels(groups: Iterable[Group]) -> tuple[Level, ...]:
         for group, _ in top.everything():
             if group.required:
                 required.append(group.required)
+
             if group.preferred:
                 preferred.append(group.preferred)
+
     return tuple(dict.fromkeys(required + preferred))
 
 
@@ -260,4 +273,5 @@ def _is_constrained(checked: Checked) -> bool:
         return True
     if workload.system == KAI.name:
         return bool(workload.topology or checked.reading.findings)
+
     return workload.system != PODS_ONLY.name

@@ -40,6 +40,7 @@ def scheduler_messages(context: Context) -> Iterator[features.SchedulerMessage]:
     messages: list[features.SchedulerMessage] = []
     for system in _QUOTING:
         messages += system.messages(context)
+
     messages += _pod_messages(context)
     for message in dict.fromkeys(messages):
         yield message if message.meaning else replace(message, meaning=meaning(message.text))
@@ -53,6 +54,7 @@ def _pod_messages(context: Context) -> Iterator[features.SchedulerMessage]:
         pods = f"pod/{first.name}"
         if count > 1:
             pods += f" and {count - 1} more"
+
         scheduler = first.scheduler or "the scheduler"
         yield features.SchedulerMessage(f"{scheduler} on {pods}", text)
 
@@ -73,13 +75,16 @@ def check_features(context: Context) -> features.Step:
         managed_anyway = finding.rule == "kueue/queue-name" and any(context.members(WORKLOAD))
         if not managed_anyway:
             return features.failed(topology_steps.objection(finding), finding.fix)
+
     steps: list[features.Step] = []
     for check in _FEATURES:
         steps += check(context)
+
     for outcome in (Outcome.FAILED, Outcome.UNKNOWN):
         for step in steps:
             if step.outcome is outcome:
                 return step
+
     enabled = "; ".join(step.message for step in steps)
     return features.passed(enabled or "nothing has to be enabled for it")
 
@@ -109,6 +114,7 @@ class Diagnosis:
         steps = []
         for name, check in CHECKS.items():
             steps.append(replace(check(self.context), name=name))
+
         return tuple(steps)
 
     @cached_property
@@ -127,6 +133,7 @@ class Diagnosis:
         for step in self.steps:
             if step.outcome is Outcome.FAILED:
                 return step
+
         return None
 
     @property
@@ -134,4 +141,5 @@ class Diagnosis:
         """Whether nothing failed, and what runs is placed as it asks."""
         if self.answer is not None:
             return False
+
         return all(placement.kept is not False for placement in self.placements)

@@ -25,24 +25,30 @@ def check_drift(context: Context) -> features.Step:
         kinds = context.topology_kinds(workload)
         if workload.topology is None or not kinds:
             continue
+
         resource = context.resource(workload)
         if resource is None:
             missing = f"there is no {kinds[0].kind} {workload.topology}"
             open_questions.append(context.store.why_unknown(*kinds) or missing)
             continue
+
         scope = context.scope(workload)
         drifted = _drift(context, resource, scope)
         if drifted:
             return drifted
+
         if scope:
             agreeing.append(f"{resource.handle} has the levels of the ClusterTopology")
         else:
             open_questions.append(_nothing_to_compare(workload, resource))
+
     blocked = blocked_by_topology(context)
     if blocked:
         open_questions.append(blocked)
+
     if open_questions:
         return features.unknown(open_questions[0])
+
     return features.passed("; ".join(dict.fromkeys(agreeing)) or "it asks for no topology")
 
 
@@ -57,6 +63,7 @@ def _drift(context: Context, resource: Published, scope: Scope | None) -> featur
         for published in resources:
             if not _agrees(published, scope):
                 return _drifted(published, scope)
+
     reported = grove.check_drift(resource, _command("kubectl describe {} {}", resource))
     return reported or _differing(resources)
 
@@ -83,9 +90,11 @@ def _agrees(resource: Published, scope: Scope) -> bool:
     table = scope.table()
     has = _keys(resource)
     expected = []
+
     for level in scope.levels:
         if level.key in has or table.column(level.key).distinct:
             expected.append(level.key)
+
     return has == expected
 
 
@@ -112,6 +121,7 @@ def _reported(resource: Published, scope: Scope) -> str:
         message = (entry / "message").text()
         if is_it and message:
             return f"ClusterTopology {scope.name} reports on it: {message}"
+
     return ""
 
 
@@ -119,6 +129,7 @@ def _differing(resources: Sequence[Published]) -> features.Step | None:
     """A binding and the topology created from it that differ, where nobody reports it."""
     if len(resources) == 1 or _keys(resources[0]) == _keys(resources[1]):
         return None
+
     binding, created = resources
     return features.failed(
         f"{created.handle}, by which its pods are scheduled, differs from {binding.handle}",

@@ -36,6 +36,7 @@ def examine(snapshot: Snapshot, node: NodeView) -> tuple[Step, ...]:
         "driver": _driver,
         "domain": _domain,
     }
+
     return tuple(replace(check(snapshot, node), name=name) for name, check in checks.items())
 
 
@@ -44,6 +45,7 @@ def _agent(_: Snapshot, node: NodeView) -> Step:
         return passed("it has no GPUs that an agent, a device plugin or a DRA driver reports")
     if not node.without_agent:
         return passed("its agent has labelled it")
+
     here = "-l app.kubernetes.io/component=agent --field-selector spec.nodeName={}"
     return failed(
         f"it has GPUs and no label {label_keys.GPUS}: no agent has labelled it",
@@ -57,13 +59,16 @@ def _hardware(_: Snapshot, node: NodeView) -> Step:
     why, state = reasons(node.matrix), node.state
     if state is None:
         return unknown("no agent has labelled it")
+
     if state is State.DEGRADED:
         degraded = "; ".join(why) or "its annotation gives no reason"
         return failed(f"it is degraded: {degraded}", commands=(_matrix(node),))
+
     if state is State.UNKNOWN:
         return unknown(
             "its hardware does not answer; its labels are stale", *why, commands=(_matrix(node),)
         )
+
     return passed("matches its baseline", *why)
 
 
@@ -82,13 +87,16 @@ def _devices(snapshot: Snapshot, node: NodeView) -> Step:
     for name, count in node.allocatable.items():
         if count and is_gpu(name):
             offered[name] = count
+
         has_parts = has_parts or bool(count and is_gpu_part(name))
+
     offers = list(_offers(snapshot, node, offered))
     most = max(offered.values(), default=0)
     if node.gpus <= most or has_parts:
         return passed("; ".join(offers) or "no whole GPUs are offered to pods")
     if _unlisted(snapshot):
         return unknown(f"{_UNLISTED} what claims can ask for is not known", *offers)
+
     return failed(f"it has {node.gpus} GPUs, and pods can ask for {most}", *offers)
 
 
@@ -100,6 +108,7 @@ def _offers(snapshot: Snapshot, node: NodeView, offered: Mapping[str, int]) -> I
         offer = f"{count} by ResourceSlices of {name}" if name in drivers else f"{count} as {name}"
         if snapshot.pods is not None:
             offer += f", {free[name]} free"
+
         yield offer
 
 
@@ -112,16 +121,20 @@ def _driver(snapshot: Snapshot, node: NodeView) -> Step:
         return passed(f"{DRIVER} publishes nothing about it, so there is nothing to compare")
     if node.matrix is None:
         return unknown("its agent has written down no devices to compare with the driver's")
+
     try:
         seen = _seen_gpus(node, node.matrix, published)
     except MatrixError as error:
         return unknown(str(error))
+
     different = disagreements(seen, published)
     if not different:
         gpus = f"{len(seen)} {plural(len(seen), _GPU)}"
         return passed(f"{DRIVER} agrees with NVML and sysfs on {gpus}")
+
     of_node = "--field-selector spec.nodeName={} -o yaml"
     slices = shell(f"kubectl get resourceslices {of_node}", node.name)
+
     return failed(
         f"{DRIVER} and the hardware disagree: {different[0]}",
         *different[1:],
@@ -135,6 +148,7 @@ def _seen_gpus(node: NodeView, matrix: str, published: NodeDevices) -> list[Seen
     product = ""
     if len(products) == 1:
         product = node.label(label_keys.GPU_PRODUCT) or ""
+
     seen = []
     for device in parse(matrix).devices:
         if device.label.startswith(_GPU):
@@ -143,6 +157,7 @@ def _seen_gpus(node: NodeView, matrix: str, published: NodeDevices) -> list[Seen
                 f"{_GPU} {number}", device.name, device.pci, device.root, device.numa, product
             )
             seen.append(gpu)
+
     return seen
 
 
@@ -151,20 +166,25 @@ def _domain(snapshot: Snapshot, node: NodeView) -> Step:
     value = node.label(label_keys.NVLINK_DOMAIN)
     if value is None:
         return unknown("its NVLink domain is not known")
+
     sentences, wrong = list[str](), list[str]()
     for domain in snapshot.compute_domains:
         if node.name not in domain.cliques:
             continue
+
         sentences.append(domain.sentence)
         if node.name in domain.waiting:
             wrong.append(f"the IMEX daemon of ComputeDomain {domain.name} is not ready on it")
+
         clique = domain.cliques[node.name]
         if clique and clique != value:
             wrong.append(
                 f"ComputeDomain {domain.name} has it in clique {clique}, and NVML in {value}"
             )
+
     if wrong:
         return failed(*wrong, *sentences)
+
     where = f"NVLink domain {value}" if spans_nodes(value) else "NVLink ends at the node"
     return passed(where, *_partitions(snapshot, node), *sentences)
 

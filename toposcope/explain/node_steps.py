@@ -69,14 +69,17 @@ def check_labels(context: Context) -> Step:
         return unknown(why)
     if not context.snapshot.nodes:
         return unknown(_NO_NODES)
+
     gaps = list(_gaps(context))
     if not gaps:
         if any(map(context.levels, context.workloads)):
             return passed("no node lacks a level that others carry")
         return passed(_NO_LEVEL)
+
     if context.all_placed or context.finished or not _is_short(context):
         sentences = dict.fromkeys(gap.sentence for gap in gaps)
         return passed("some nodes lack a level, but there is room without them", *sentences)
+
     return _short_and_unlabelled(gaps)
 
 
@@ -92,6 +95,7 @@ def _is_short(context: Context) -> bool:
     for checked in context.checked:
         if checked.verdict and checked.verdict.kind in _NO_ROOM:
             return True
+
     return False
 
 
@@ -102,12 +106,14 @@ def _short_and_unlabelled(gaps: Sequence[_Gap]) -> Step:
     left_out_nodes = shell("toposcope nodes --state left-out")
     if topology:
         left_out_nodes = shell("toposcope nodes {} --state left-out", topology)
+
     commands = [left_out_nodes, shell("kubectl get nodes -L {}", key)]
     if key.startswith(PREFIX):
         fix = "label it, or find out why its agent does not"
         commands.append(_AGENTS)
     else:
         fix = "label it like its neighbours"
+
     return failed(
         f"there is too little room, and {first.sentence}",
         *dict.fromkeys(gap.sentence for gap in others),
@@ -128,9 +134,11 @@ def check_availability(context: Context) -> Step:
         return passed(_NO_LEVEL)
     if not context.snapshot.nodes:
         return unknown(_NO_NODES)
+
     unusable = _unusable(context, wanted)
     if unusable:
         return unusable
+
     names = dict.fromkeys(level.domain for level in wanted)
     return passed(f"Ready, uncordoned nodes carry {', '.join(names)}")
 
@@ -144,10 +152,12 @@ def _lost(context: Context, wanted: Collection[Level]) -> Step | None:
             mentions(context, complaint, lost.domain) for complaint in complaints
         ):
             continue
+
         topology = context.topologies[0] if context.topologies else lost.topology
         gone = "no node carries its label any more; restore the label, or ask for another level"
         commands = levels_command(topology), shell("kubectl describe gtopo {}", topology)
         return failed(lost.message, gone, *complaints[:1], commands=commands)
+
     return None
 
 
@@ -157,6 +167,7 @@ def _unusable(context: Context, wanted: Collection[Level]) -> Step | None:
         for coverage in _coverage(context, workload):
             if coverage.level in wanted and not coverage.usable:
                 return _nobody_takes_pods(workload, coverage)
+
     return None
 
 
@@ -168,6 +179,7 @@ def _nobody_takes_pods(workload: Workload, coverage: Coverage) -> Step:
         return failed(
             f"none of {which} takes pods: each is cordoned or not Ready", commands=(nodes,)
         )
+
     return failed(
         f"no node carries {level.key}, the label of level {level.domain}",
         "label the nodes, or ask for another level",
@@ -179,21 +191,26 @@ def check_room(context: Context) -> Step:
     """The verdict of `toposcope check`, its own pods left aside, and the domains that were considered."""
     if context.finished:
         return passed("it has finished")
+
     if context.all_placed:
         count = len(context.ownership.pods)
         if count == 1:
             return passed("its only pod has a node")
+
         return passed(f"all its {count} pods have a node")
+
     if not context.snapshot.nodes:
         return unknown(_NO_NODES)
     if why := blocked_by_levels(context):
         return unknown(why)
     if stranded := check_stranded(context):
         return stranded
+
     verdicts = list(_remaining_verdicts(context))
     for remaining in verdicts:
         if remaining.verdict.kind in _NO_ROOM:
             return _no_room(context, remaining)
+
     return _room(context, verdicts)
 
 
@@ -217,6 +234,7 @@ def _remaining_verdicts(context: Context) -> Iterator[_RemainingVerdict]:
         workload, verdict = checked.reading.workload, checked.verdict
         if workload is None or verdict is None:
             continue
+
         waiting = _waiting_demand(workload, len(context.placed))
         checker = Checker(without_own(context)) if waiting else context.checker
         on_waiting = checker.verdict(waiting)
@@ -234,13 +252,16 @@ def _waiting_demand(workload: Workload, placed: int) -> Workload | None:
     groups = simplified(workload.groups)
     if not placed or not all(group.unconstrained for group in groups):
         return None
+
     pod_kinds: list[Pods] = []
     for top in groups:
         for group, _ in top.everything():
             pod_kinds += group.pods
+
     count = pod_count(groups) - placed
     if len(pod_kinds) != 1 or count <= 0:
         return None
+
     waiting = replace(pod_kinds[0], count=count)
     return replace(workload, groups=(Group(groups[0].name, (waiting,)),))
 
@@ -250,13 +271,16 @@ def _room(context: Context, verdicts: Sequence[_RemainingVerdict]) -> Step:
     notes: list[str] = []
     for workload in context.workloads:
         notes += workload.notes
+
     if not verdicts:
         return unknown(notes[0]) if notes else passed("it asks for no pods")
     if context.snapshot.pods is None:
         return unknown("pods are not visible, so free resources are unknown")
+
     for remaining in verdicts:
         if remaining.verdict.kind == "unclear":
             return unknown(answer(remaining.verdict), *left_out(remaining.verdict))
+
     return passed(answer(verdicts[0].verdict), *notes, *_counted(context, verdicts[0]))
 
 
@@ -267,6 +291,7 @@ def _no_room(context: Context, remaining: _RemainingVerdict) -> Step:
     if verdict.shortage:
         offers = remaining.checker.offers(remaining.workload, verdict.shortage)
         considered = list(_considered(verdict.shortage, offers))
+
     return failed(
         answer(verdict),
         *advice(verdict),
@@ -285,6 +310,7 @@ def _set_apart(context: Context, remaining: _RemainingVerdict) -> Iterator[str]:
         return
     if not scope or not scope.topology:
         return
+
     for rail in reported(scope.topology.status):
         yield f"a wrong cable may set {rail.node} apart: {rail.sentence}"
 
@@ -296,6 +322,7 @@ def _counted(context: Context, remaining: _RemainingVerdict) -> Iterator[str]:
         have = f"{count} pods already have nodes and count"
         if count == 1:
             have = "1 pod already has a node and counts"
+
         yield f"{have} as still to be placed, because all of them belong together"
     elif count:
         yield "for the waiting pods only; the others keep their nodes"
@@ -305,9 +332,11 @@ def _considered(shortage: Shortage, offers: Sequence[Offer]) -> Iterator[str]:
     """The domains with what is free, the best one first."""
     if not offers or shortage.level is None:
         return
+
     yield f"{len(offers)} {plural(len(offers), shortage.level.domain)} considered:"
     for offer in offers[:_MAX_OFFERS]:
         yield f"  {offered(offer, shortage)}"
+
     if len(offers) > _MAX_OFFERS:
         yield f"  and {len(offers) - _MAX_OFFERS} with less"
 
@@ -318,6 +347,7 @@ def _commands(context: Context, workload: Workload, verdict: Verdict) -> Iterato
         yield tree_command(None)
     else:
         yield tree_command(workload.topology, level.domain if level else "")
+
     for remedy in verdict.remedies:
         node = remedy.nodes[0]
         if remedy.act in ("open", "tolerate"):

@@ -55,6 +55,7 @@ def observed_placements(context: Context) -> Iterator[ObservedPlacement]:
     """Every copy of every group that has a level, outermost first; none where no pod has a node."""
     if not context.placed:
         return
+
     for workload in _workloads(context):
         levels = context.levels(workload)
         for top in workload.groups:
@@ -75,6 +76,7 @@ def _workloads(context: Context) -> Sequence[Workload]:
         for checked in context.checker.check(document, document):
             if checked.reading.workload:
                 workloads.append(checked.reading.workload)
+
     return workloads or context.workloads
 
 
@@ -84,6 +86,7 @@ def _of_group(
     level = group.required or group.preferred
     if level is None or level not in levels:
         return
+
     copies = copies_of(workload.system, group, context.placed, whole=whole)
     if copies is None:
         yield ObservedPlacement(
@@ -95,11 +98,14 @@ def _of_group(
             kept=None,
             note="cannot tell which pods belong to it",
         )
+
         return
+
     upper = levels[: levels.index(level) + 1]
     placements = []
     for copy, pods in copies.items():
         placements.append(_of_copy(context.snapshot, upper, group, copy, pods))
+
     if group.anti_affinity:
         yield from _exclusively(placements)
     else:
@@ -111,6 +117,7 @@ def _exclusively(placements: Sequence[ObservedPlacement]) -> Iterator[ObservedPl
     holders: Counter[str] = Counter()
     for placement in placements:
         holders.update(domain for domain, _ in placement.domains)
+
     for placement in placements:
         shared = [domain for domain, _ in placement.domains if holders[domain] > 1]
         if shared:
@@ -129,12 +136,15 @@ def _of_copy(
     counts = Counter(_domain(snapshot, pod.node, upper) for pod in pods)
     names = Counter(path[-1] for path in counts)
     domains = []
+
     for path, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         domains.append((path[-1] if names[path[-1]] == 1 else "/".join(path), count))
+
     required = group.required is not None
     kept: bool | None = len(counts) == 1 and _NO_LABEL not in next(iter(counts))
     if not kept and not required:
         kept = None
+
     return ObservedPlacement(group.name, copy, upper[-1], required, tuple(domains), kept)
 
 
@@ -142,6 +152,7 @@ def _domain(snapshot: Snapshot, name: str, levels: Sequence[Level]) -> tuple[str
     node = snapshot.by_name.get(name)
     if node is None:
         return (f"{name} (gone)",)
+
     placeholders = snapshot.catalogue.placeholders
     return tuple(level_value(node, level.key, placeholders) or _NO_LABEL for level in levels)
 
@@ -157,10 +168,12 @@ def copies_of(system: str, group: Group, pods: Iterable[PodView], *, whole: bool
         copy = copy_name(pod.labels)
         if copy is not None:
             copies.setdefault(copy, []).append(pod)
+
     if len(copies) == 1 and group.copies <= 1:
         return {"": next(iter(copies.values()))}
     if copies:
         return copies
+
     return {"": tuple(pods)} if whole and group.copies == 1 else None
 
 
@@ -179,11 +192,13 @@ def _copy_namer(system: str, group: Group) -> CopyName:
         return lambda labels: labels.get(JOB_KEY) if labels.get(_JOB_KIND) == name else None
     if system == "Kueue" and kind == "pod set":
         return lambda labels: "" if labels.get(POD_SET_OF, name) == name else None
+
     label = ""
     if group.anti_affinity in (GROUP_KEY, SUBGROUP_KEY):
         label = group.anti_affinity
     elif group.copies > 1:
         label = GROUP_INDEX
+
     return lambda labels: labels.get(label)
 
 
@@ -192,6 +207,7 @@ def _grove_copy_namer(group: Group, kind: str, name: str) -> CopyName:
         label = labels.get(_SCALING_GROUP, "")
         if not _is_grove_name(label, name):
             return None
+
         return f"{label}-{labels.get(_SCALING_GROUP_COPY, '?')}"
 
     def clique(labels: Labels) -> str | None:
@@ -209,6 +225,7 @@ def _grove_copy_namer(group: Group, kind: str, name: str) -> CopyName:
 
     if kind == "scaling group":
         return scaling_group
+
     return clique if kind == "clique" else whole_set
 
 
@@ -220,10 +237,12 @@ def _is_apart(labels: Labels, gangs: Iterable[tuple[str, int]]) -> bool:
     index = labels.get(_SCALING_GROUP_COPY, "")
     if not index.isdecimal() or len(index) > _MOST_DIGITS:
         return False
+
     scaling_group = labels.get(_SCALING_GROUP, "")
     for name, count in gangs:
         if _is_grove_name(scaling_group, name) and int(index) >= count:
             return True
+
     return False
 
 

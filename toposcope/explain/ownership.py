@@ -52,10 +52,12 @@ def subject_of(
     existing = {ref for ref, _ in store.of_kind(kind)}
     if kind is POD:
         existing.update(map(_pod_ref, snapshot.pods or ()))
+
     namespaces = sorted(ref.namespace for ref in existing if ref.name == name)
     matching = [candidate for candidate in namespaces if wanted in (None, candidate)]
     if len(matching) == 1:
         return Ref(kind.group, kind.kind, matching[0], name)
+
     called = f"{kind.kind.lower()}/{name}"
     if matching:
         raise ObjectNotFoundError(
@@ -63,11 +65,13 @@ def subject_of(
         )
     if why := store.why_unknown(kind):
         raise ObjectNotFoundError(f"cannot read {called}: {why}")
+
     where = f" in namespace {wanted}" if wanted else ""
     if namespaces:
         hint = f"; it is in namespace {', '.join(namespaces)}"
     else:
         hint = _did_you_mean(name, existing, wanted)
+
     raise ObjectNotFoundError(f"there is no {called}{where}{hint}")
 
 
@@ -82,9 +86,11 @@ def ownership_of(store: ObjectStore, snapshot: Snapshot, subject: Ref) -> Owners
     owners = _Owners(store, snapshot)
     chain = owners.chain(subject)
     members = []
+
     for ref in store.objects:
         if not _is_kind(ref, POD) and owners.top(ref) == chain[-1]:
             members.append(ref)
+
     pods = tuple(_pods_of(snapshot, owners, chain, members))
     members += _named_groups(store, pods, members)
     return Ownership(subject, chain, tuple(members), pods, owners.owner(chain[-1]))
@@ -117,6 +123,7 @@ def _named_groups(
         ref = Ref(gangs_api.GROUP, "PodGroup", pod.namespace, name or "")
         if name and ref in store.objects:
             named.add(ref)
+
     return sorted(named.difference(members), key=attrgetter("name"))
 
 
@@ -135,6 +142,7 @@ class _Owners:
         self._owners: dict[Ref, Ref | None] = {}
         for pod in snapshot.pods or ():
             self._owners[_pod_ref(pod)] = _pod_owner(pod)
+
         for ref, document in store.objects.items():
             self._owners[ref] = owner_of(document)
 
@@ -147,7 +155,9 @@ class _Owners:
             owner = self._owners.get(chain[-1])
             if owner is None or owner not in self._owners or owner in chain:
                 break
+
             chain.append(owner)
+
         return tuple(chain)
 
     def top(self, ref: Ref) -> Ref:
@@ -157,5 +167,6 @@ class _Owners:
 def _pod_owner(pod: PodView) -> Ref | None:
     if pod.owner is None:
         return None
+
     group = pod.owner.api_version.rpartition("/")[0]
     return Ref(group, pod.owner.kind, pod.namespace, pod.owner.name)

@@ -58,6 +58,7 @@ def blocked_by_topology(context: Context) -> str:
     """
     if any(context.findings(*_TOPOLOGY_RULES)):
         return "cannot be checked until the topology is right"
+
     return ""
 
 
@@ -69,6 +70,7 @@ def blocked_by_levels(context: Context) -> str:
     blocked = blocked_by_topology(context)
     if not blocked and wrong_levels(context):
         blocked = "cannot be checked until the levels are right"
+
     return blocked
 
 
@@ -77,17 +79,21 @@ def check_topology(context: Context) -> Step:
     for finding in context.findings(*_TOPOLOGY_RULES):
         commands = (*_list_topologies(context), shell("kubectl get gtopo"))
         return failed(objection(finding), finding.fix, commands=commands)
+
     for finding in context.findings("no-topology", severity="warning"):
         return failed(objection(finding), finding.fix)
+
     existing, open_questions = [], []
     for workload in context.workloads:
         name = workload.topology
         accepted = context.topology_kinds(workload)
         if name is None:
             continue
+
         if not accepted:  # its scheduler reads a tree of objects, none of which has that name
             existing.append(f"{workload.system} has levels of topology {name}")
             continue
+
         resource = context.resource(workload)
         if resource:
             existing.append(f"{resource.handle} exists")
@@ -96,8 +102,10 @@ def check_topology(context: Context) -> Step:
             open_questions.append(f"{question}: {why}")
         else:
             return _unpublished(context, workload, accepted[0])
+
     if open_questions:
         return unknown(open_questions[0])
+
     return passed("; ".join(dict.fromkeys(existing)) or "it asks for no topology")
 
 
@@ -106,6 +114,7 @@ def _list_topologies(context: Context) -> list[Command]:
     for workload in context.workloads:
         for kind in context.topology_kinds(workload)[:1]:
             commands.append(shell("kubectl get {}", kind.name))
+
     return commands
 
 
@@ -121,12 +130,15 @@ def _unpublished(context: Context, workload: Workload, kind: Kind) -> Step:
         ]
         detail = f"{', '.join(others)} exists, but {workload.system} does not read it"
         return failed(message, detail, commands=commands[:1])
+
     detail = _reported(scope.topology.status.get("published"), kind)
     field = PUBLISH_FIELDS.get(kind.key, "")
     if not detail and scope.topology.publish.get(field) == "Never":
         detail = f"ClusterTopology {name} sets spec.publish.{field}: Never"
+
     if not detail:
         detail = f"ClusterTopology {name} exists, but is not published as {kind.kind}"
+
     return failed(message, detail, commands=commands)
 
 
@@ -136,6 +148,7 @@ def _reported(entries: Any, kind: Kind) -> str:
         message = (entry / "message").text()
         if kind_of(entry.value) == kind.key and message:
             return f"the ClusterTopology's status says: {message}"
+
     return ""
 
 
@@ -158,12 +171,15 @@ def lost_levels(context: Context) -> list[LostLevel]:
     for topology in context.snapshot.topologies:
         if context.topologies and topology.name not in context.topologies:
             continue
+
         reported = condition({"status": topology.status}, LEVELS_AVAILABLE)
         if reported is None:
             continue
+
         message = f"ClusterTopology {topology.name}: {reported.message}"
         for domain in unavailable_levels({"status": reported.status, "message": reported.message}):
             lost[domain] = LostLevel(topology.name, domain, message)
+
     return list(lost.values())
 
 
@@ -175,6 +191,7 @@ def mentions(context: Context, text: str, domain: str) -> bool:
     for name in (domain, *context.snapshot.catalogue.keys.get(domain, ())):
         if re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w./-])", text):
             return True
+
     return False
 
 
@@ -190,6 +207,7 @@ def wrong_levels(context: Context) -> list[Finding]:
     for complaint in level_complaints(context):
         if not any(mentions(context, complaint.message, level.domain) for level in lost):
             wrong.append(complaint)
+
     return wrong
 
 
@@ -197,18 +215,23 @@ def check_levels(context: Context) -> Step:
     """Every level that is named is one of the topology's; near misses are offered."""
     if why := blocked_by_topology(context):
         return unknown(why)
+
     findings = wrong_levels(context)
     if findings:
         commands = (levels_command(*context.topologies[:1]),)
         return failed(*_with_fixes(findings), commands=commands)
+
     if context.asked_levels:
         names = dict.fromkeys(level.domain for level in context.asked_levels)
         return passed(f"the topology has what it asks for: {', '.join(names)}")
+
     if level_complaints(context):
         return passed("the topology had the level that it asks for")
+
     for workload in context.workloads:
         if not workload.placeable and workload.notes:
             return unknown(workload.notes[0])
+
     return passed("it asks for no level")
 
 
@@ -218,6 +241,7 @@ def _with_fixes(findings: Sequence[Finding]) -> list[str]:
     lines = [objection(first), first.fix]
     for other in others:
         lines.append(f"{objection(other)}; {other.fix}")
+
     return lines
 
 
@@ -232,9 +256,11 @@ def tree_command(topology: str | None, level: str = "") -> Command:
     if topology:
         template += " {}"
         values.append(topology)
+
     if level:
         template += " --level {}"
         values.append(level)
+
     return shell(template, *values)
 
 
@@ -242,17 +268,21 @@ def check_hierarchy(context: Context) -> Step:
     """No part asks for a broader level than the whole; levels that do not nest are mentioned."""
     if why := blocked_by_levels(context):
         return unknown(why)
+
     for finding in context.findings(*_HIERARCHY_RULES):
         orders = []
         for name in context.topologies:
             orders.append(f"the levels of {name}: {' > '.join(_order(context, name))}")
+
         commands = (levels_command(*context.topologies[:1]),)
         return failed(objection(finding), finding.fix, *orders, commands=commands)
+
     tangles = []
     for topology in context.snapshot.topologies:
         reported = condition({"status": topology.status}, HIERARCHY_CONSISTENT)
         if topology.name in context.topologies and reported and reported.status == "False":
             tangles.append(f"ClusterTopology {topology.name}: {reported.message}")
+
     return passed("no part asks for a broader level than the whole", *tangles)
 
 
@@ -270,11 +300,14 @@ def check_rules(context: Context) -> Step:
         # the pods say who it is
         if finding.rule == "grove/scheduler-default" and context.schedulers:
             continue
+
         if finding.severity == "error":
             errors.append(finding)
         elif finding.severity == "warning":
             warnings.append(objection(finding))
+
     if errors:
         command = context.explained.command("kubectl get {} -o yaml | toposcope check -f -")
         return failed(*_with_fixes(errors), *warnings, commands=(command,))
+
     return passed("no other rule is broken", *warnings)
