@@ -189,7 +189,7 @@ def _awaited(topology: Topology, nodes: Iterable[NodeView]) -> Iterator[NodeView
 
 
 def with_gpus(nodes: Sequence[NodeView]) -> tuple[NodeView, ...]:
-    """The nodes that agents have labelled; before there are agents, those that seem to have GPUs."""
+    """The nodes that agents have labelled; before there are agents, those with signs of GPUs."""
     labelled = tuple(node for node in nodes if node.label(GPUS) is not None)
     return labelled or tuple(node for node in nodes if node.has_gpus)
 
@@ -202,7 +202,10 @@ def table_of(
 
 
 def facts(nodes: Sequence[NodeView], keys: Collection[str]) -> list[NodeFacts]:
-    """The nodes with these labels only, as `toposcope.hierarchy` takes them; equal nodes share traits."""
+    """The nodes with these labels only, as `toposcope.hierarchy` takes them.
+
+    Equal nodes share traits.
+    """
     picks: dict[int, _Pick] = {}
     known: dict[object, Traits] = {}
     found = []
