@@ -231,7 +231,7 @@ def _sort(domain: Domain) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SharedGpus:
-    """GPUs that nodes offer in shares of one kind: none of them counts as a free GPU of a domain."""
+    """GPUs that nodes offer in shares of one kind: none of them is a free GPU of a domain."""
 
     resource: str
     unit: Unit
