@@ -22,10 +22,10 @@ from toposcope.hardware.rails import reported
 from toposcope.hierarchy.coverage import Coverage, cover, some_names
 from toposcope.integrations.framework.constraints import Group, Pods, Workload, simplified
 from toposcope.integrations.framework.features import Step, failed, passed, unknown
+from toposcope.integrations.framework.verdict import Shortage, Verdict
 from toposcope.placement.check import Checker
 from toposcope.placement.sentences import advice, answer, left_out, offered
-from toposcope.placement.shortage import Offer, Shortage
-from toposcope.placement.verdict import Verdict
+from toposcope.placement.shortage import Offer
 from toposcope.snapshot.scope import table_of
 from toposcope.text import Command, plural, shell
 

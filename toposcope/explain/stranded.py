@@ -15,11 +15,11 @@ from toposcope.explain.context import Context
 from toposcope.explain.topology_steps import tree_command
 from toposcope.integrations.framework.constraints import Group, Workload
 from toposcope.integrations.framework.features import Step, failed, passed
+from toposcope.integrations.framework.packing import Path
 from toposcope.integrations.kai.api import BATCH_MIN_MEMBER
 from toposcope.integrations.kai.gang_size import JOB
 from toposcope.kube.pod_resources import Requests
 from toposcope.placement.check import Checker
-from toposcope.placement.room import Path
 from toposcope.placement.sentences import advice, answer
 from toposcope.snapshot.model import NOTHING, NodeView, Snapshot
 
