@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -79,21 +80,26 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     if names:
         candidates = [snapshot.by_name[name] for name in names]
     nodes = filters.filter_nodes(scope, candidates, selector, arguments.domains, arguments.states)
-    if arguments.output in ("json", "yaml"):
-        documents = [document(snapshot, scope, node) for node in nodes]
-        show_document(screen, arguments.output, {"nodes": documents})
-    elif arguments.output == "name":
-        screen.show(f"node/{node.name}" for node in nodes)
-    elif not nodes:
+    if nodes or arguments.output not in ("table", "wide"):
+        _show(screen, arguments.output, snapshot, scope, nodes)
+    else:
         none = f"no matching nodes ({len(candidates):,} checked)"
         screen.show([none, *filters.unknown_domains(scope, arguments.domains)])
-    elif arguments.output == "wide":
+    return errors.exit_code(ok=all(_is_healthy(scope, node) for node in nodes))
+
+
+def _show(
+    screen: Screen, output: str, snapshot: Snapshot, scope: Scope, nodes: Sequence[NodeView]
+) -> None:
+    if output in ("json", "yaml"):
+        documents = [document(snapshot, scope, node) for node in nodes]
+        show_document(screen, output, {"nodes": documents})
+    elif output == "name":
+        screen.show(f"node/{node.name}" for node in nodes)
+    elif output == "wide":
         screen.show(_wide_page(screen, snapshot, scope, nodes))
     else:
         screen.show(_page(screen, snapshot, scope, nodes))
-    if all(_is_healthy(scope, node) for node in nodes):
-        return errors.EXIT_OK
-    return errors.EXIT_PROBLEMS
 
 
 def _is_healthy(scope: Scope, node: NodeView) -> bool:
@@ -132,25 +138,19 @@ def document(snapshot: Snapshot, scope: Scope, node: NodeView) -> dict[str, Any]
         "gpus": node.gpus,
         "freeGpus": snapshot.free_gpus(node),
     }
-    shares = _shares(snapshot, node)
+    shares = list(_shares(snapshot, node))
     if shares:
         entry["shares"] = shares
-    return entry | {
-        "resources": _resources(snapshot, node),
-        "domains": {
-            level.domain: filters.value_at(scope, node, level.key) for level in scope.levels
-        },
-        "hardware": _hardware(node),
-        "taints": [
-            {"key": taint.key, "value": taint.value, "effect": taint.effect}
-            for taint in node.taints
-        ],
-        "reasons": list(reasons(node.matrix)),
-        "computeDomains": [
-            domain.name for domain in snapshot.compute_domains if node.name in domain.cliques
-        ],
-        "miscabled": filters.wrong_cables(scope, node),
+    entry["resources"] = _resources(snapshot, node)
+    entry["domains"] = {
+        level.domain: filters.value_at(scope, node, level.key) for level in scope.levels
     }
+    entry["hardware"] = _hardware(node)
+    entry["taints"] = list(_taints(node))
+    entry["reasons"] = list(reasons(node.matrix))
+    entry["computeDomains"] = list(_compute_domains(snapshot, node))
+    entry["miscabled"] = filters.wrong_cables(scope, node)
+    return entry
 
 
 def _resources(snapshot: Snapshot, node: NodeView) -> dict[str, dict[str, int | None]]:
@@ -175,17 +175,26 @@ def _hardware(node: NodeView) -> dict[str, str]:
     return hardware
 
 
-def _shares(snapshot: Snapshot, node: NodeView) -> list[dict[str, Any]]:
+def _shares(snapshot: Snapshot, node: NodeView) -> Iterator[dict[str, Any]]:
     """What the node offers in shares of its GPUs."""
-    entries = []
     for shares in snapshot.shares.get(node.name, ()):
         entry: dict[str, Any] = {"resource": shares.resource, "unit": shares.unit.value}
         if shares.profile:
             entry["profile"] = shares.profile
         entry["total"] = shares.total
         entry["free"] = snapshot.free_shares(node, shares)
-        entries.append(entry)
-    return entries
+        yield entry
+
+
+def _taints(node: NodeView) -> Iterator[dict[str, str]]:
+    for taint in node.taints:
+        yield {"key": taint.key, "value": taint.value, "effect": taint.effect}
+
+
+def _compute_domains(snapshot: Snapshot, node: NodeView) -> Iterator[str]:
+    for domain in snapshot.compute_domains:
+        if node.name in domain.cliques:
+            yield domain.name
 
 
 def _page(
@@ -193,9 +202,11 @@ def _page(
 ) -> Iterator[str]:
     # The host's name is the first column.
     levels = [level for level in scope.levels if level.key != label_keys.HOSTNAME]
-    header, rows = _table(snapshot, scope, nodes, _HARDWARE, levels)
+    table = _Table(snapshot, scope, _HARDWARE, levels)
+    header = table.header()
     # A narrow screen goes without interconnect and product first, then without the broad levels.
     spare = (5, 4, *range(6, len(header) - 1))
+    rows = [table.row(node) for node in nodes]
     yield from columns(screen, header, rows, right=(1, 2), spare=spare)
     yield from _remarks(screen, snapshot, scope, nodes)
 
@@ -203,42 +214,55 @@ def _page(
 def _wide_page(
     screen: Screen, snapshot: Snapshot, scope: Scope, nodes: Sequence[NodeView]
 ) -> Iterator[str]:
-    header, rows = _table(snapshot, scope, nodes, _HARDWARE + _MORE, scope.levels)
-    header.append("TAINTS")
-    for node, row in zip(nodes, rows, strict=True):
-        row.append(",".join(str(taint) for taint in node.taints) or "-")
-    yield from columns(screen, header, rows, right=(1, 2))
+    table = _Table(snapshot, scope, _HARDWARE + _MORE, scope.levels)
+    rows = []
+    for node in nodes:
+        taints = ",".join(str(taint) for taint in node.taints)
+        rows.append([*table.row(node), taints or "-"])
+    yield from columns(screen, [*table.header(), "TAINTS"], rows, right=(1, 2))
     yield from _remarks(screen, snapshot, scope, nodes)
 
 
-def _table(
-    snapshot: Snapshot,
-    scope: Scope,
-    nodes: Sequence[NodeView],
-    hardware: Sequence[tuple[str, str]],
-    levels: Sequence[Level],
-) -> tuple[list[str], list[list[str]]]:
-    """The header and the rows."""
-    header = ["NAME", "GPUS", "FREE", "STATE"]
-    header.extend(title for title, _ in hardware)
-    header.extend(level.domain.upper() for level in levels)
-    rows = []
-    for node in nodes:
-        free = snapshot.free_gpus(node)
-        row = [node.name, str(node.gpus)]
-        row.append("-" if free is None else str(free))
-        row.append(_state(scope, node))
-        row.extend(node.label(key) or "-" for _, key in hardware)
-        row.extend(filters.value_at(scope, node, level.key) or "-" for level in levels)
-        rows.append(row)
-    return header, rows
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """The columns of a table of nodes."""
 
+    snapshot: Snapshot
+    scope: Scope
+    hardware: Sequence[tuple[str, str]]
+    """Title and label of each column."""
+    levels: Sequence[Level]
 
-def _state(scope: Scope, node: NodeView) -> str:
-    states = [mark.value for mark in filters.marks(node)]
-    if not filters.awaited(scope, node):
-        states.extend(f"no {level}" for level in filters.lacking(scope, node))
-    return ",".join(states) or "ok"
+    def header(self) -> list[str]:
+        """The titles of the columns."""
+        header = ["NAME", "GPUS", "FREE", "STATE"]
+        for title, _ in self.hardware:
+            header.append(title)
+        for level in self.levels:
+            header.append(level.domain.upper())
+        return header
+
+    def row(self, node: NodeView) -> list[str]:
+        """The cells of a node."""
+        free = self.snapshot.free_gpus(node)
+        row = [
+            node.name,
+            str(node.gpus),
+            "-" if free is None else str(free),
+            self._state(node),
+        ]
+        for _, key in self.hardware:
+            row.append(node.label(key) or "-")
+        for level in self.levels:
+            row.append(filters.value_at(self.scope, node, level.key) or "-")
+        return row
+
+    def _state(self, node: NodeView) -> str:
+        states: list[str] = list(filters.marks(node))
+        if not filters.awaited(self.scope, node):
+            for level in filters.lacking(self.scope, node):
+                states.append(f"no {level}")
+        return ",".join(states) or "ok"
 
 
 def _remarks(

@@ -405,17 +405,18 @@ def _remark(line: Line, why: Callable[[str], tuple[str, ...]]) -> _Remark | None
     marks = {mark: count for mark, count in line.marks.items() if count}
     if not marks:
         return None
-    parts = []
-    for mark, count in marks.items():
-        parts.append(f"{count} {mark}" if line.nodes > 1 else mark.value)
-    text = "! " + ", ".join(parts)
-    if line.nodes == 1 and line.level.endswith(HOST):
+    style = "yellow" if FAULTS.isdisjoint(marks) else "alarm"
+    if line.nodes > 1:
+        counts = ", ".join(f"{count} {mark}" for mark, count in marks.items())
+        return _Remark(f"! {counts}", style)
+    text = "! " + ", ".join(marks)
+    if line.level.endswith(HOST):
         complaints = why(line.names[0])
         if complaints:
             text += f": {complaints[0]}"
         if len(complaints) > 1:
             text += f" (and {len(complaints) - 1} more)"
-    return _Remark(text, "yellow" if FAULTS.isdisjoint(marks) else "alarm")
+    return _Remark(text, style)
 
 
 def _fitted(text: str, width: int) -> str:
