@@ -1,4 +1,7 @@
-"""Which node label is which level: the catalogue as a value, so that an admin can have one of his own."""
+"""Which node label is which level.
+
+The catalogue as a value, so that an admin can have one of his own.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -63,7 +66,10 @@ class Catalogue:
 
     @cached_property
     def suspects(self) -> frozenset[str]:
-        """Keys to report on when a node carries them: those with advice, and other spellings of level keys."""
+        """Keys to report on when a node carries them.
+
+        Those with advice, and other spellings of level keys.
+        """
         spellings = (spelling for key in self.domain_of for spelling in _spellings(key))
         return frozenset((*self.advice, *spellings)) - (self.level_keys - self.advice.keys())
 

@@ -21,7 +21,8 @@ from toposcope.hierarchy.table import Table, table_of, totals
 from toposcope.text import listing
 
 MOST_NAMES: Final = 10
-"""How many node names a message or status carries: a list of all of them would outgrow etcd's object limit."""
+"""How many node names a message or status carries: a list of all of them would outgrow etcd's
+object limit."""
 
 _LEAVES: Final = frozenset({LEAF, LEAF_GROUP})
 _RACK: Final = "rack"
@@ -68,7 +69,10 @@ def some_names(names: Sequence[str], total: int | None = None) -> str:
 
 
 def placeholder_words(nodes: Table, key: str) -> str:
-    """How many nodes lack a level though they carry its label, and its value, in brackets; empty if none does."""
+    """How many nodes lack a level though they carry its label, and its value, in brackets.
+
+    Empty if none does.
+    """
     if nodes.placeholders.isdisjoint(nodes.distinct(key)):
         return ""
     labels = zip(nodes.labels(key), nodes.weights, strict=True)
@@ -137,7 +141,10 @@ def widely_carried(
 def partly_carried(
     levels: Iterable[Level], nodes: Iterable[NodeFacts], catalogue: Catalogue
 ) -> tuple[Level, ...]:
-    """What could be further levels if more nodes carried it: the best covered key of each domain that has no level."""
+    """What could be further levels if more nodes carried it.
+
+    The best covered key of each domain that has no level.
+    """
     table = table_of(nodes)
     taken = {level.domain for level in levels}
     present = catalogue.level_keys.intersection(chain.from_iterable(table.key_sets))
@@ -238,7 +245,8 @@ class CrossedLevels(NamedTuple):
     """Its label key."""
     domain: str
     reused: bool
-    """Whether most of its values do, as where each block numbers its racks from 1: ordinary to whom the path counts."""
+    """Whether most of its values do, as where each block numbers its racks from 1: ordinary to whom
+    the path counts."""
     turned: bool
     """Whether these are a rack and an NVLink level that nest the other way round."""
     sentence: str
@@ -247,11 +255,12 @@ class CrossedLevels(NamedTuple):
 def crossings(
     levels: Sequence[Level], nodes: Iterable[NodeFacts], passing: Collection[str] = ()
 ) -> list[CrossedLevels]:
-    """Which values lie under two parents, a sentence for each two neighbouring levels: the first by name, and how many.
+    """Which values lie under two parents, a sentence for each two neighbouring levels.
 
-    Most schedulers take such a value for two domains. This is reported, not corrected: only an admin can tell a reused
-    name from a cable in the wrong switch. NVLink needs no leaf switch, so a domain of it may span several: there the
-    next level above counts. Nothing is said of `passing` values, which nodes are leaving or joining.
+    The first by name, and how many. Most schedulers take such a value for two domains. This is
+    reported, not corrected: only an admin can tell a reused name from a cable in the wrong switch.
+    NVLink needs no leaf switch, so a domain of it may span several: there the next level above
+    counts. Nothing is said of `passing` values, which nodes are leaving or joining.
     """
     table = table_of(nodes)
     found: list[CrossedLevels] = []
@@ -363,7 +372,10 @@ def level_sizes(levels: Sequence[Level], nodes: Table) -> tuple[LevelSize, ...]:
 
 
 def ambiguous_paths(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> list[str]:
-    """The broadest level at which paths of values that nodes share read alike, as a sentence; none where none do."""
+    """The broadest level at which paths of values that nodes share read alike, as a sentence.
+
+    None where none do.
+    """
     table = table_of(nodes)
     dotted = sum(table.has_dots(level.key) for level in levels)
     for depth in range(len(levels)) if dotted > 1 else ():

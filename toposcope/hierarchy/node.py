@@ -43,7 +43,10 @@ OWN_VALUES: Final = frozenset({OWN_NAME, OWN_HOSTNAME})
 
 
 class Hardware(NamedTuple):
-    """What an agent reports about its machine; nodes with equal reports share one tuple, so a cluster has few."""
+    """What an agent reports about its machine.
+
+    Nodes with equal reports share one tuple, so a cluster has few.
+    """
 
     domain: str | None = None
     """NVLink domain if it spans nodes: `<cluster UUID>.<clique>`."""
@@ -72,7 +75,8 @@ class Traits(NamedTuple):
     gpus: int
     hardware: Hardware = NO_AGENT
     switches: tuple[Switch | None, ...] = ()
-    """Of each rail: the leaf that it is cabled to, None where that is not known; empty where nobody looked."""
+    """Of each rail: the leaf that it is cabled to, None where that is not known; empty where nobody
+    looked."""
 
     @property
     def usable(self) -> bool:

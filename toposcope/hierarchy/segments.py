@@ -39,7 +39,8 @@ class Segment:
     has: tuple[str, ...]
     """Keys that the segment's nodes carry and some others do not."""
     lacks: tuple[str, ...]
-    """Keys that its nodes do not carry, one for each other segment whose nodes carry all of `has` too."""
+    """Keys that its nodes do not carry, one for each other segment whose nodes carry all of `has`
+    too."""
     unlike: Mapping[str, tuple[str, ...]]
     """Placeholders on nodes that are in no segment, by keys of `has`."""
 
@@ -54,9 +55,11 @@ class Segmentation:
 
     segments: tuple[Segment, ...]
     carried: Mapping[_Carried, int]
-    """How many nodes carry each set of level keys, those with a placeholder in a telling place left out."""
+    """How many nodes carry each set of level keys, those with a placeholder in a telling place left
+    out."""
     doubtful: tuple[str, ...]
-    """Nodes whose value of a telling key is a placeholder, sorted: they neither have nor lack that level."""
+    """Nodes whose value of a telling key is a placeholder, sorted: they neither have nor lack that
+    level."""
 
 
 def divide(
@@ -125,9 +128,11 @@ def _path(
     catalogue: Catalogue,
     beside: Mapping[str, _Carried],
 ) -> Path:
-    """The levels of a node: one key a domain, the one in effect before the one that most nodes carry before others.
+    """The levels of a node.
 
-    A `usual` key is a level also of a node that lacks it, if it has no keys but those that are somewhere `beside` it.
+    One key a domain, the one in effect before the one that most nodes carry before others. A
+    `usual` key is a level also of a node that lacks it, if it has no keys but those that are
+    somewhere `beside` it.
     """
     path = []
     common = {level.domain: level.key for level in catalogue.infer(usual)}
