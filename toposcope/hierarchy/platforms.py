@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-_WRITTEN: Final[Mapping[str, Mapping[str, Any]]] = tomllib.loads(
-    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-)
+_FILE: Final = Path(__file__).with_suffix(".toml")
+_WRITTEN: Final[Mapping[str, Mapping[str, Any]]] = tomllib.loads(_FILE.read_text(encoding="utf-8"))
 
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     domain: tuple(keys) for domain, keys in _WRITTEN["keys"].items()

@@ -249,7 +249,7 @@ class Table:
         return sum(compress(self.weights, map(eq, values, repeat(value))))
 
     def expanded_for_levels(self, keys: Sequence[str]) -> "Table":
-        """This table, or one with a group per node if nodes' own values stand above values that nodes share.
+        """This table, or one with a group per node if own values stand above shared ones.
 
         `keys` from the broadest level down. Then no group lies in several domains of any level, except where every node
         is a domain of its own.
@@ -265,7 +265,10 @@ class Table:
     def expanded_for_labels(
         self, keys: Iterable[str], values: Collection[str] | None = None
     ) -> "Table":
-        """This table, or one with a group per node if a label (with one of `values`) is a node's own name or host."""
+        """This table, or one with a group per node if a label is a node's own name or host.
+
+        With `values` only if it is one of them.
+        """
         if all(OWN_VALUES.isdisjoint(self.distinct(key)) for key in keys):
             return self
         if values is not None and not any(
@@ -281,7 +284,10 @@ class Table:
         )
 
     def nests(self, broad: str, narrow: str) -> bool:
-        """Whether all nodes with equal values of `narrow` have equal values of `broad` (None is a value here)."""
+        """Whether all nodes with equal values of `narrow` have equal values of `broad`.
+
+        None is a value here.
+        """
         return self.parents(broad, narrow) is not None
 
     def parents(self, broad: str, narrow: str) -> Mapping[str | None, str | None] | None:
@@ -333,7 +339,7 @@ class Table:
         return counts
 
     def _paths(self, keys: Sequence[str]) -> int:
-        """The number of different paths of values, from the broadest of `keys` down, that end in a value."""
+        """The number of different paths of values that end in a value, from the broadest key down."""
         table = self.expanded_for_levels(keys)
         paths = set(zip(*[table.column(key).values for key in keys], strict=True))
         shared = sum(path[-1] is not None and path[-1] not in OWN_VALUES for path in paths)

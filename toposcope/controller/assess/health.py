@@ -122,7 +122,7 @@ def health(levels: Sequence[Level], nodes: Table, rebuilds: Rebuilds = NO_REBUIL
         states[machine.state] += count
         gpus += machine.gpus * count
     fabric = fabric_facts(levels, nodes, rebuilds)
-    reported = {state: states[state] for state in State if states[state]}
+    reported: dict[str, int] = {state: states[state] for state in State if states[state]}
     if State.DEGRADED not in reported:
         return Health(gpus=gpus, states=reported, fabric=fabric)
     is_degraded = [group.hardware.state == State.DEGRADED for group in nodes.groups]

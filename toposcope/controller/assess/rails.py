@@ -162,7 +162,7 @@ def _miscabled(
             expected_by_group[place] = expected[group.ids]
     if not expected_by_group:
         return []
-    found = []
+    found: list[Miscabled] = []
     for node, place in zip(nodes, nodes.group_of_node, strict=True):
         group = cabled_groups[place]
         if group and place in expected_by_group:
