@@ -23,11 +23,10 @@ from tests.support.controller import (
 from tests.support.tables import each_case
 from toposcope.api.levels import Level
 from toposcope.controller.loop import Controller
-from toposcope.controller.publishers.immutable_topology import ImmutableTopologyPublisher
-from toposcope.controller.publishers.write_backoff import WriteBackoff
+from toposcope.controller.publishing.write_backoff import WriteBackoff
 from toposcope.controller.reconcile import Reconciler
-from toposcope.controller.run import make_publishers
 from toposcope.controller.wiring import Wiring
+from toposcope.integrations.framework.publishing.immutable_topology import ImmutableTopologyPublisher
 from toposcope.integrations.kai.api import TOPOLOGIES
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError, RefusedError, UnreachableError
@@ -191,7 +190,8 @@ def test_what_admission_refuses_is_tried_ever_more_rarely_over_passes(
     def new_controller() -> Controller:
         backoff = publishing.backoff_on(client, time)
         caller = cast("ApiClient", client)
-        reconciler = Reconciler(Wiring(caller, make_publishers(backoff), time, backoff=backoff))
+        publishers = publishing.make_publishers(time)(backoff)
+        reconciler = Reconciler(Wiring(caller, publishers, time, backoff=backoff))
         reconcilers.append(reconciler)
         return controller_of(clients(), reconciler)
 

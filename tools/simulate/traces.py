@@ -22,10 +22,12 @@ from toposcope.controller import reconcile
 from toposcope.controller.assess.assessment import Evidence
 from toposcope.controller.election import Election
 from toposcope.controller.memory import Memory
-from toposcope.controller.publishers.immutable_topology import ImmutableTopologyPublisher
 from toposcope.hierarchy.effective_levels import EffectiveLevels, reported
 from toposcope.hierarchy.table import table_of
 from toposcope.integrations.framework.published import Target
+from toposcope.integrations.framework.publishing.immutable_topology import (
+    ImmutableTopologyPublisher,
+)
 from toposcope.simulator.apiserver.requests import Request
 
 _LONGEST: Final = 60_000_000

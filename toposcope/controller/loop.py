@@ -9,23 +9,22 @@ from toposcope.controller.fence import Fence, NoElection, NotLeaderError
 from toposcope.controller.informer import InformerFactory
 from toposcope.controller.metrics import ControllerMetrics
 from toposcope.controller.options import Options
-from toposcope.controller.publishers.cached_reader import CachedReader
+from toposcope.controller.publishing.cached_reader import CachedReader
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.status_schema import StatusSchema
 from toposcope.controller.trigger import Trigger
 from toposcope.controller.watches import Watches
 from toposcope.hierarchy.table import Table
+from toposcope.kube.backoff import Backoff, Schedule
 from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import KubeError
-from toposcope.kube.reflector import Backoff
 from toposcope.kube.runtime import REAL, Event, Runtime
 
 log = logging.getLogger("controller")
 
 RESYNC_SECONDS: Final = 60.0
 """How often everything is reconciled without a change: repairs manual edits, finds new kinds."""
-_FIRST_PAUSE_SECONDS: Final = 1.0
-_LONGEST_PAUSE_SECONDS: Final = 60.0
+_RETRIES: Final = Schedule(first=1.0, longest=60.0)
 _UNSYNCED_SECONDS: Final = 5.0
 _CATCH_UP_SECONDS: Final = 0.5
 _STUCK_SECONDS: Final = 3 * RESYNC_SECONDS + 60.0
@@ -73,7 +72,7 @@ class Controller:
         self._term = 0
         self._reconciler: Reconciler | None = None
         self._caught_up = False
-        self._backoff = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS, runtime.rng())
+        self._backoff = Backoff(_RETRIES, runtime.rng())
         self._trigger = Trigger(runtime)
         self._urgent = published.urgent if published else runtime.event()
         self._last_pass = runtime.monotonic()

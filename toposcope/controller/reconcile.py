@@ -31,8 +31,8 @@ from toposcope.controller.node_plan import (
     unwritten_values,
     values_condition,
 )
-from toposcope.controller.publishers.dry_run import DryRunClient
-from toposcope.controller.publishers.write_backoff import WriteBackoff
+from toposcope.controller.publishing.dry_run import DryRunClient
+from toposcope.controller.publishing.write_backoff import WriteBackoff
 from toposcope.controller.requirements import resolve
 from toposcope.controller.status import (
     conditions_of,
@@ -188,13 +188,13 @@ class Reconciler:
         self._held_labels.observe(table, self._runtime.monotonic())
         rebuilds = self._fabric_history.observe(table)
         levels = {topology.name: topology.last_levels for topology in supported}
-        tiers = self._wiring.hyper_nodes.begin(supported, table)
+        names = self._wiring.publishing.look(supported, table)
         return Pass(
             topologies=everything,
             supported=supported,
             nodes=table,
             catalogue=self.catalogue,
-            demands=resolve(levels, workloads.level_requests(), self.catalogue, tiers),
+            demands=resolve(levels, workloads.level_requests(), self.catalogue, names),
             workloads_listed=workloads.synced,
             bound=self._bound(levels, workloads),
             by_value=workloads.by_value(),
@@ -266,7 +266,7 @@ class Reconciler:
         )
         memory = self._memory(topology)
         assessment = assess(topology, evidence, memory)
-        self._wiring.hyper_nodes.draw(topology, assessment.publishable, assessment.selected)
+        self._wiring.publishing.draw(topology, assessment.publishable, assessment.selected)
         findings = Findings(topology, demanded, demand, assessment, memory)
         return _with_plan(look, findings)
 
@@ -450,8 +450,7 @@ def _segment_client(wiring: Wiring) -> Caller:
     """What the topologies of segments are written through."""
     if wiring.show:
         return DryRunClient(wiring.client, wiring.show)
-    runtime = wiring.runtime
-    return WriteBackoff(wiring.client, runtime.monotonic, runtime.now, runtime.rng())
+    return WriteBackoff(wiring.client, wiring.runtime)
 
 
 def _with_plan(look: Pass, findings: Findings) -> Findings:

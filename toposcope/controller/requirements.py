@@ -22,9 +22,8 @@ from toposcope.integrations.framework.level_requests import (
     read_object,
     roll_up,
 )
-from toposcope.integrations.grove.api import POD_CLIQUE_SETS
-from toposcope.integrations.volcano.api import TIER
-from toposcope.integrations.watched import BOUND, WATCHED
+from toposcope.integrations.framework.publishing.publisher import LevelNames
+from toposcope.integrations.registry import WATCHED
 from toposcope.kube.discovery import Served, discover, is_gone
 from toposcope.kube.errors import KubeError
 from toposcope.kube.reflector import Raw, key
@@ -95,16 +94,22 @@ class Requirements:
         return roll_up(_read(self._informers.values()))
 
     def bound_requests(self) -> dict[WorkloadRef, tuple[LevelRequest, ...]] | None:
-        """The requests of workloads whose constraints depend on Grove's binding; None: not all can be read now."""
+        """The requests of workloads whose constraints another system translates.
+
+        None: not all can be read now.
+        """
         if not self._discovered or self._discovery_failed:
             return None
-        informers = [informer for kind, informer in self._informers.items() if kind in BOUND]
-        for informer in informers:
+        groups = {kind.group for kind in self._informers}
+        bound: list[ObjectRequests] = []
+        for kind, informer in self._informers.items():
+            if not kind.translated_by:
+                continue
             if not informer.synced or informer.error:
                 return None
-        if POD_CLIQUE_SETS not in self._informers:
-            return {}  # without Grove nothing is bound
-        return roll_up(_read(informers))
+            if kind.translated_by in groups:
+                bound += informer.objects()
+        return roll_up(bound)
 
     def by_value(self) -> dict[str, str]:
         """The workload that groups by a label's value alone, by the label's key.
@@ -280,19 +285,21 @@ def resolve(
     levels: Mapping[str, Sequence[Level]],
     requests: Mapping[WorkloadRef, Sequence[LevelRequest]],
     catalogue: Catalogue = BUILT_IN,
-    tiers: Mapping[str, Mapping[str, int]] = MappingProxyType({}),
+    names: LevelNames = MappingProxyType({}),
 ) -> dict[str, Resolved]:
     """What `requests` ask of each topology in `levels` (its effective levels, by the topology's name): pure.
 
-    `tiers`: those of the domains of topologies with HyperNodes, by name.
+    `names`: other names that requests have for levels.
 
     A request concerns the topology that it names, and none when that is not ours. One that names
     none concerns every topology that has the level; where none has it, the one called `cluster`,
     or all.
     """
     asked = {}
-    for name, of_topology in levels.items():
-        asked[name] = _Asked(_domains(of_topology, tiers.get(name, {})), catalogue)
+    for name, levels_of_topology in levels.items():
+        domains = _domains(levels_of_topology)
+        domains.update(names.get(name, {}))
+        asked[name] = _Asked(domains, catalogue)
     for request, workloads in _by_request(requests).items():
         candidates = [name for name in levels if request.topology in (None, name)]
         having = [name for name in candidates if asked[name].has(request)]
@@ -302,14 +309,12 @@ def resolve(
     return {name: by_level.resolved() for name, by_level in asked.items()}
 
 
-def _domains(levels: Sequence[Level], tiers: Mapping[str, int]) -> dict[str, str]:
+def _domains(levels: Sequence[Level]) -> dict[str, str]:
     """The domain of each name by which a topology's level may be asked for."""
     domains = {}
     for level in levels:
         domains[level.domain] = level.domain
         domains[level.key] = level.domain
-    for domain, tier in tiers.items():
-        domains[TIER.format(tier)] = domain
     return domains
 
 

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -20,21 +20,15 @@ from toposcope.controller.informer import InformerFactory
 from toposcope.controller.loop import Controller, collect_rarely
 from toposcope.controller.metrics import ControllerMetrics, LeaderMetrics, LeaderOnly
 from toposcope.controller.options import LEASE, Options
-from toposcope.controller.publishers.cached_reader import CachedReader
-from toposcope.controller.publishers.dry_run import DryRun, DryRunClient, ReadOnlyClient
-from toposcope.controller.publishers.grove import GrovePublisher
-from toposcope.controller.publishers.immutable_topology import (
-    DELAY_SECONDS,
-    KaiPublisher,
-    KueuePublisher,
-)
-from toposcope.controller.publishers.objects import Clock, Publisher
-from toposcope.controller.publishers.volcano import HyperNodePlans, VolcanoPublisher
-from toposcope.controller.publishers.write_backoff import WriteBackoff
+from toposcope.controller.publishing.cached_reader import CachedReader
+from toposcope.controller.publishing.dry_run import DryRun, DryRunClient, ReadOnlyClient
+from toposcope.controller.publishing.write_backoff import WriteBackoff
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.wiring import Wiring
 from toposcope.controller.writers.node_plan import NodePlanWriter
-from toposcope.kube.client import ApiClient, Caller, Observe
+from toposcope.integrations import registry as systems
+from toposcope.integrations.framework.publishing.publisher import DELAY_SECONDS, PublishSettings
+from toposcope.kube.client import ApiClient, Observe
 from toposcope.kube.config import load, pod_namespace
 from toposcope.kube.credentials import Cluster
 from toposcope.kube.errors import ConfigError, KubeError
@@ -222,46 +216,29 @@ class _Terms:
     def new_reconciler(self) -> Reconciler:
         """A reconciler that knows nothing yet."""
         runtime, show = self.runtime, _show(self.options)
-        plans = HyperNodePlans(at_once=self.options.once)
-
-        def publishers(client: Caller, delay: float = 0.0) -> Sequence[Publisher]:
-            return make_publishers(client, delay, runtime.monotonic, plans)
-
         # With --once there is no later pass to wait for.
-        delay = 0.0 if self.options.once else DELAY_SECONDS
-        backoff = WriteBackoff(self.published, runtime.monotonic, runtime.now, runtime.rng())
+        once = self.options.once
+        settings = PublishSettings(
+            runtime=runtime, delay=0.0 if once else DELAY_SECONDS, at_once=once
+        )
+        publishing = systems.publishing(settings)
+        backoff = WriteBackoff(self.published, runtime)
         plan_writer = DryRunClient(self.client, show) if show else self.client
+        namespace = home_namespace(self.options)
         return Reconciler(
             Wiring(
                 client=self.client,
-                publishers=publishers(backoff, delay),
+                publishers=publishing.publishers(backoff),
                 runtime=runtime,
                 cached_reader=self.published,
                 backoff=backoff,
-                dry_run=DryRun(self.published, publishers, runtime.monotonic),
-                hyper_nodes=plans,
-                node_plan=NodePlanWriter(
-                    self.client, plan_writer, home_namespace(self.options), runtime
-                ),
+                dry_run=DryRun(self.published, publishing.dry_run_publishers, runtime),
+                publishing=publishing,
+                node_plan=NodePlanWriter(self.client, plan_writer, namespace, runtime),
                 show=show,
-                single_look=self.options.once,
+                single_look=once,
             )
         )
-
-
-def make_publishers(
-    client: Caller,
-    delay: float = 0.0,
-    monotonic: Clock = REAL.monotonic,
-    hyper_nodes: HyperNodePlans | None = None,
-) -> Sequence[Publisher]:
-    """All publishers, in the order in which they are called."""
-    return (
-        GrovePublisher(client, monotonic),
-        KaiPublisher(client, monotonic, delay),
-        KueuePublisher(client, monotonic, delay),
-        VolcanoPublisher(client, hyper_nodes or HyperNodePlans(), monotonic),
-    )
 
 
 def _show(options: Options) -> Callable[[str], None] | None:

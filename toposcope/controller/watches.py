@@ -15,7 +15,7 @@ from toposcope.controller.informer import Cache, InformerFactory
 from toposcope.controller.metrics import ControllerMetrics
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.controller.options import Options
-from toposcope.controller.publishers.cached_reader import CachedReader
+from toposcope.controller.publishing.cached_reader import CachedReader
 from toposcope.controller.requirements import Requirements
 from toposcope.controller.resource_discovery import ResourceDiscovery
 from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
@@ -121,7 +121,7 @@ class Watches:
             decode_topology,
             listed,
             self._informers.stop,
-            self._runtime.rng(),
+            runtime=self._runtime,
         )
         reflector.sync()
         return _by_uid(listed) == _by_uid(self.topologies)

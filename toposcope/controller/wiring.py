@@ -3,14 +3,22 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from toposcope.controller.publishers.cached_reader import CachedReader
-from toposcope.controller.publishers.dry_run import DryRun
-from toposcope.controller.publishers.objects import Publisher
-from toposcope.controller.publishers.volcano import HyperNodePlans
-from toposcope.controller.publishers.write_backoff import WriteBackoff
+from toposcope.controller.publishing.cached_reader import CachedReader
+from toposcope.controller.publishing.dry_run import DryRun
+from toposcope.controller.publishing.write_backoff import WriteBackoff
 from toposcope.controller.writers.node_plan import NodePlanWriter
+from toposcope.integrations import registry as systems
+from toposcope.integrations.framework.publishing.publisher import (
+    Publisher,
+    Publishing,
+    PublishSettings,
+)
 from toposcope.kube.client import ApiClient
 from toposcope.kube.runtime import REAL, Runtime
+
+
+def _publishing() -> Publishing:
+    return systems.publishing(PublishSettings())
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +36,8 @@ class Wiring:
     """What the publishers write through."""
     dry_run: DryRun | None = None
     """Finds out what the publishers would do, for topologies whose spec asks for that."""
-    hyper_nodes: HyperNodePlans = field(default_factory=HyperNodePlans)
-    """Those of Volcano's publisher."""
+    publishing: Publishing = field(default_factory=_publishing)
+    """What the publishers share."""
     node_plan: NodePlanWriter | None = None
     """Writes the agents' plan."""
     show: Callable[[str], None] | None = None

@@ -140,6 +140,7 @@ def assess(topology: Topology, evidence: Evidence, memory: Memory) -> Assessment
     )
     ambiguous = hierarchy.ambiguous_paths(levels, chosen)
     mixed = _mixed(crossed, evidence.by_value)
+    hints = diagnostics(topology, chosen, levels, catalogue, known=segment_keys, mixed=mixed)
     publishes = not topology.problems
     return Assessment(
         nodes=len(chosen),
@@ -163,7 +164,7 @@ def assess(topology: Topology, evidence: Evidence, memory: Memory) -> Assessment
         rails=cabled,
         selected=chosen,
         segments=segments,
-        diagnostics=diagnostics(topology, chosen, levels, catalogue, segment_keys, mixed),
+        diagnostics=hints,
     )
 
 

@@ -8,17 +8,14 @@ from toposcope.api.cluster_topology import Topology
 from toposcope.api.levels import Level
 from toposcope.controller.assess.assessment import Assessment
 from toposcope.controller.findings import Findings
-from toposcope.controller.publishers.dry_run import DRY_RUN
-from toposcope.controller.publishers.objects import Publisher
+from toposcope.controller.publishing.dry_run import DRY_RUN
 from toposcope.controller.wiring import Wiring
 from toposcope.controller.writers.outcome import PublishedOutcome
 from toposcope.integrations.framework.published import Published
+from toposcope.integrations.framework.publishing.publisher import Publisher
 
 log = logging.getLogger(__name__)
 
-KEEPS_RETAINED_LEVELS: Final = frozenset({"grove", "kai"})
-"""Publishers whose resources keep retained levels: where Grove's binding is published, KAI's
-Topology is made of it."""
 EXPECTED_REASONS: Final = frozenset({"", "Waiting"})
 """Reasons that need nobody, unless a write was refused."""
 
@@ -61,8 +58,9 @@ class PublishedWriter:
         resources: list[Published] = []
         anything_served = False
         for publisher in served:
-            retains = publisher.name in KEEPS_RETAINED_LEVELS
-            levels = assessment.bindable if retains else assessment.publishable
+            levels = assessment.publishable
+            if publisher.keeps_retained_levels:
+                levels = assessment.bindable
             resources += self._publish_with(publisher, topology, levels)
             if topology.mode(publisher.name) != "Never":
                 anything_served = True

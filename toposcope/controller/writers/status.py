@@ -11,7 +11,7 @@ from typing import Any, Final
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH, Topology
 from toposcope.api.conditions import LEVELS_AVAILABLE, previous, stamped
 from toposcope.controller.assess.availability import unsynced
-from toposcope.controller.publishers.dry_run import unified
+from toposcope.controller.publishing.dry_run import unified
 from toposcope.controller.status import left_out, reduced
 from toposcope.controller.status_schema import StatusSchema
 from toposcope.controller.wiring import Wiring
