@@ -29,60 +29,90 @@ def selected(topology: Topology, nodes: Table) -> Table:
 
 
 def _mask(topology: Topology, nodes: Table) -> int:
-    """The selected nodes as a number with one byte per node, 1 if it is selected, so that `&` intersects two."""
+    """The selected nodes as a number with one byte per node, so that `&` intersects two.
+
+    The byte is 1 if the node is selected.
+    """
     choice = _choice(topology, nodes)
-    return int.from_bytes(b"\1" * len(nodes) if choice is None else bytes(choice))
+    selection = b"\1" * len(nodes) if choice is None else bytes(choice)
+    return int.from_bytes(selection)
 
 
 def _choice(topology: Topology, nodes: Table) -> Iterable[bool] | None:
     """For each node whether it is selected; None: all are."""
     if not topology.selector:
         return None
-    keys = [requirement.key for requirement in topology.selector]
-    exact = [requirement for requirement in topology.selector if requirement.values]
-    table = nodes.expanded_for_labels(
-        [requirement.key for requirement in exact],
-        [value for requirement in exact for value in requirement.values],
-    )
-    labels = [table.labels(key) for key in keys]
-    alike: list[Any] = labels[0] if len(labels) == 1 else list(zip(*labels, strict=True))
-    examples = dict(zip(alike, table.groups, strict=True))
-    chosen = {values for values, group in examples.items() if topology.selects(group)}
+    table = _with_exact_labels(topology, nodes)
+    values_of_groups = _selected_by(topology, table)
+    examples = dict(zip(values_of_groups, table.groups, strict=True))
+    chosen = set()
+    for values, group in examples.items():
+        if topology.selects(group):
+            chosen.add(values)
     if len(chosen) == len(examples):
         return None
-    taken = list(map(chosen.__contains__, alike))
-    return map(taken.__getitem__, table.group_of_node)
+    choice_of_groups = [values in chosen for values in values_of_groups]
+    # One look-up for each of many nodes, without a Python frame.
+    return map(choice_of_groups.__getitem__, table.group_of_node)
+
+
+def _with_exact_labels(topology: Topology, nodes: Table) -> Table:
+    """The table with nodes apart whose own values the selector names."""
+    keys: list[str] = []
+    values: list[str] = []
+    for requirement in topology.selector:
+        if requirement.values:
+            keys.append(requirement.key)
+            values += requirement.values
+    return nodes.expanded_for_labels(keys, values)
+
+
+def _selected_by(topology: Topology, table: Table) -> list[Any]:
+    """Of each group the values of the labels that the selector names."""
+    labels = [table.labels(requirement.key) for requirement in topology.selector]
+    if len(labels) == 1:
+        return labels[0]
+    return list(zip(*labels, strict=True))
 
 
 def overlaps(topologies: Sequence[Topology], nodes: Table) -> dict[str, Overlaps]:
-    """What each topology shares with the others, by its name; sharing with its own segments' topologies is intended."""
+    """What each topology shares with the others, by its name.
+
+    Sharing with the topologies of its own segments is intended.
+    """
     shared_with: dict[str, dict[str, int]] = {topology.name: {} for topology in topologies}
-    if len(topologies) > 1:
-        masks = {topology.name: _mask(topology, nodes) for topology in topologies}
-        for topology, other in combinations(topologies, 2):
-            shared = (masks[topology.name] & masks[other.name]).bit_count()
-            if shared and topology.uid != other.owner and other.uid != topology.owner:
-                shared_with[topology.name][other.name] = shared_with[other.name][topology.name] = (
-                    shared
-                )
+    if len(topologies) < 2:  # noqa: PLR2004 - nobody to share with
+        return dict(shared_with)
+    masks = {topology.name: _mask(topology, nodes) for topology in topologies}
+    for topology, other in combinations(topologies, 2):
+        if topology.uid == other.owner or other.uid == topology.owner:
+            continue
+        common = masks[topology.name] & masks[other.name]
+        shared = common.bit_count()
+        if shared:
+            shared_with[topology.name][other.name] = shared
+            shared_with[other.name][topology.name] = shared
     return dict(shared_with)
 
 
 def disjoint_condition(shared: Overlaps, nodes: int) -> Condition:
     """The condition of one topology with `nodes` nodes."""
     if not shared:
-        return Condition(
-            SELECTORS_DISJOINT,
-            "True",
-            "NoSharedNodes",
-            "No other ClusterTopology selects these nodes",
-        )
-    ranked = sorted(shared.items(), key=lambda entry: (-entry[1], entry[0]))
-    named = ", ".join(f"{count} with {name!r}" for name, count in ranked[:_MOST_NAMED])
-    more = f" and some with {len(ranked) - _MOST_NAMED} more" if len(ranked) > _MOST_NAMED else ""
+        text = "No other ClusterTopology selects these nodes"
+        return Condition(SELECTORS_DISJOINT, "True", "NoSharedNodes", text)
     text = (
-        f"Of {nodes} {plural(nodes, 'node')}, {named}{more} are shared with another ClusterTopology; "
+        f"Of {nodes} {plural(nodes, 'node')}, {_most_shared(shared)} "
+        "are shared with another ClusterTopology; "
         "each is published under its own name, and workloads must say which they mean; "
         "give them selectors that exclude each other unless this is intended"
     )
     return Condition(SELECTORS_DISJOINT, "False", "NodesShared", text)
+
+
+def _most_shared(shared: Overlaps) -> str:
+    """The topologies that most nodes are shared with."""
+    ranked = sorted(shared.items(), key=lambda entry: (-entry[1], entry[0]))
+    named = [f"{count} with {name!r}" for name, count in ranked[:_MOST_NAMED]]
+    text = ", ".join(named)
+    more = len(ranked) - len(named)
+    return f"{text} and some with {more} more" if more else text
