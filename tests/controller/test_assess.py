@@ -388,3 +388,29 @@ def test_labels_of_the_gpu_operator_are_no_near_misses() -> None:
     history = History()
     assert history.look([gpu_node("n1", tracked)]).effective.path == FULL
     assert history.status.get("hints") is None
+
+
+def test_unavailable_levels_are_remembered_without_the_sentences_about_them() -> None:
+    """A restarted controller keeps its verdict, whatever words the last one had for it."""
+    history = History(required=["rack"], levels=[{"domain": "rack", "key": RACK}], gracePeriod="1m")
+    without = [gpu_node(f"n{number}", {"rack": None}) for number in range(3)]
+    history.look(without)
+    history.look(without, after=61.0)
+    assert history.status["unavailableLevels"] == [{"domain": "rack"}]
+    for condition in history.status["conditions"]:
+        condition["message"] = f"sentence about {condition['type']}"
+    history.restart()
+    found = history.look(without)
+    assert (found.unavailable, available(history)["status"]) == (("rack",), "False")
+    history.look(nodes())
+    assert "unavailableLevels" not in history.status
+
+
+def test_a_verdict_of_an_older_version_is_read_from_its_message() -> None:
+    history = History(required=["rack"], levels=[{"domain": "rack", "key": RACK}], gracePeriod="1m")
+    without = [gpu_node("n0", {"rack": None})]
+    history.look(without)
+    history.look(without, after=61.0)
+    del history.status["unavailableLevels"]
+    history.restart()
+    assert history.look(without).unavailable == ("rack",)

@@ -19,7 +19,8 @@ PUBLISHED: Final = "Published"
 FABRIC_HEALTHY: Final = "FabricHealthy"
 RAILS_CONSISTENT: Final = "RailsConsistent"
 NO_RAILS: Final = "NoRails"
-"""Its reason where no node knows its switches: what nobody looks for is no trouble, and commands don't show it."""
+"""Its reason where no node knows its switches: what nobody looks for is no trouble, and commands
+don't show it."""
 SELECTORS_DISJOINT: Final = "SelectorsDisjoint"
 READY: Final = "Ready"
 
@@ -90,9 +91,12 @@ def _transition_time(condition: Condition, before: Mapping[str, Any]) -> str:
 
 
 def ready(conditions: Iterable[Condition]) -> Condition:
-    """The summary: ready if all conditions that are not advisory hold; else the messages of those that do not.
+    """The summary: ready if all conditions that are not advisory hold.
 
-    Where there is nothing to publish, or publishing is off or a dry run, it is ready for that reason.
+    Else the messages of those that do not.
+
+    Where there is nothing to publish, or publishing is off or a dry run, it is ready for that
+    reason.
     """
     unpublished = None
     failing = []

@@ -1,4 +1,7 @@
-"""Whether admission policies and RBAC confine the controller: for its readiness, a metric and an Event on its pod."""
+"""Whether admission policies and RBAC confine the controller.
+
+For its readiness, a metric and an Event on its pod.
+"""
 
 import logging
 from typing import Final
@@ -42,7 +45,8 @@ RIGHTS: Final = frozenset(
         Right("coordination.k8s.io", "leases", "update", (LEASE,)),
     }
 )
-"""What RBAC may grant the controller of what is looked at: no write of a Node, which no policy would confine."""
+"""What RBAC may grant the controller of what is looked at: no write of a Node, which no policy
+would confine."""
 
 
 def foreign_writes(client: ApiClient, pod: str, runtime: Runtime = REAL) -> dict[str, Request]:
@@ -83,9 +87,10 @@ def foreign_writes(client: ApiClient, pod: str, runtime: Runtime = REAL) -> dict
 
 
 class ConfinementCheck:
-    """Checks in a thread of its own until `stop` is set, also in a follower, whose token is the same.
+    """Checks in a thread of its own until `stop` is set.
 
-    Not if `active` is false: then the program counts as ready.
+    Also in a follower, whose token is the same. Not if `active` is false: then the program counts
+    as ready.
     """
 
     def __init__(

@@ -1,6 +1,7 @@
-"""Events: on the ClusterTopology when a condition turns, and on every workload that asks for a level that went or came.
+"""Which Events are due. Pure.
 
-Pure.
+One on the ClusterTopology when a condition turns, and one on every workload that asks for a level
+that went or came.
 
 What was reported before is in the stored status, so a restarted controller repeats nothing.
 """
@@ -35,7 +36,10 @@ PER_SECOND: Final = 1.0
 
 
 class EventRateLimit:
-    """A token bucket: a level that flaps under a thousand workloads must not flood the API server."""
+    """A token bucket.
+
+    A level that flaps under a thousand workloads must not flood the API server.
+    """
 
     def __init__(self, burst: float = BURST, per_second: float = PER_SECOND) -> None:
         self._burst = burst
@@ -85,7 +89,10 @@ def level_events(
 
 
 def condition_events(topology: Topology, status: Mapping[str, Any]) -> list[LevelEvent]:
-    """The Events due for the other conditions about nodes that turned; those about writes and about others are left."""
+    """The Events due for the other conditions about nodes that turned.
+
+    Those about writes and about others are left.
+    """
     kinds = (
         LEVELS_COVERED,
         AGENTS_REPORTING,
@@ -111,7 +118,7 @@ def rail_events(topology: Topology, found: Rails) -> list[LevelEvent]:
 
 
 def rebuild_events(topology: Topology, fresh: Iterable[Rebuild]) -> list[LevelEvent]:
-    """An Event on the ClusterTopology for each fabric that was rebuilt, and has not been reported yet."""
+    """An Event on the ClusterTopology for each fabric that was rebuilt, once."""
     regarding = _itself(topology)
     return [LevelEvent(regarding, False, FABRIC_REBUILT, rebuild.sentence) for rebuild in fresh]
 
@@ -121,7 +128,10 @@ def _itself(topology: Topology) -> dict[str, str]:
 
 
 def _turned(topology: Topology, status: Mapping[str, Any], kind: str) -> list[LevelEvent]:
-    """The Event about a condition that turned False, or True from False: to be always well, or Unknown, is no news."""
+    """The Event about a condition that turned False, or True from False.
+
+    To be always well, or Unknown, is no news.
+    """
     before, after = previous(topology.status, kind), previous(status, kind)
     if after is None:
         return []

@@ -44,9 +44,13 @@ class Findings:
         """The GPUs of each level."""
         if self.sizes is not None:
             return self.sizes
-        return level_sizes(self.assessment.effective.levels, self.assessment.selected)
+        levels = self.assessment.effective.levels
+        return level_sizes(levels, self.assessment.selected)
 
     def without_nodes(self) -> "Findings":
-        """The same without the nodes: findings of hundreds of topologies wait for their turn at a time."""
+        """The same without the nodes.
+
+        Findings of hundreds of topologies wait for their turn at a time.
+        """
         assessment = replace(self.assessment, selected=Table(()))
         return replace(self, sizes=self.level_sizes(), assessment=assessment)

@@ -1,4 +1,6 @@
-"""Labels whose writer removes them when it stops: for a while, a node counts as still carrying them.
+"""Labels whose writer removes them when it stops.
+
+For a while, a node counts as still carrying them.
 
 NVIDIA's DRA driver removes `nvidia.com/gpu.clique` from its node when it stops, and reads the
 fabric again every ten minutes; GPU Feature Discovery removes its labels for as long as it restarts.

@@ -30,7 +30,10 @@ class Workloads(Protocol):
         """The requests of each workload that has some."""
 
     def bound_requests(self) -> Mapping[WorkloadRef, Sequence[LevelRequest]] | None:
-        """Those of workloads whose constraints depend on Grove's binding; None: not all can be read now."""
+        """Those of workloads whose constraints depend on Grove's binding.
+
+        None: not all can be read now.
+        """
 
     def by_value(self) -> Mapping[str, str]:
         """The workload that groups by a label's value alone, by the label's key."""

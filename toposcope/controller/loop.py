@@ -1,4 +1,7 @@
-"""The controller's loop: watches the cluster at all times, and reconciles it while this process is the leader."""
+"""The controller's loop.
+
+Watches the cluster at all times, and reconciles it while this process is the leader.
+"""
 
 import gc
 import logging
@@ -38,7 +41,10 @@ _OLDER_GENERATIONS: Final = 10
 
 
 def collect_rarely() -> None:
-    """Have Python's garbage collector run rarely in this process: a pass leaves few cycles behind."""
+    """Have Python's garbage collector run rarely in this process.
+
+    A pass leaves few cycles behind.
+    """
     gc.set_threshold(_YOUNG_OBJECTS, _OLDER_GENERATIONS, _OLDER_GENERATIONS)
 
 
@@ -119,14 +125,20 @@ class Controller:
             self._urgent.wait(self._options.debounce)
 
     def _look(self) -> float:
-        """Take in what has changed and reconcile; seconds until the next pass if nothing changes."""
+        """Take in what has changed and reconcile.
+
+        Seconds until the next pass if nothing changes.
+        """
         self._schema.look()
         if self.watches.track_labels():
             self.watches.list_nodes_again()
         return self._turn()
 
     def _turn(self) -> float:
-        """Reconcile if the nodes are known and we lead; seconds until the next pass if nothing changes."""
+        """Reconcile if the nodes are known and we lead.
+
+        Seconds until the next pass if nothing changes.
+        """
         discovery_due = self.watches.discovery.look()
         cache = self.watches.nodes
         nodes = self.watches.node_table() if cache.synced else None
@@ -230,7 +242,7 @@ class Controller:
         return ""
 
     def ready(self) -> str:
-        """What is missing until the controller has seen the whole cluster and can say what it saw."""
+        """What is missing until the controller has seen the whole cluster and can tell."""
         problem = self.watches.missing() or self._schema.problem
         if problem:
             return problem

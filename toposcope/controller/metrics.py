@@ -1,6 +1,9 @@
-"""The controller's Prometheus metrics, each explained in docs/metrics.md; the registry is an argument, never global.
+"""The controller's Prometheus metrics, each explained in docs/metrics.md.
 
-Those of ClusterTopologies are computed at each scrape: no series outlives its topology, level or domain.
+The registry is an argument, never global.
+
+Those of ClusterTopologies are computed at each scrape: no series outlives its topology, level or
+domain.
 """
 
 import functools
@@ -409,7 +412,10 @@ def _name(path: str) -> str:
 
 
 class ControllerMetrics:
-    """Metrics of the controller's work and of every ClusterTopology; no series is about a single node."""
+    """Metrics of the controller's work and of every ClusterTopology.
+
+    No series is about a single node.
+    """
 
     def __init__(self, registry: CollectorRegistry, runtime: Runtime = REAL) -> None:
         self.nodes = Gauge(
@@ -467,7 +473,10 @@ TOPOLOGY = "topology"
 
 
 class LeaderMetrics:
-    """Whether this process leads, how often that changed, and whether admission policies confine it (None: unknown)."""
+    """Whether this process leads, how often that changed, and whether policies confine it.
+
+    `confined` is None while that is not known.
+    """
 
     def __init__(
         self,
@@ -498,7 +507,10 @@ class LeaderMetrics:
 
 
 class LeaderOnly(Collector):
-    """`registry`, without a follower's series about topologies: an alert on those would never resolve."""
+    """`registry`, without a follower's series about topologies.
+
+    An alert on those would never resolve.
+    """
 
     def __init__(self, registry: CollectorRegistry, leads: Callable[[], bool]) -> None:
         self._registry = registry

@@ -1,4 +1,7 @@
-"""Node objects decoded down to what the controller keeps: some 26 kB of JSON become a few hundred bytes."""
+"""Node objects decoded down to what the controller keeps.
+
+Some 26 kB of JSON become a few hundred bytes.
+"""
 
 from collections.abc import Iterable
 from typing import Final, Generic, TypeAlias, TypeVar

@@ -1,7 +1,9 @@
-"""The plan that agents follow on their own Nodes: what belongs in it, its ConfigMap, and who has not written yet.
+"""The plan that agents follow on their own Nodes.
 
-The controller writes no Node. Where two topologies want different values on one node, the older one's count. A level
-that is not in effect says nothing, and its labels stay.
+What belongs in it, its ConfigMap, and who has not written yet.
+
+The controller writes no Node. Where two topologies want different values on one node, the older
+one's count. A level that is not in effect says nothing, and its labels stay.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,16 +23,20 @@ from toposcope.text import plural
 
 
 def planned(topology: Topology, assessment: Assessment) -> PlannedTopology | None:
-    """What the plan says of a topology, also where Slinky's annotation is only a dry run; None: it asks for nothing."""
+    """What the plan says of a topology, also where Slinky's annotation is only a dry run.
+
+    None: it asks for nothing.
+    """
     if not topology.unique and not topology.slinky:
         return None
     names = None
     if topology.slinky and assessment.publishable:
         names = slurm_names(assessment.publishable, assessment.selected)
+    levels = [level for level in assessment.effective.levels if not own_input(level.key)]
     return PlannedTopology(
         name=topology.name,
         selector=topology.selector,
-        levels=tuple(level for level in assessment.effective.levels if not own_input(level.key)),
+        levels=tuple(levels),
         unique=topology.unique,
         annotates=topology.slinky,
         slurm=names,
@@ -51,9 +57,11 @@ def plan_of(
     entries = []
     for topology in topologies:
         entry = asked.get(topology.name)
-        if entry and topology.mode("slinky") == DRY_RUN:
+        if entry is None:
+            continue
+        if topology.mode("slinky") == DRY_RUN:
             entry = replace(entry, annotates=False, slurm=None)
-        if entry and (entry.unique or entry.annotates):
+        if entry.unique or entry.annotates:
             entries.append(entry)
     return NodePlan(tuple(entries), placeholders, complete)
 
@@ -149,7 +157,10 @@ def _older(topology: Topology, topologies: Sequence[Topology]) -> list[Topology]
 
 
 def _each(entry: PlannedTopology, nodes: Table) -> Iterator[tuple[NodeFacts, PlannedKeys]]:
-    """What this topology alone wants on each of its nodes; worked out once for nodes that are alike."""
+    """What this topology alone wants on each of its nodes.
+
+    Worked out once for nodes that are alike.
+    """
     plan = NodePlan((entry,), nodes.placeholders)
     keys = sorted(entry.input_keys())
     planned_by_values: dict[tuple[str | None, ...], PlannedKeys] = {}

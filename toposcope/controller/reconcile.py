@@ -1,4 +1,7 @@
-"""One pass: look at the cluster, assess each ClusterTopology, publish, write its status, record Events."""
+"""One pass of the controller.
+
+Look at the cluster, assess each ClusterTopology, publish, write its status, record Events.
+"""
 
 import logging
 import math
@@ -206,7 +209,7 @@ class Reconciler:
     def _bound(
         self, levels: Mapping[str, Sequence[Level]], workloads: Workloads
     ) -> Mapping[str, Collection[str]] | None:
-        """By topology: the domains that workloads require through Grove's binding; None: unknown."""
+        """The domains that workloads require through Grove's binding; None: unknown."""
         requests = workloads.bound_requests()
         if requests is None:
             return None
@@ -288,7 +291,10 @@ class Reconciler:
     def _interruption(
         self, look: Pass, changed: Callable[[], bool] | None, began: float
     ) -> Callable[[], bool]:
-        """Whether a pass makes way for the next: it is long, and something changed or a timer is over."""
+        """Whether a pass makes way for the next.
+
+        It is long, and something changed or a timer is over.
+        """
         now = self._runtime.monotonic()
         wait = self._next_overdue(look.supported, now)
         deadline = math.inf if wait is None else now + wait
@@ -307,7 +313,10 @@ class Reconciler:
         queue: "deque[Findings | _Excess]",
         must_stop: Callable[[], bool],
     ) -> None:
-        """Write what the pass found about each topology; what is left when it must stop stays in the queue."""
+        """Write what the pass found about each topology.
+
+        What is left when it must stop stays in the queue.
+        """
         while queue and not must_stop():
             waiting = queue.popleft()
             with self._noting_failure(waiting.topology.name):
@@ -402,7 +411,10 @@ class Reconciler:
         )
 
     def _log_hints(self, topology: Topology, hints: Iterable[Diagnostic]) -> None:
-        """Log each hint once for all topologies: mostly it is about the same nodes; each has its own in its status."""
+        """Log each hint once for all topologies: mostly it is about the same nodes.
+
+        Each has its own in its status.
+        """
         for hint in hints:
             key = hint.key, hint.reason
             if key not in self._logged_hints:
@@ -426,7 +438,10 @@ class Reconciler:
             self._due.append(outcome.due)
 
     def _next_overdue(self, topologies: Iterable[Topology], now: float) -> float | None:
-        """Seconds until something has been so for the grace period of its topology; None when nothing will."""
+        """Seconds until something has been so for the grace period of its topology.
+
+        None when nothing will.
+        """
         waits = []
         for topology in topologies:
             memory = self._memories.get(topology.uid)

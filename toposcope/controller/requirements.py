@@ -1,8 +1,11 @@
-"""What workloads ask of the topology: watches every kind that the cluster serves, and resolves requests to domains.
+"""What workloads ask of the topology.
+
+Watches every kind that the cluster serves, and resolves requests to domains.
 
     discovery -> one informer a kind -> ObjectRequests -> roll_up() -> resolve() -> required domains
 
-Nothing has to be installed in the cluster: kinds come and go. What an object asks for is read by the integrations.
+Nothing has to be installed in the cluster: kinds come and go. What an object asks for is read by
+the integrations.
 """
 
 import logging
@@ -51,7 +54,10 @@ class Requirements:
         self._informers: Mapping[WatchedKind, _KindInformer] = {}
 
     def refresh(self, served: Served | None = None) -> None:
-        """Watch what discovery (or `served`, its answer at hand) shows; where it fails, everything stays."""
+        """Watch what discovery (or `served`, its answer at hand) shows.
+
+        Where it fails, everything stays.
+        """
         try:
             started = self._discover(served)
         except KubeError as error:
@@ -81,7 +87,10 @@ class Requirements:
 
     @property
     def synced(self) -> bool:
-        """Whether everything that is served has been listed: only then does no request mean that there is none."""
+        """Whether everything that is served has been listed.
+
+        Only then does no request mean that there is none.
+        """
         return self._discovered and all(informer.synced for informer in self._informers.values())
 
     @property
@@ -155,7 +164,9 @@ class Requirements:
         return wanted
 
     def _served(self, answer: Served) -> dict[WatchedKind, str]:
-        """The kinds that are served, as discovery says; a watched one only goes if its collection is gone.
+        """The kinds that are served, as discovery says.
+
+        A watched one only goes if its collection is gone.
 
         Raises KubeError.
         """
@@ -175,8 +186,13 @@ class Requirements:
     ) -> "_KindInformer":
         """An informer of a kind that is new, or that is served in another version than before."""
         log.info("following %s in version %s", kind.name, version)
-        before = old.objects() if old else ()
-        return _KindInformer(self._factory, kind, version, self._changed, before)
+        return _KindInformer(
+            self._factory,
+            kind,
+            version,
+            self._changed,
+            before=old.objects() if old else (),
+        )
 
     def _end_others(self, before: Mapping[WatchedKind, "_KindInformer"]) -> None:
         """End the informers that are no longer in use."""
@@ -213,7 +229,14 @@ class _KindInformer(Informer[ObjectRequests]):
         before: Iterable[ObjectRequests],
     ) -> None:
         cache = _ObjectRequestsCache(kind.name, changed)
-        super().__init__(factory, kind.path(version), kind.name, self._decode, cache, cache)
+        super().__init__(
+            factory,
+            kind.path(version),
+            name=kind.name,
+            decode=self._decode,
+            cache=cache,
+            handler=cache,
+        )
         self.version = version
         self._kind = kind
         self._before = list(before)
@@ -240,9 +263,11 @@ class _ObjectRequestsCache(Cache[ObjectRequests]):
         self._wake = changed
 
     def replace(self, items: Mapping[str, ObjectRequests | None]) -> None:
-        kept = {name: read for name, read in items.items() if read is not None}
-        for name, read in kept.items():
-            self._log_problem(name, read)
+        kept = {}
+        for name, read in items.items():
+            if read is not None:
+                kept[name] = read
+                self._log_problem(name, read)
         super().replace(kept)
 
     def put(self, name: str, item: ObjectRequests | None) -> None:
@@ -274,7 +299,8 @@ class Resolved:
     missing: WorkloadsByLevel = field(default_factory=dict)
     """By domain where that is known, else by label key: levels that it lacks."""
     preferred: WorkloadsByLevel = field(default_factory=dict)
-    """By either: workloads that prefer a level, of those it has or lacks, and do not require it as well."""
+    """By either: workloads that prefer a level, of those it has or lacks, and do not require it as
+    well."""
 
 
 _Askers: TypeAlias = dict[str, dict[WorkloadRef, None]]
@@ -287,7 +313,9 @@ def resolve(
     catalogue: Catalogue = BUILT_IN,
     names: LevelNames = MappingProxyType({}),
 ) -> dict[str, Resolved]:
-    """What `requests` ask of each topology in `levels` (its effective levels, by the topology's name): pure.
+    """What `requests` ask of each topology: pure.
+
+    `levels`: the effective levels of each topology, by its name.
 
     `names`: other names that requests have for levels.
 
@@ -301,12 +329,22 @@ def resolve(
         domains.update(names.get(name, {}))
         asked[name] = _Asked(domains, catalogue)
     for request, workloads in _by_request(requests).items():
-        candidates = [name for name in levels if request.topology in (None, name)]
-        having = [name for name in candidates if asked[name].has(request)]
-        lacking = [MAIN] if MAIN in candidates else candidates
-        for name in having or lacking:
+        for name in _concerned(request, asked):
             asked[name].add(request, workloads)
     return {name: by_level.resolved() for name, by_level in asked.items()}
+
+
+def _concerned(request: LevelRequest, asked: Mapping[str, "_Asked"]) -> Sequence[str]:
+    """The names of the topologies that a request concerns."""
+    candidates, having = [], []
+    for name, by_level in asked.items():
+        if request.topology in (None, name):
+            candidates.append(name)
+            if by_level.has(request):
+                having.append(name)
+    if having:
+        return having
+    return [MAIN] if MAIN in candidates else candidates
 
 
 def _domains(levels: Sequence[Level]) -> dict[str, str]:

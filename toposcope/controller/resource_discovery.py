@@ -1,4 +1,7 @@
-"""Which kinds of workloads and published resources the cluster serves; they are watched as they come and go."""
+"""Which kinds of workloads and published resources the cluster serves.
+
+They are watched as they come and go.
+"""
 
 import logging
 import math
@@ -22,7 +25,8 @@ _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _OURS: Final = {kind.name for kind in WATCHED} | {kind.name for kind in FOLLOWED}
 _RESYNC_SECONDS: Final = 60.0
 _AFTER_CRD_CHANGE: Final = (0.0, 1.0, 3.0, 10.0)
-"""When to ask after a CRD has changed, in seconds: discovery shows the change some seconds later."""
+"""When to ask after a CRD has changed, in seconds: discovery shows the change some seconds
+later."""
 
 
 class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -45,7 +49,10 @@ def _decode(raw: Raw) -> tuple[str, str, str]:
 
 
 class ResourceDiscovery:
-    """Asks once a minute, after a CRD changed, or when a kind is gone; `changed` wakes the thread that calls `look`."""
+    """Asks once a minute, after a CRD changed, or when a kind is gone.
+
+    `changed` wakes the thread that calls `look`.
+    """
 
     def __init__(
         self,
@@ -63,7 +70,15 @@ class ResourceDiscovery:
         self._due = [self._runtime.monotonic()]
         """When to ask next, soonest first."""
         cache: Cache[str] = Cache(self._on_crd_change)
-        self._crds = Informer(informers, _CRDS, "crds", _decode, cache, cache, METADATA)
+        self._crds = Informer(
+            informers,
+            _CRDS,
+            name="crds",
+            decode=_decode,
+            cache=cache,
+            handler=cache,
+            accept=METADATA,
+        )
 
     def start(self) -> None:
         """Watch the CRDs."""

@@ -152,7 +152,10 @@ class _Connections:
         return client
 
     def elector(self, changed: Callable[[bool], None]) -> LeaderElector:
-        """An elector that outlives everything that `stack` gets after it, and then releases its Lease."""
+        """An elector that outlives everything that `stack` gets after it.
+
+        Then it releases its Lease.
+        """
         timing = _timing(self.options)
         client = ApiClient(
             self.cluster, _USER_AGENT, timing.request, self.observe, runtime=self.runtime
@@ -262,7 +265,10 @@ def _timing(options: Options) -> Timing:
 
 
 def _on_signals(end: Callable[[], None]) -> None:
-    """Call `end` at the first signal, exit at the second; in a thread: a handler could deadlock on the loop's lock."""
+    """Call `end` at the first signal, exit at the second.
+
+    In a thread: a handler could deadlock on the loop's lock.
+    """
 
     def wait() -> None:
         first = signal.sigwait(_SIGNALS)

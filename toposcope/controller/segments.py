@@ -34,7 +34,8 @@ MOST: Final = 8
 The CRD has room for 16.
 """
 _MOST_BYTES: Final = 8 << 10
-"""What the levels of all of them may take of the status: eight segments of a dozen levels with usual keys."""
+"""What the levels of all of them may take of the status: eight segments of a dozen levels with
+usual keys."""
 _LEVEL_BYTES: Final = 26
 """JSON around the name and the key of a level."""
 _MOST_DESCRIBED: Final = 4
@@ -79,7 +80,10 @@ class Segments:
 
 @dataclass(frozen=True, slots=True)
 class SegmentTopology:
-    """The ClusterTopology of one segment; `reason` is empty if it is as it should be, else `Conflict` or `Rejected`."""
+    """The ClusterTopology of one segment.
+
+    `reason` is empty if it is as it should be, else `Conflict` or `Rejected`.
+    """
 
     name: str
     reason: str = ""
@@ -194,7 +198,10 @@ def _settled(
     settling: Sequence[Segment],
     known: Mapping[Path, ListedSegment],
 ) -> list[Segment]:
-    """The established segments; known ones come first: more nodes elsewhere must not take their place."""
+    """The established segments that nodes are in.
+
+    Known ones come first: more nodes elsewhere must not take their place.
+    """
     settled = [segment for segment in present if segment not in settling]
     return sorted(settled, key=lambda segment: segment.levels not in known)
 
@@ -281,7 +288,9 @@ def _from_status(topology: Topology) -> tuple[ListedSegment, ...]:
 def _names(
     listed: Sequence[Segment], known: Mapping[Path, ListedSegment], kept: Sequence[ListedSegment]
 ) -> dict[Path, str]:
-    """A name for each segment: its present one, else its narrowest own level, with a hash if that name is taken.
+    """A name for each segment.
+
+    Its present one, else its narrowest own level, with a hash if that name is taken.
 
     New segments that want the same name all get a hash, whatever their sizes, so that names do not
     change with counts. But a single node, which may carry any label, does not change the name that
@@ -294,16 +303,33 @@ def _names(
             names[segment.levels] = known[segment.levels].name
         else:
             new.append(segment)
-    taken = {*names.values(), *[segment.name for segment in kept]}
-    wanting = Counter([_wanted_name(segment) for segment in new])
-    several_nodes_wanting = Counter([_wanted_name(segment) for segment in new if segment.nodes > 1])
+    taken = set(names.values())
+    taken.update(segment.name for segment in kept)
+    wanted = _Wanted(new)
     for segment in new:
         name = _wanted_name(segment)
-        rivals = several_nodes_wanting if segment.nodes > 1 else wanting
-        if rivals[name] > 1 or name in taken:
+        if name in taken or wanted.by_rivals(segment):
             name = f"{name}-{_hash(segment.levels)}"
         names[segment.levels] = name
     return names
+
+
+class _Wanted:
+    """How many new segments want each name."""
+
+    def __init__(self, segments: Iterable[Segment]) -> None:
+        self._by_any: Counter[str] = Counter()
+        self._by_several_nodes: Counter[str] = Counter()
+        for segment in segments:
+            name = _wanted_name(segment)
+            self._by_any[name] += 1
+            if segment.nodes > 1:
+                self._by_several_nodes[name] += 1
+
+    def by_rivals(self, segment: Segment) -> bool:
+        """Whether another segment that counts wants the same name."""
+        counts = self._by_several_nodes if segment.nodes > 1 else self._by_any
+        return counts[_wanted_name(segment)] > 1
 
 
 def _wanted_name(segment: Segment) -> str:
@@ -355,7 +381,10 @@ def _unassigned_names(division: Segmentation, listed: Sequence[Segment]) -> tupl
 def segments_condition(
     topology: Topology, segments: Segments | None, children: Sequence[SegmentTopology]
 ) -> Condition | None:
-    """The `SegmentsPublished` condition; None if the nodes make one segment and the spec asks for no more."""
+    """The `SegmentsPublished` condition.
+
+    None if the nodes make one segment and the spec asks for no more.
+    """
     if not topology.divided:
         return _suggestion(segments) if segments else None
     about = _about_nodes(topology, segments) if segments else ""
@@ -363,13 +392,19 @@ def segments_condition(
     if failing:
         text = "; ".join([f"{child.name}: {child.message}" for child in failing])
         return Condition(SEGMENTS_PUBLISHED, "False", failing[0].reason, text + about)
-    if segments and segments.listed:
+    return _published(topology, segments or Segments(), about)
+
+
+def _published(topology: Topology, segments: Segments, about: str) -> Condition:
+    """The condition where every segment has its ClusterTopology; `about` tells of other nodes."""
+    if segments.listed:
         text = _published_names(topology, segments) + about
         return Condition(SEGMENTS_PUBLISHED, "True", "InSync", text)
-    if segments and segments.settling:
+    if segments.settling:
         text = "No segment is established yet" + about
         return Condition(SEGMENTS_PUBLISHED, "Unknown", "Settling", text)
-    return Condition(SEGMENTS_PUBLISHED, "True", "OneSegment", "All nodes carry the same levels")
+    text = "All nodes carry the same levels"
+    return Condition(SEGMENTS_PUBLISHED, "True", "OneSegment", text)
 
 
 def _published_names(topology: Topology, segments: Segments) -> str:
@@ -383,7 +418,10 @@ def _published_names(topology: Topology, segments: Segments) -> str:
 
 
 def _suggestion(segments: Segments) -> Condition | None:
-    """Point out segments that the spec does not publish: all is as specified, and could be better."""
+    """Point out segments that the spec does not publish.
+
+    All is as specified, and could be better.
+    """
     if segments.listed:
         described = []
         for segment in segments.listed:
@@ -439,7 +477,10 @@ def _description(name: str, nodes: int, levels: Sequence[Level]) -> str:
 def segments_status(
     topology: Topology, segments: Segments, children: Iterable[SegmentTopology]
 ) -> dict[str, Any]:
-    """The part of a status about segments: `segments`, and `otherSegments` if there are too many."""
+    """The part of a status about segments.
+
+    `segments`, and `otherSegments` if there are too many.
+    """
     written = {child.name for child in children if not child.reason}
     status: dict[str, Any] = {}
     if segments.listed:
@@ -470,18 +511,25 @@ def _entry(topology: Topology, segment: ListedSegment, written: set[str]) -> dic
 
 
 def child_name(parent: str, segment: str) -> str:
-    """`<parent>-<segment>`; the end of a parent's name that is too long for that is replaced by a hash."""
+    """The name of a segment's ClusterTopology: `<parent>-<segment>`.
+
+    The end of a parent's name that is too long for that is replaced by a hash.
+    """
     name = f"{parent}-{segment}"
     if len(name) <= _LONGEST_NAME:
         return name
-    digest = hashlib.sha256(parent.encode()).hexdigest()[:_PARENT_HASH_DIGITS]
-    end = f"-{digest}-{segment}"
-    beginning = parent[: _LONGEST_NAME - len(end)]
-    return beginning.rstrip("-.") + end
+    digest = hashlib.sha256(parent.encode()).hexdigest()
+    end = f"-{digest[:_PARENT_HASH_DIGITS]}-{segment}"
+    room = _LONGEST_NAME - len(end)
+    beginning = parent[:room].rstrip("-.")
+    return beginning + end
 
 
 def child_spec(parent: Topology, segment: ListedSegment) -> dict[str, Any]:
-    """The spec of a child: the parent's settings for the segment's nodes, and those required levels that they carry."""
+    """The spec of a child.
+
+    The parent's settings for the segment's nodes, and those required levels that they carry.
+    """
     domains = {level.domain for level in segment.levels}
     spec: dict[str, Any] = {
         "nodeSelector": segment.selector,

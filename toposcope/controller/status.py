@@ -1,4 +1,7 @@
-"""The status of a ClusterTopology: counts and a few names, so that its size does not grow with the cluster."""
+"""The status of a ClusterTopology.
+
+Counts and a few names, so that its size does not grow with the cluster.
+"""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -222,7 +225,10 @@ def _asked_for(assessment: Assessment, demand: Demand) -> dict[str, Any]:
 
 
 def _within_int32(value: Any) -> Any:
-    """The value with each number in it cut to what the CRD's `format: int32` takes: sums depend on what nodes claim."""
+    """The value with each number in it cut to what the CRD takes (`format: int32`).
+
+    Sums depend on what nodes claim.
+    """
     if isinstance(value, dict):
         return {name: _within_int32(entry) for name, entry in value.items()}
     if isinstance(value, list):
@@ -261,7 +267,10 @@ def refused_summary(refusal: ApiError) -> Condition:
 
 
 def old_schema_summary(problem: str) -> Condition:
-    """The `Ready` of a topology whose status is not written whole, because the CRD is older than the controller."""
+    """The `Ready` of a topology whose status is not written whole.
+
+    The CRD is older than the controller.
+    """
     return Condition(READY, "False", "OldSchema", problem)
 
 
@@ -342,7 +351,10 @@ def _hint(diagnostic: Diagnostic) -> dict[str, Any]:
 def fresh_rebuilds(
     topology: Topology, assessment: Assessment, told: Container[tuple[str, str]] = ()
 ) -> tuple[Rebuild, ...]:
-    """The rebuilds that are over and neither in the stored status nor among those that were `told`."""
+    """The rebuilds that are over, and not known yet.
+
+    They are neither in the stored status nor among those that were `told`.
+    """
     stored = {(entry["from"], entry["to"]) for entry in _rebuilds_before(topology.status)}
     fresh = []
     for rebuild in assessment.health.fabric.rebuilds.over:
@@ -359,7 +371,10 @@ def _rebuilds_before(status: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 def _rebuilds(
     topology: Topology, assessment: Assessment, told: Container[tuple[str, str]], now: datetime
 ) -> list[dict[str, Any]]:
-    """The latest rebuilds, newest first; one leaves the list when no selected node is in its new fabric any more."""
+    """The latest rebuilds, newest first.
+
+    One leaves the list when no selected node is in its new fabric any more.
+    """
     fresh = fresh_rebuilds(topology, assessment, told)
     entries = [_rebuild(rebuild, utc(now)) for rebuild in fresh]
     in_use = fabrics(assessment.selected)

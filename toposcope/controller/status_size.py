@@ -73,9 +73,8 @@ def _no_selectors(status: Status) -> Status:
     """Whole selectors go: one that was cut would select other nodes."""
     if "segments" not in status:
         return status
-    return status | {
-        "segments": [_without(segment, "nodeSelector") for segment in status["segments"]]
-    }
+    bare = [_without(segment, "nodeSelector") for segment in status["segments"]]
+    return status | {"segments": bare}
 
 
 def _without(entry: dict[str, Any], field: str) -> dict[str, Any]:

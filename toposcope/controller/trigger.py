@@ -41,7 +41,10 @@ class Trigger:
             self._event.clear()
 
     def done(self) -> float | None:
-        """The changes taken on are handled; seconds since the first of them, None if there was none."""
+        """The changes taken on are handled.
+
+        Seconds since the first of them, None if there was none.
+        """
         if self._taken is None:
             return None
         seconds = self._runtime.monotonic() - self._taken

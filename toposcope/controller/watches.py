@@ -1,4 +1,7 @@
-"""What the controller watches: ClusterTopologies, nodes, workloads, and the resources that it publishes."""
+"""What the controller watches.
+
+ClusterTopologies, nodes, workloads, and the resources that it publishes.
+"""
 
 import math
 from collections.abc import Callable
@@ -100,7 +103,10 @@ class Watches:
         self.discovery.close()
 
     def track_labels(self) -> bool:
-        """Keep every label that a spec or the configuration names; whether nodes must be listed again for that."""
+        """Keep every label that a spec or the configuration names.
+
+        Whether nodes must be listed again for that.
+        """
         self._read_config()
         keys = set(self.catalogue.tracked)
         for topology in self.topologies.items():
@@ -113,7 +119,10 @@ class Watches:
         self.node_reflector.relist()
 
     def topologies_are_current(self) -> bool:
-        """Whether the watch of ClusterTopologies, which may lag, shows what a list shows. Raises KubeError."""
+        """Whether the watch of ClusterTopologies, which may lag, shows what a list shows.
+
+        Raises KubeError.
+        """
         listed: Cache[Topology] = Cache(_ignore)
         reflector = Reflector(
             self._informers.client,

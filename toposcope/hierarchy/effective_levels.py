@@ -12,7 +12,7 @@ expired level for as long as workloads bound to it require the level, and for th
 that.
 """
 
-from collections.abc import Collection, Container, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
@@ -37,7 +37,8 @@ class LevelTimers:
     unneeded: Timers[str] = field(default_factory=Timers)
     """By label key: retained levels that no workload requires any more."""
     turned: Timers[tuple[str, Side]] = field(default_factory=Timers)
-    """By domain: levels that stand on this side of the racks by the labels, and on the other in the status."""
+    """By domain: levels that stand on this side of the racks by the labels, and on the other in the
+    status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,9 @@ def effective_levels(
     catalogue: Catalogue = BUILT_IN,
     bound: Container[str] | None = (),
 ) -> EffectiveLevels:
-    """The effective levels over the selected `nodes` (at least one: without nodes there is no evidence).
+    """The effective levels over the selected `nodes` (at least one.
+
+    Without nodes there is no evidence).
 
     `bound` are the domains that workloads require through Grove's binding. None: that is not known,
     so the binding keeps what it has.
@@ -168,34 +171,54 @@ class _Look:
         return level.domain in self.bound or (leaving and not unneeded)
 
     def inferred(self, expired: Collection[Level]) -> EffectiveLevels:
-        """The levels that nodes carry, and those of before that they have not been without for long enough."""
-        inferred = {}
+        """The levels that nodes carry, and those of before that have not been gone for long."""
+        carried = {}
         for level in inferred_levels(self.topology, self.nodes, self.catalogue):
-            inferred[level.domain] = level
+            carried[level.domain] = level
         # A domain that nodes carry by another key now needs no retention: Grove's workloads name
         # the domain.
         retained = set()
         for level in expired:
-            if level.domain not in inferred and self.is_retained(level):
+            if level.domain not in carried and self.is_retained(level):
                 retained.add(level)
-        levels = dict(inferred)
-        for level in self.before:
-            kept = self.topology.retain or level not in expired or level in retained
-            # A change of key takes the level from workloads that ask for it by key: only the
-            # admin's configuration does that.
-            carried = inferred.get(level.domain, level)
-            if kept and carried.key not in self.catalogue.chosen:
-                levels[level.domain] = level
-        order = _order(self.catalogue, self.before)
-        ordered = nested([levels[domain] for domain in order if domain in levels], self._is_around)
+        ordered = self._ordered(carried | self._kept(expired, carried, retained))
         return EffectiveLevels(
             levels=ordered[-MAX_LEVELS:],
             expired=frozenset(level for level in expired if level in ordered),
             retained=frozenset(retained),
         )
 
+    def _kept(
+        self,
+        expired: Container[Level],
+        carried: Mapping[str, Level],
+        retained: Container[Level],
+    ) -> dict[str, Level]:
+        """The levels of before that stay, by domain."""
+        kept = {}
+        for level in self.before:
+            if level in expired and level not in retained and not self.topology.retain:
+                continue
+            # A change of key takes the level from workloads that ask for it by key: only the
+            # admin's configuration does that.
+            successor = carried.get(level.domain, level)
+            if successor.key not in self.catalogue.chosen:
+                kept[level.domain] = level
+        return kept
+
+    def _ordered(self, levels: Mapping[str, Level]) -> tuple[Level, ...]:
+        """The levels, broadest first."""
+        ordered = []
+        for domain in _order(self.catalogue, self.before):
+            if domain in levels:
+                ordered.append(levels[domain])
+        return nested(ordered, self._is_around)
+
     def _is_around(self, level: Level, rack: Level, above: Level | None) -> bool:
-        """Whether an NVLink level stands above the racks; it changes sides after the grace period, as levels go."""
+        """Whether an NVLink level stands above the racks.
+
+        It changes sides after the grace period, as levels go.
+        """
         around = lies_around(level, rack, above, self.nodes)
         before = self.before
         if level not in before or rack not in before:
@@ -217,7 +240,10 @@ def _is_of_this_spec(topology: Topology) -> bool:
 
 
 def _before(topology: Topology, catalogue: Catalogue) -> tuple[Level, ...]:
-    """The levels that were in effect when the status was written, unless only a former spec named them."""
+    """The levels that were in effect when the status was written.
+
+    Not those that only a former spec named.
+    """
     levels = []
     for entry in topology.status.get("levels") or ():
         level = Level(entry["domain"], entry["key"])

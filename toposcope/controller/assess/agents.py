@@ -76,9 +76,11 @@ def agents_condition(reports: AgentReports, pods: MissingPods = NO_MISSING_PODS)
 
 
 def _implausible_text(names: Sequence[str]) -> str:
-    label = f"a {GPUS} label that is not a number from 0 to {MOST_COUNT}"
-    advice = "the device plugin's count is used; check who wrote it"
-    return f"{_have(names)} {label}: {some_names(names)}; {advice}"
+    return (
+        f"{_have(names)} a {GPUS} label that is not a number from 0 to {MOST_COUNT}: "
+        f"{some_names(names)}; "
+        "the device plugin's count is used; check who wrote it"
+    )
 
 
 def _have(names: Sequence[str]) -> str:
@@ -88,22 +90,32 @@ def _have(names: Sequence[str]) -> str:
 def _silent(nodes: Table) -> list[str]:
     if all(GPUS in keys for keys in nodes.key_sets):
         return []
-    return sorted(nodes.names([_is_silent(group) for group in nodes.groups]))
+    silent = [_is_silent(group) for group in nodes.groups]
+    names = nodes.names(silent)
+    return sorted(names)
 
 
 def _is_silent(node: Traits) -> bool:
-    """Whether a node has GPUs that no agent has counted; an earlier agent may have left labels behind."""
+    """Whether a node has GPUs that no agent has counted.
+
+    An earlier agent may have left other labels behind.
+    """
     if node.label(GPUS) is not None:
         return False
-    advertised = node.label(GPU_PRESENT) == "true"
-    return bool(node.gpus) or advertised or node.label(NVLINK_DOMAIN) is not None
+    if node.label(GPU_PRESENT) == "true":
+        return True
+    return bool(node.gpus) or node.label(NVLINK_DOMAIN) is not None
 
 
 def _implausible(nodes: Table) -> list[str]:
     """A node whose own name is the label's value stands for itself in the table."""
     if all(_is_plausible(value) for value in nodes.distinct(GPUS)):
         return []
-    return sorted([node.name for node in nodes if not _is_plausible(node.label(GPUS))])
+    names = []
+    for node in nodes:
+        if not _is_plausible(node.label(GPUS)):
+            names.append(node.name)
+    return sorted(names)
 
 
 def _is_plausible(value: str | None) -> bool:

@@ -96,7 +96,8 @@ class Assessment:
     publishable: tuple[Level, ...] | None = None
     """The levels for published resources; None: leave them as they are."""
     bindable: tuple[Level, ...] | None = None
-    """Those for Grove's binding, and for the KAI Topology made of it, with retained ones; None as above."""
+    """Those for Grove's binding, and for the KAI Topology made of it, with retained ones; None as
+    above."""
     health: Health = field(default_factory=Health)
     rails: Rails = field(default_factory=Rails)
     segments: Segments | None = None
@@ -253,7 +254,10 @@ def _segment_keys(segments: Segments | None) -> set[str]:
 def _required(
     topology: Topology, effective: EffectiveLevels, segments: Segments | None
 ) -> Sequence[str]:
-    """What the spec requires of the topology itself; levels that only a segment has are required of that segment's."""
+    """What the spec requires of the topology itself.
+
+    Levels that only a segment has are required of that segment's.
+    """
     if not topology.divided or segments is None:
         return topology.required
     elsewhere: set[str] = set()
@@ -285,7 +289,11 @@ def _consistent(
     ambiguous: Sequence[str],
     mixed: Mapping[str, str],
 ) -> Condition:
-    """Reused names are ordinary to schedulers that go by the whole path, and a hazard where one goes by the value."""
+    """Whether every domain lies within one domain of the level above.
+
+    Reused names are ordinary to schedulers that go by the whole path, and a hazard where one goes
+    by the value.
+    """
     sentences = []
     for clash in crossed:
         workload = mixed.get(clash.key)

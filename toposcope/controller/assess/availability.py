@@ -23,14 +23,17 @@ from toposcope.controller.memory import Memory
 from toposcope.hierarchy.coverage import Coverage
 
 _KEPT: Final = (
-    " (kept in Grove's binding, because without it Grove drops the hard constraints of workloads; until a node carries "
-    "it, KAI places no gang that asks this topology for any level)"
+    " (kept in Grove's binding, because without it Grove drops the hard constraints of workloads; "
+    "until a node carries it, KAI places no gang that asks this topology for any level)"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The condition, and the unavailable domains, sorted: the required ones, and the preferred ones."""
+    """The condition, and the unavailable domains, sorted.
+
+    The required ones, and the preferred ones.
+    """
 
     condition: Condition
     unavailable: tuple[str, ...]
@@ -63,34 +66,48 @@ def judge(
     preferred: Collection[str] = (),
     retained: Container[str] = (),
 ) -> Verdict:
-    """Judge the required domains, which make the condition, and the preferred ones, over at least one selected node.
+    """Judge the required domains, which make the condition, and the preferred ones.
+
+    At least one node is selected.
 
     `retained` ones are kept in Grove's binding, which the message adds.
     """
     wanted, optional = sorted(set(required)), sorted(set(preferred))
     memory.unavailable.keep_only([*wanted, *optional])
-    by_domain = {cover.level.domain: cover for cover in coverage}
-    carried, usable = set(), set()
-    for domain, cover in by_domain.items():
-        if cover.nodes:
-            carried.add(domain)
-        if cover.nodes and cover.usable:
-            usable.add(domain)
-    unseen = [domain for domain in wanted if domain not in carried]
-
+    carried = _Carried.by(coverage)
     reported = unavailable_levels(topology.status)
-    unavailable = _unavailable(topology, wanted, carried, reported, memory=memory, now=now)
+    unavailable = _unavailable(topology, wanted, carried.domains, reported, memory=memory, now=now)
     reported = reported_missed(topology.status)
-    missed = _unavailable(topology, optional, carried, reported, memory=memory, now=now)
+    missed = _unavailable(topology, optional, carried.domains, reported, memory=memory, now=now)
     if unavailable:
         condition = _unavailable_condition(unavailable, retained)
         return Verdict(condition, unavailable, missed)
-    waiting = [domain for domain in wanted if domain not in usable]
+    waiting = [domain for domain in wanted if domain not in carried.usable]
     if waiting and _is_undecided(topology):
+        unseen = [domain for domain in wanted if domain not in carried.domains]
         return Verdict(_waiting(topology, waiting, unseen), (), missed)
     text = "All required topology levels are available in the cluster topology"
     condition = Condition(LEVELS_AVAILABLE, "True", "AllTopologyLevelsAvailable", text)
     return Verdict(condition, (), missed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Carried:
+    """The domains that nodes carry, and those of them that a node which takes pods carries."""
+
+    domains: frozenset[str]
+    usable: frozenset[str]
+
+    @classmethod
+    def by(cls, coverage: Sequence[Coverage]) -> "_Carried":
+        by_domain = {cover.level.domain: cover for cover in coverage}
+        domains, usable = set(), set()
+        for domain, cover in by_domain.items():
+            if cover.nodes:
+                domains.add(domain)
+                if cover.usable:
+                    usable.add(domain)
+        return cls(frozenset(domains), frozenset(usable))
 
 
 def _unavailable(
@@ -102,7 +119,10 @@ def _unavailable(
     memory: Memory,
     now: float,
 ) -> tuple[str, ...]:
-    """The domains that have been gone for the grace period, or are gone and were `reported` before."""
+    """The domains that have been gone for the grace period.
+
+    And those that are gone and were `reported` before.
+    """
     grace = 0.0 if memory.single_look else topology.grace
     unavailable = []
     for domain in domains:
@@ -130,7 +150,10 @@ def _unavailable_condition(domains: Sequence[str], retained: Container[str]) -> 
 
 
 def _waiting(topology: Topology, waiting: Sequence[str], unseen: Sequence[str]) -> Condition:
-    """Nodes are there, and the levels in `waiting` on none that takes pods; those in `unseen` on none at all."""
+    """Nodes are there, and the levels in `waiting` on none that takes pods.
+
+    Those in `unseen` on none at all.
+    """
     if not unseen:
         names = ", ".join([repr(domain) for domain in waiting])
         text = f"Waiting for a Ready, schedulable node with level {names}"

@@ -265,21 +265,23 @@ def rebuilds_of(
         return NO_REBUILDS
     here = fabrics(nodes)
     mine = [rebuild for rebuild in found if rebuild.after in here]
-    unfinished = [rebuild for rebuild in mine if rebuild.left]
-    timers.keep_only([rebuild.progress for rebuild in unfinished])
-    under_way = []
-    for rebuild in unfinished:
-        if not timers.overdue(rebuild.progress, now, topology.grace):
+    timers.keep_only([rebuild.progress for rebuild in mine if rebuild.left])
+    under_way, over = [], []
+    for rebuild in mine:
+        if rebuild.left and not timers.overdue(rebuild.progress, now, topology.grace):
             under_way.append(rebuild)
-    over = [rebuild for rebuild in mine if rebuild not in under_way]
+        else:
+            over.append(rebuild)
     return Rebuilds(tuple(under_way), tuple(over))
 
 
 def fabrics(nodes: Table) -> set[str]:
     """The cluster UUIDs of the fabrics that nodes are in."""
-    return {
-        fabric_of(hardware.domain) for hardware, _ in nodes.machines if hardware.domain is not None
-    }
+    uuids = set()
+    for hardware, _ in nodes.machines:
+        if hardware.domain is not None:
+            uuids.add(fabric_of(hardware.domain))
+    return uuids
 
 
 def under_way_words(rebuilds: Iterable[Rebuild]) -> str:

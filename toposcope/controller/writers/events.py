@@ -1,4 +1,7 @@
-"""Events, no more than the API server can take; those on Workloads and Nodes go through here too."""
+"""Events, no more than the API server can take.
+
+Those on Workloads and Nodes go through here too.
+"""
 
 import logging
 from collections.abc import Mapping, Sequence

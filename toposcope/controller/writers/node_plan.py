@@ -37,7 +37,10 @@ class NodePlanWriter:
     """Keeps the ConfigMap equal to the plan."""
 
     def __init__(self, client: ApiClient, writer: Caller, namespace: str, runtime: Runtime) -> None:
-        """`client` reads, `writer` writes; fenced to the leader's term, as for every other write."""
+        """`client` reads, `writer` writes.
+
+        Fenced to the leader's term, as for every other write.
+        """
         self._client = client
         self._writer = writer
         self._path = f"/api/v1/namespaces/{namespace}/configmaps/{CONFIG_MAP}"
@@ -93,7 +96,8 @@ class NodePlanWriter:
     def _due(self) -> float | None:
         """When the next deleted topology leaves the plan; None if none will."""
         now = self._runtime.monotonic()
-        return min([when for when in self._deleted.values() if when > now], default=None)
+        coming = [removal for removal in self._deleted.values() if removal > now]
+        return min(coming, default=None)
 
     def _look(self) -> None:
         now = self._runtime.monotonic()
@@ -129,24 +133,31 @@ class NodePlanWriter:
         Raises KubeError.
         """
         names = {topology.name for topology in topologies}
-        deleted = [entry for entry in _entries(self._stored) if entry.name not in names]
         now = self._runtime.monotonic()
+        deleted, lasting = [], []
         removals = {}
-        for entry in deleted:
-            removals[entry.name] = self._deleted.get(entry.name, now + REMOVAL_DELAY_SECONDS)
+        for entry in _entries(self._stored):
+            if entry.name in names:
+                continue
+            deleted.append(entry)
+            removal = self._deleted.get(entry.name, now + REMOVAL_DELAY_SECONDS)
+            removals[entry.name] = removal
+            if removal > now:
+                lasting.append(entry)
         self._deleted = removals
-        overdue = {name for name, when in removals.items() if when <= now}
-        if overdue and self._are_all(topologies):
-            deleted = [entry for entry in deleted if entry.name not in overdue]
+        if len(lasting) < len(deleted) and self._are_all(topologies):
+            deleted = lasting
         return replace(plan, topologies=(*plan.topologies, *deleted))
 
     def _are_all(self, topologies: Sequence[Topology]) -> bool:
         """Whether a list shows no other topologies: a watch may lag. Raises KubeError."""
+        known = {(topology.uid, topology.generation) for topology in topologies}
         listed = set()
         for item in listing.everything(self._client, PATH, metadata_only=True):
             metadata = item["metadata"]
-            listed.add((metadata["uid"], metadata.get("generation", 0)))
-        return listed == {(topology.uid, topology.generation) for topology in topologies}
+            uid, generation = metadata["uid"], metadata.get("generation", 0)
+            listed.add((uid, generation))
+        return listed == known
 
 
 def _text_of(config_map: Mapping[str, Any]) -> str:

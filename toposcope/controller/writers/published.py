@@ -26,7 +26,8 @@ class PublishedWriter:
     def __init__(self, wiring: Wiring) -> None:
         self._wiring = wiring
         self._logged: dict[tuple[str, str], str] = {}
-        """What was logged last about each resource, by the topology's uid and the resource's handle."""
+        """What was logged last about each resource, by the topology's uid and the resource's
+        handle."""
 
     def write(self, findings: Findings) -> PublishedOutcome:
         """Publish the levels of one topology. Raises KubeError."""
@@ -98,7 +99,7 @@ class PublishedWriter:
         return publisher.retract(topology)
 
     def _log(self, topology: Topology, resource: Published) -> None:
-        """Log what keeps a resource from being in sync, and show the differences that a dry run found."""
+        """Log what keeps a resource from being in sync, and show what a dry run found."""
         first_line, *_ = resource.message.splitlines() or [""]
         if resource.reason == DRY_RUN:
             text = f"{resource.handle} {first_line}\n{resource.diff}".rstrip()
@@ -123,7 +124,10 @@ class PublishedWriter:
 
 
 def _from_status(publisher: Publisher, topology: Topology) -> list[Published]:
-    """The published resources of the stored status, left as they are because there are no levels to replace theirs."""
+    """The published resources of the stored status.
+
+    They are left as they are, because there are no levels to replace theirs.
+    """
     reason = DRY_RUN if topology.mode(publisher.name) == DRY_RUN else "Waiting"
     resources = []
     for entry in topology.status.get("published") or ():

@@ -1,7 +1,7 @@
 """The ClusterTopology of each segment: created, updated, and deleted with its segment."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -37,32 +37,44 @@ class SegmentWriter:
         self._runtime = runtime
 
     def write(self, look: Pass, findings: Findings) -> SegmentsOutcome:
-        """Bring the children in line with the segments. Raises KubeError if the server does not answer."""
+        """Bring the children in line with the segments.
+
+        Raises KubeError if the server does not answer.
+        """
         now = self._runtime.monotonic()
         parent, segments = findings.topology, findings.assessment.segments
-        mine = [topology for topology in look.topologies if topology.owner == parent.uid]
-        if parent.problems or not (mine or parent.divided):
+        children = [topology for topology in look.topologies if topology.owner == parent.uid]
+        if parent.problems or not (children or parent.divided):
             return SegmentsOutcome()
         if not parent.divided:
-            self._delete(mine, "spec.segments is Off")
+            self._delete(children, "spec.segments is Off")
             return SegmentsOutcome()
-        existing = {topology.name: topology for topology in look.topologies}
+        written = self._write_all(parent, segments, look.topologies)
+        idle = look.idle
+        deletable = [child for child in children if child in idle]
+        self._delete_dropped(parent, segments, deletable)
+        self._delete_unclaimed(parent, segments, deletable, findings.memory, now)
+        return SegmentsOutcome(children=written)
+
+    def _write_all(
+        self, parent: Topology, segments: Segments | None, topologies: Iterable[Topology]
+    ) -> list[SegmentTopology]:
+        """Write the child of each listed segment."""
+        if segments is None:
+            return []
+        existing = {topology.name: topology for topology in topologies}
         children = []
-        for segment in segments.listed if segments else ():
-            child = self._write(parent, segment, existing)
+        for segment in segments.listed:
+            name = child_name(parent.name, segment.name)
+            child = self._write(parent, segment, name, existing.get(name))
             if child is not None:
                 children.append(child)
-        idle = look.idle
-        deletable = [child for child in mine if child in idle]
-        self._delete_unclaimed(parent, segments, deletable, findings.memory, now=now)
-        return SegmentsOutcome(children=children)
+        return children
 
     def _write(
-        self, parent: Topology, segment: ListedSegment, existing: Mapping[str, Topology]
+        self, parent: Topology, segment: ListedSegment, name: str, old: Topology | None
     ) -> SegmentTopology | None:
         """Write the child of one segment; None if it has none yet and no nodes."""
-        name = child_name(parent.name, segment.name)
-        old = existing.get(name)
         if old is not None and old.owner != parent.uid:
             return _name_taken(name)
         if not segment.nodes:  # left as it is until its nodes are back
@@ -74,35 +86,34 @@ class SegmentWriter:
         try:
             self._client.call(request)
         except ApiError as error:
-            if is_outage(error):
-                raise
-            if error.conflict and old is None:
-                return _name_taken(name)
-            refused = Target("", API_VERSION, KIND, "", name).failed(error)
-            return SegmentTopology(name, "Rejected", refused.text)
+            return _refused(name, error, created=old is None)
         log.info("ClusterTopology %s: wrote %s for its segment %s", parent.name, name, segment.name)
         return SegmentTopology(name)
+
+    def _delete_dropped(
+        self, parent: Topology, segments: Segments | None, children: Iterable[Topology]
+    ) -> None:
+        """Delete children whose segment was dropped. Raises KubeError."""
+        if segments is None:
+            return
+        dropped = {child_name(parent.name, name) for name in segments.dropped}
+        without_segment = [child for child in children if child.name in dropped]
+        self._delete(without_segment, "its segment no longer exists")
 
     def _delete_unclaimed(
         self,
         parent: Topology,
         segments: Segments | None,
-        children: Sequence[Topology],
+        children: Iterable[Topology],
         memory: Memory,
-        *,
         now: float,
     ) -> None:
-        """Delete children whose segment was dropped, or that no segment has claimed for the grace period.
+        """Delete children that no segment has claimed for the grace period.
 
-        The latter because a status may have been lost.
+        A status may have been lost. Raises KubeError.
         """
-        claimed, dropped = set(), set()
-        if segments:
-            claimed = {child_name(parent.name, segment.name) for segment in segments.listed}
-            dropped = {child_name(parent.name, name) for name in segments.dropped}
-        without_segment = [child for child in children if child.name in dropped]
-        self._delete(without_segment, "its segment no longer exists")
-        unclaimed = [child for child in children if child.name not in claimed | dropped]
+        claimed = _claimed_names(parent, segments) if segments else set()
+        unclaimed = [child for child in children if child.name not in claimed]
         timers = memory.unclaimed_children
         timers.keep_only([child.name for child in unclaimed])
         if parent.retain:
@@ -120,6 +131,22 @@ class SegmentWriter:
                     raise
             else:
                 log.info("ClusterTopology %s: deleted, because %s", child.name, why)
+
+
+def _claimed_names(parent: Topology, segments: Segments) -> set[str]:
+    """The names of children that have a segment, or were deleted with it."""
+    names = [*segments.dropped, *[segment.name for segment in segments.listed]]
+    return {child_name(parent.name, name) for name in names}
+
+
+def _refused(name: str, error: ApiError, *, created: bool) -> SegmentTopology:
+    """A child that the API server refuses. Raises ApiError where it cannot answer now."""
+    if is_outage(error):
+        raise error
+    if error.conflict and created:
+        return _name_taken(name)
+    refused = Target("", API_VERSION, KIND, "", name).failed(error)
+    return SegmentTopology(name, "Rejected", refused.text)
 
 
 def _has_spec(child: Topology, spec: Mapping[str, Any]) -> bool:

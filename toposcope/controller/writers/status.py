@@ -41,7 +41,10 @@ class StatusWriter:
         """Why the API server refuses a topology's status, by name, until it accepts a whole one."""
 
     def latest(self, topology: Topology) -> Topology:
-        """The topology with the status that we wrote last, while the watch still shows an older one."""
+        """The topology with the status that we wrote last.
+
+        The watch may still show an older one.
+        """
         pending = self._pending.setdefault(topology.uid, [])
         if topology.status not in pending:  # somebody else wrote it, or this is the first pass
             pending[:] = [topology.status]
