@@ -132,9 +132,10 @@ def _turned(topology: Topology, status: Mapping[str, Any], kind: str) -> list[Le
 
     To be always well, or Unknown, is no news.
     """
-    before, after = previous(topology.status, kind), previous(status, kind)
+    after = previous(status, kind)
     if after is None:
         return []
+    before = previous(topology.status, kind)
     was = before.get("status") if before else None
     now = after.get("status")
     failed = now == "False" and was != "False"

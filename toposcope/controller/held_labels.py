@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from toposcope.hierarchy.node import NodeFacts, Traits
 from toposcope.hierarchy.platforms import REMOVED_BY_WRITER
-from toposcope.hierarchy.table import Table
+from toposcope.hierarchy.table import Table, totals
 
 _SharedTraits: TypeAlias = dict[tuple[int, tuple[tuple[str, str], ...]], Traits]
 """Traits with more labels, by the identity of those without them, and the labels."""
@@ -94,9 +94,8 @@ class _Memory:
 
     def look(self, nodes: Table, now: float) -> None:
         """Note which nodes carry the label, and which of the others carried it before."""
-        counts: dict[str | None, int] = {}
-        for value, count in zip(nodes.labels(self.key), nodes.weights, strict=True):
-            counts[value] = counts.get(value, 0) + count
+        labels = zip(nodes.labels(self.key), nodes.weights, strict=True)
+        counts = totals(labels)
         if counts == self._counts and not self.away:
             return
         self._counts = counts
@@ -130,14 +129,16 @@ class _Memory:
 def _with_labels(node: NodeFacts, labels: Mapping[str, str], shared: _SharedTraits) -> NodeFacts:
     """The node with more labels; nodes that were alike stay so."""
     identity = id(node.traits), tuple(labels.items())
-    if identity not in shared:
-        shared[identity] = _traits_with(node.traits, labels)
-    return replace(node, traits=shared[identity])
+    traits = shared.get(identity)
+    if traits is None:
+        traits = _traits_with(node.traits, labels)
+        shared[identity] = traits
+    return replace(node, traits=traits)
 
 
 def _traits_with(traits: Traits, labels: Mapping[str, str]) -> Traits:
     carried = dict(zip(traits.keys, traits.values, strict=True))
     carried.update(labels)
-    keys = sorted(carried)
-    values = [carried[key] for key in keys]
-    return traits._replace(keys=tuple(keys), values=tuple(values))
+    in_order = sorted(carried.items())
+    keys, values = zip(*in_order, strict=True)
+    return traits._replace(keys=keys, values=values)

@@ -228,8 +228,10 @@ class Controller:
     def _count(self, began: float) -> None:
         """Count a whole pass."""
         self._metrics.reconciles.labels("ok").inc()
-        self._metrics.reconcile_seconds.observe(self._runtime.monotonic() - began)
-        self._metrics.last_sync.set(self._runtime.now().timestamp())
+        seconds = self._runtime.monotonic() - began
+        self._metrics.reconcile_seconds.observe(seconds)
+        now = self._runtime.now()
+        self._metrics.last_sync.set(now.timestamp())
         waited = self._trigger.done()
         if waited is not None:
             self._metrics.reaction_seconds.observe(waited)

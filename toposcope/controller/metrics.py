@@ -171,7 +171,10 @@ class TopologyMetrics(Collector):
 def _counts(reports: _Reports) -> Iterator[Metric]:
     """What is counted of each topology."""
     for name, text, number in _PER_TOPOLOGY:
-        samples = [((topology,), number(report)) for topology, report in reports]
+        samples: list[_Sample] = []
+        for topology, report in reports:
+            labels = (topology,)
+            samples.append((labels, number(report)))
         yield _gauge(name, text, ("topology",), samples)
 
 
@@ -179,8 +182,10 @@ def _node_states(reports: _Reports) -> Metric:
     samples: list[_Sample] = []
     for topology, report in reports:
         for state in State:
-            samples.append(((topology, state.value), report.health.count(state)))
-    text = f"Selected nodes by the state that their agents report: {', '.join(State)}."
+            labels = (topology, state.value)
+            samples.append((labels, report.health.count(state)))
+    states = ", ".join(State)
+    text = f"Selected nodes by the state that their agents report: {states}."
     return _gauge("topology_node_states", text, ("topology", "state"), samples)
 
 
@@ -190,15 +195,17 @@ def _coverage(reports: _Reports) -> Iterator[Metric]:
         samples: list[_Sample] = []
         for topology, report in reports:
             for coverage in report.coverage:
-                samples.append(((topology, coverage.level.domain), count(coverage)))
+                labels = (topology, coverage.level.domain)
+                samples.append((labels, count(coverage)))
         yield _gauge(name, text, _LEVEL, samples)
     ratios: list[_Sample] = []
     for topology, report in reports:
         if not report.nodes:
             continue
         for coverage in report.coverage:
+            labels = (topology, coverage.level.domain)
             ratio = coverage.nodes / report.nodes
-            ratios.append(((topology, coverage.level.domain), ratio))
+            ratios.append((labels, ratio))
     text = "Share of the selected nodes that carry the level."
     yield _gauge("level_coverage_ratio", text, _LEVEL, ratios)
 
@@ -209,7 +216,8 @@ def _sizes(reports: _Reports) -> Iterator[Metric]:
         samples: list[_Sample] = []
         for topology, report in reports:
             for size in report.sizes:
-                samples.append(((topology, size.level.domain), gpus(size)))
+                labels = (topology, size.level.domain)
+                samples.append((labels, gpus(size)))
         yield _gauge(name, text, _LEVEL, samples)
 
 
@@ -282,8 +290,10 @@ def _published_states(reports: _Reports) -> Metric:
             for known in dict.fromkeys((*PUBLISHED_STATES, state)):
                 labels = (topology, group, resource.kind, known)
                 samples.append((labels, known == state))
-    text = f"1 for the state of each published resource: {', '.join(PUBLISHED_STATES)}."
-    return _gauge("published_state", text, ("topology", "group", "kind", "state"), samples)
+    states = ", ".join(PUBLISHED_STATES)
+    text = f"1 for the state of each published resource: {states}."
+    labels_of_state = ("topology", "group", "kind", "state")
+    return _gauge("published_state", text, labels_of_state, samples)
 
 
 def _conditions(reports: _Reports) -> Metric:
@@ -376,31 +386,42 @@ class WatchMetrics(Collector):
 
         A collection that is no longer watched keeps its counts and loses its timestamp.
         """
-        lists: Tally[tuple[str, ...]] = Tally()
-        for (path, reason), count in dict(self._lists).items():
-            lists[_name(path), reason] += count
-        reasons = ", ".join(RELIST_REASONS)
-        text = f"Whole reads of a followed collection, by reason: {reasons}."
-        yield counter("toposcope_lists", text, ("resource", "reason"), sorted(lists.items()))
-        events: Tally[tuple[str, ...]] = Tally()
-        for path, count in dict(self._events).items():
-            events[(_name(path),)] += count
-        text = "Events and bookmarks received for a watched collection."
-        yield counter("toposcope_watch_events", text, ("resource",), sorted(events.items()))
+        yield self._counted_lists()
+        yield self._counted_events()
         text = "When the API server last sent an event or a bookmark for a followed collection."
         name = "toposcope_watch_last_heard_timestamp_seconds"
         yield gauge(name, text, ("resource",), self._last_heard())
+
+    def _counted_lists(self) -> Metric:
+        lists: Tally[tuple[str, ...]] = Tally()
+        for (path, reason), count in dict(self._lists).items():
+            labels = (_name(path), reason)
+            lists[labels] += count
+        reasons = ", ".join(RELIST_REASONS)
+        text = f"Whole reads of a followed collection, by reason: {reasons}."
+        samples = sorted(lists.items())
+        return counter("toposcope_lists", text, ("resource", "reason"), samples)
+
+    def _counted_events(self) -> Metric:
+        events: Tally[tuple[str, ...]] = Tally()
+        for path, count in dict(self._events).items():
+            labels = (_name(path),)
+            events[labels] += count
+        text = "Events and bookmarks received for a watched collection."
+        samples = sorted(events.items())
+        return counter("toposcope_watch_events", text, ("resource",), samples)
 
     def _last_heard(self) -> list[_Sample]:
         """When each resource was last heard of.
 
         While one version replaces another both are watched for a moment.
         """
-        latest: dict[str, float] = {}
+        latest: dict[tuple[str, ...], float] = {}
         for path, moment in dict(self._heard).items():
-            name = _name(path)
-            latest[name] = max(moment, latest.get(name, moment))
-        return [((name,), moment) for name, moment in sorted(latest.items())]
+            labels = (_name(path),)
+            before = latest.get(labels, moment)
+            latest[labels] = max(moment, before)
+        return sorted(latest.items())
 
     def _now(self) -> float:
         """In Unix time."""

@@ -217,8 +217,10 @@ def _hardware(labels: dict[str, str], offered: int) -> Hardware:
     domain = labels.get(NVLINK_DOMAIN)
     if domain is not None and not spans_nodes(domain):
         domain = None
-    chassis, state = labels.get(CHASSIS, ""), labels.get(STATE, "")
-    gpus = gpus_of(labels.get, {ALLOCATABLE_GPUS: offered})
+    chassis = labels.get(CHASSIS, "")
+    state = labels.get(STATE, "")
+    allocatable = {ALLOCATABLE_GPUS: offered}
+    gpus = gpus_of(labels.get, allocatable)
     return Hardware(domain, chassis, state, gpus)
 
 

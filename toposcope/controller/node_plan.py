@@ -32,7 +32,10 @@ def planned(topology: Topology, assessment: Assessment) -> PlannedTopology | Non
     names = None
     if topology.slinky and assessment.publishable:
         names = slurm_names(assessment.publishable, assessment.selected)
-    levels = [level for level in assessment.effective.levels if not own_input(level.key)]
+    levels = []
+    for level in assessment.effective.levels:
+        if not own_input(level.key):
+            levels.append(level)
     return PlannedTopology(
         name=topology.name,
         selector=topology.selector,
@@ -80,8 +83,11 @@ class Unwritten:
     @property
     def example(self) -> str:
         """How many nodes, and the first with what it carries, in words."""
-        carries = f", which carries {self.found!r}" if self.found else ""
-        return f"{self.nodes} {plural(self.nodes, 'node')}, first {self.first}{carries}"
+        nodes = plural(self.nodes, "node")
+        text = f"{self.nodes} {nodes}, first {self.first}"
+        if self.found:
+            text += f", which carries {self.found!r}"
+        return text
 
 
 ALL_WRITTEN: Final = Unwritten()
@@ -107,7 +113,8 @@ def _different_values(
             value, present = wanted.labels.get(key), node.label(key)
             if wanted.keeps(key) or value == present:
                 continue
-            if not any(domain in other.unique and other.selects(node) for other in older):
+            decided = any(domain in other.unique and other.selects(node) for other in older)
+            if not decided:
                 yield Unwritten(1, node.name, value or "", present or "")
                 break
 
@@ -121,8 +128,11 @@ def unwritten_annotations(
     """
     if entry.slurm is None:
         return ALL_WRITTEN
-    older = [other for other in _older(topology, topologies) if other.slinky]
-    return _sum(_different_annotations(entry, nodes, older))
+    deciding = []
+    for older in _older(topology, topologies):
+        if older.slinky:
+            deciding.append(older)
+    return _sum(_different_annotations(entry, nodes, deciding))
 
 
 def _different_annotations(
@@ -131,9 +141,11 @@ def _different_annotations(
     """Each node whose annotation differs, but for those that an older topology decides."""
     for node, wanted in _each(entry, nodes):
         present = node.label(SLINKY_KEPT)
-        if present == wanted.annotation or any(other.selects(node) for other in older):
+        if present == wanted.annotation:
             continue
-        yield Unwritten(1, node.name, wanted.annotation or "", present or "")
+        decided = any(other.selects(node) for other in older)
+        if not decided:
+            yield Unwritten(1, node.name, wanted.annotation or "", present or "")
 
 
 def _sum(differences: Iterable[Unwritten]) -> Unwritten:
@@ -181,14 +193,17 @@ def values_condition(
     if refusal:
         return Condition(UNIQUE_VALUES_WRITTEN, "False", "Rejected", refusal)
     in_effect = {level.domain for level in entry.levels}
-    missing = [domain for domain in topology.unique if domain not in in_effect]
+    missing = []
+    for domain in topology.unique:
+        if domain not in in_effect:
+            missing.append(domain)
     if missing:
         text = (
             f"spec.uniqueValues: no level {', '.join(missing)} is in effect; "
             "its labels stay as they are"
         )
         return Condition(UNIQUE_VALUES_WRITTEN, "False", "LevelMissing", text)
-    keys = ", ".join([unique_key(domain) for domain in topology.unique])
+    keys = ", ".join(map(unique_key, topology.unique))
     if unwritten.nodes:
         text = (
             f"{keys} not up to date yet on {unwritten.example}; "
@@ -223,8 +238,10 @@ def slinky_condition(
 
 
 def _dry_run_text(unwritten: Unwritten) -> str:
-    count = f"{unwritten.nodes} {plural(unwritten.nodes, 'node')}"
-    text = f"Dry run, nothing is written: {SLINKY} of {count}"
-    if unwritten.nodes:
-        text += f", first {unwritten.first}: {unwritten.wanted or 'none'}"
+    count = unwritten.nodes
+    nodes = plural(count, "node")
+    text = f"Dry run, nothing is written: {SLINKY} of {count} {nodes}"
+    if count:
+        wanted = unwritten.wanted or "none"
+        text += f", first {unwritten.first}: {wanted}"
     return text

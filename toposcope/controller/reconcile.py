@@ -299,11 +299,15 @@ class Reconciler:
         wait = self._next_overdue(look.supported, now)
         deadline = math.inf if wait is None else now + wait
 
+        several = len(look.supported) > 1
+
         def is_due() -> bool:
-            if changed is None or len(look.supported) <= 1:
+            if changed is None or not several:
                 return False
             now = self._runtime.monotonic()
-            return now - began > PATIENCE_SECONDS and (now > deadline or changed())
+            if now - began <= PATIENCE_SECONDS:
+                return False
+            return now > deadline or changed()
 
         return is_due
 

@@ -91,7 +91,8 @@ class Requirements:
 
         Only then does no request mean that there is none.
         """
-        return self._discovered and all(informer.synced for informer in self._informers.values())
+        informers = self._informers.values()
+        return self._discovered and all(informer.synced for informer in informers)
 
     @property
     def outdated(self) -> bool:
@@ -156,7 +157,10 @@ class Requirements:
     def _wanted(self, answer: Served) -> dict[WatchedKind, str]:
         """The kinds to watch, each in the version to watch it in. Raises KubeError."""
         served = self._served(answer)
-        groups = {kind.group for kind in served if not kind.only_with}
+        groups = set()
+        for kind in served:
+            if not kind.only_with:
+                groups.add(kind.group)
         wanted = {}
         for kind, version in served.items():
             if not kind.only_with or kind.only_with & groups:

@@ -122,7 +122,10 @@ def observe(
     settling = _settling(topology, present, known, memory, now)
     lost = _lost(present, before)
     dropped = _dropped(topology, lost, nodes, memory, now)
-    kept = [segment for segment in lost if segment not in dropped]
+    kept = []
+    for segment in lost:
+        if segment not in dropped:
+            kept.append(segment)
     memory.lost_segments.keep_only([segment.name for segment in kept])
     settled = _settled(present, settling, known)
     room = _room(kept, settled)
@@ -156,19 +159,25 @@ def _settling(
     now: float,
 ) -> list[Segment]:
     """The new segments that are not established yet."""
+    timers = memory.new_segments
     new = [segment for segment in present if segment.levels not in known]
-    memory.new_segments.keep_only([segment.levels for segment in new])
+    timers.keep_only([segment.levels for segment in new])
     settling = []
     for segment in new:
-        if not memory.new_segments.overdue(segment.levels, now, topology.grace):
+        established = timers.overdue(segment.levels, now, topology.grace)
+        if not established:
             settling.append(segment)
     return settling
 
 
 def _lost(present: Sequence[Segment], before: Sequence[ListedSegment]) -> list[ListedSegment]:
     """Established segments that no node is in."""
-    present_levels = {segment.levels for segment in present}
-    return [segment for segment in before if segment.levels not in present_levels]
+    levels = {segment.levels for segment in present}
+    lost = []
+    for segment in before:
+        if segment.levels not in levels:
+            lost.append(segment)
+    return lost
 
 
 def _dropped(
@@ -184,11 +193,15 @@ def _dropped(
     examples: set[str] = set()
     for segment in lost:
         examples.update(segment.examples)
-    alive = {node.name for node in nodes if node.name in examples}
+    alive = set()
+    for node in nodes:
+        if node.name in examples:
+            alive.add(node.name)
+    timers = memory.lost_segments
     dropped = []
     for segment in lost:
         changed = not alive.isdisjoint(segment.examples)
-        if memory.lost_segments.overdue(segment.name, now, topology.grace, running=changed):
+        if timers.overdue(segment.name, now, topology.grace, running=changed):
             dropped.append(segment)
     return dropped
 
@@ -221,7 +234,11 @@ def _room(kept: Sequence[ListedSegment], settled: Sequence[Segment]) -> int:
 
 
 def _bytes(path: Path) -> int:
-    return sum(len(level.domain) + len(level.key) + _LEVEL_BYTES for level in path)
+    size = 0
+    for level in path:
+        size += len(level.domain) + len(level.key)
+        size += _LEVEL_BYTES
+    return size
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,25 +262,23 @@ class _Selection:
         names = _names(listed, self.known, kept)
         entries = list(kept)
         for segment in listed:
-            entries.append(
-                ListedSegment(
-                    name=names[segment.levels],
-                    levels=segment.levels,
-                    nodes=segment.nodes,
-                    gpus=segment.gpus,
-                    examples=segment.examples,
-                    selector=_selector(self.topology, segment),
-                )
+            entry = ListedSegment(
+                name=names[segment.levels],
+                levels=segment.levels,
+                nodes=segment.nodes,
+                gpus=segment.gpus,
+                examples=segment.examples,
+                selector=_selector(self.topology, segment),
             )
+            entries.append(entry)
         largest_first = sorted(entries, key=lambda entry: (-entry.nodes, entry.name))
-        unassigned = _unassigned_names(self.division, listed)
         return Segments(
             listed=tuple(largest_first),
             dropped=tuple(segment.name for segment in self.dropped),
             others=tuple(self.others),
             settling=tuple(self.settling),
             unassigned=_unassigned(self.division, listed),
-            unassigned_names=unassigned,
+            unassigned_names=_unassigned_names(self.division, listed),
         )
 
 
@@ -271,17 +286,18 @@ def _from_status(topology: Topology) -> tuple[ListedSegment, ...]:
     """The segments of the stored status, without nodes."""
     segments = []
     for entry in topology.status.get("segments") or ():
-        levels = [Level(level["domain"], level["key"]) for level in entry.get("levels") or ()]
-        segments.append(
-            ListedSegment(
-                name=entry["name"],
-                levels=tuple(levels),
-                nodes=0,
-                gpus=0,
-                examples=tuple(entry.get("firstNodes") or ()),
-                selector=entry.get("nodeSelector") or {},
-            )
+        levels = []
+        for level in entry.get("levels") or ():
+            levels.append(Level(level["domain"], level["key"]))
+        segment = ListedSegment(
+            name=entry["name"],
+            levels=tuple(levels),
+            nodes=0,
+            gpus=0,
+            examples=tuple(entry.get("firstNodes") or ()),
+            selector=entry.get("nodeSelector") or {},
         )
+        segments.append(segment)
     return tuple(segments)
 
 
@@ -337,14 +353,18 @@ def _wanted_name(segment: Segment) -> str:
 
 
 def _hash(path: Path) -> str:
-    keys = "\n".join([level.key for level in path])
-    return hashlib.sha256(keys.encode()).hexdigest()[:_HASH_DIGITS]
+    keys = [level.key for level in path]
+    text = "\n".join(keys)
+    digest = hashlib.sha256(text.encode())
+    return digest.hexdigest()[:_HASH_DIGITS]
 
 
 def _selector(topology: Topology, segment: Segment) -> dict[str, Any]:
     """The topology's node selector, narrowed down to the segment."""
-    every_gpu_node: dict[str, Any] = {"matchExpressions": [{"key": GPUS, "operator": "Exists"}]}
-    whole_selector = topology.spec.get("nodeSelector") or every_gpu_node
+    whole_selector = topology.spec.get("nodeSelector")
+    if not whole_selector:
+        every_gpu_node = {"key": GPUS, "operator": "Exists"}
+        whole_selector = {"matchExpressions": [every_gpu_node]}
     expressions = list(whole_selector.get("matchExpressions") or ())
     for key in segment.has:
         expressions.append({"key": key, "operator": "Exists"})
@@ -354,7 +374,8 @@ def _selector(topology: Topology, segment: Segment) -> dict[str, Any]:
     for key in segment.lacks:
         expressions.append({"key": key, "operator": "DoesNotExist"})
     selector: dict[str, Any] = {}
-    if labels := whole_selector.get("matchLabels"):
+    labels = whole_selector.get("matchLabels")
+    if labels:
         selector["matchLabels"] = dict(labels)
     selector["matchExpressions"] = expressions
     return selector
@@ -364,7 +385,8 @@ def _unassigned(division: Segmentation, listed: Sequence[Segment]) -> int:
     """How many nodes no listed segment selects."""
     count = len(division.doubtful)
     for carried, nodes in division.carried.items():
-        if not any(segment.takes(carried) for segment in listed):
+        assigned = any(segment.takes(carried) for segment in listed)
+        if not assigned:
             count += nodes
     return count
 
@@ -388,10 +410,15 @@ def segments_condition(
     if not topology.divided:
         return _suggestion(segments) if segments else None
     about = _about_nodes(topology, segments) if segments else ""
-    failing = [child for child in children if child.reason]
-    if failing:
-        text = "; ".join([f"{child.name}: {child.message}" for child in failing])
-        return Condition(SEGMENTS_PUBLISHED, "False", failing[0].reason, text + about)
+    failures = []
+    reason = ""
+    for child in children:
+        if child.reason:
+            reason = reason or child.reason
+            failures.append(f"{child.name}: {child.message}")
+    if failures:
+        text = "; ".join(failures) + about
+        return Condition(SEGMENTS_PUBLISHED, "False", reason, text)
     return _published(topology, segments or Segments(), about)
 
 
@@ -455,9 +482,10 @@ def _about_nodes(topology: Topology, segments: Segments) -> str:
             f"{len(segments.listed)} is the limit"
         )
     if segments.unassigned:
-        nodes = f"{segments.unassigned} {plural(segments.unassigned, 'node is', 'nodes are')}"
-        names = some_names(segments.unassigned_names, segments.unassigned)
-        text += f"; {nodes} in no segment: {names}"
+        count = segments.unassigned
+        nodes_are = plural(count, "node is", "nodes are")
+        names = some_names(segments.unassigned_names, count)
+        text += f"; {count} {nodes_are} in no segment: {names}"
     return text
 
 
@@ -481,26 +509,33 @@ def segments_status(
 
     `segments`, and `otherSegments` if there are too many.
     """
-    written = {child.name for child in children if not child.reason}
+    written = set()
+    for child in children:
+        if not child.reason:
+            written.add(child.name)
     status: dict[str, Any] = {}
     if segments.listed:
         status["segments"] = [_entry(topology, segment, written) for segment in segments.listed]
     if segments.others:
-        status["otherSegments"] = {
-            "segments": len(segments.others),
-            "nodes": sum(other.nodes for other in segments.others),
-            "gpus": sum(other.gpus for other in segments.others),
-        }
+        nodes = gpus = 0
+        for segment in segments.others:
+            nodes += segment.nodes
+            gpus += segment.gpus
+        count = len(segments.others)
+        status["otherSegments"] = {"segments": count, "nodes": nodes, "gpus": gpus}
     return status
 
 
 def _entry(topology: Topology, segment: ListedSegment, written: set[str]) -> dict[str, Any]:
+    levels = []
+    for level in segment.levels:
+        levels.append({"domain": level.domain, "key": level.key})
     entry: dict[str, Any] = {
         "name": segment.name,
         "nodes": segment.nodes,
         "gpus": segment.gpus,
         "firstNodes": list(segment.examples),
-        "levels": [{"domain": level.domain, "key": level.key} for level in segment.levels],
+        "levels": levels,
     }
     if segment.selector:  # unknown without nodes if the selector was too large for the status
         entry["nodeSelector"] = segment.selector
@@ -531,9 +566,13 @@ def child_spec(parent: Topology, segment: ListedSegment) -> dict[str, Any]:
     The parent's settings for the segment's nodes, and those required levels that they carry.
     """
     domains = {level.domain for level in segment.levels}
+    required = []
+    for domain in parent.required:
+        if domain in domains:
+            required.append(domain)
     spec: dict[str, Any] = {
         "nodeSelector": segment.selector,
-        "required": [domain for domain in parent.required if domain in domains],
+        "required": required,
         "segments": "Off",
     }
     for name in ("minCoveragePercent", "gracePeriod", "removalPolicy", "publish"):

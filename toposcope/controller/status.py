@@ -96,13 +96,14 @@ def published_condition(
     """The `Published` condition."""
     if topology.problems:
         return Condition(PUBLISHED, "False", INVALID, _problems(topology.problems))
-    failing = []
+    failures = []
+    reason = ""
     for resource in published:
         if not resource.in_sync and resource.reason != DRY_RUN:
-            failing.append(resource)
-    if failing:
-        text = "; ".join([f"{resource.handle}: {resource.text}" for resource in failing])
-        return Condition(PUBLISHED, "False", failing[0].reason, text)
+            reason = reason or resource.reason
+            failures.append(f"{resource.handle}: {resource.text}")
+    if failures:
+        return Condition(PUBLISHED, "False", reason, "; ".join(failures))
     if published:
         return _in_sync(published)
     if set(topology.publish.values()) == {"Never"}:
@@ -126,12 +127,16 @@ def _problems(problems: Sequence[str]) -> str:
 
 
 def _in_sync(published: Sequence[Published]) -> Condition:
-    dry_runs = [_dry_run(resource) for resource in published if resource.reason == DRY_RUN]
+    handles, dry_runs = [], []
+    for resource in published:
+        handles.append(resource.handle)
+        if resource.reason == DRY_RUN:
+            dry_runs.append(_dry_run(resource))
     if dry_runs:  # as the spec says: no failure
-        text = f"Dry run, nothing is written: {'; '.join(dry_runs)}"
+        text = "Dry run, nothing is written: " + "; ".join(dry_runs)
         return Condition(PUBLISHED, "True", DRY_RUN, text)
-    names = ", ".join([resource.handle for resource in published])
-    return Condition(PUBLISHED, "True", IN_SYNC, f"In sync: {names}")
+    text = "In sync: " + ", ".join(handles)
+    return Condition(PUBLISHED, "True", IN_SYNC, text)
 
 
 def _dry_run(resource: Published) -> str:
@@ -194,7 +199,8 @@ def status_of(
     if assessment.diagnostics:
         status["hints"] = [_hint(diagnostic) for diagnostic in assessment.diagnostics]
     if assessment.nodes:
-        status["fabric"] = _fabric(assessment.health, _rebuilds(topology, assessment, told, now))
+        rebuilds = _rebuilds(topology, assessment, told, now)
+        status["fabric"] = _fabric(assessment.health, rebuilds)
     if assessment.rails.nodes:
         status["rails"] = rails_status(assessment.rails)
     status |= _asked_for(assessment, demand)
@@ -208,7 +214,8 @@ def _asked_for(assessment: Assessment, demand: Demand) -> dict[str, Any]:
     """The fields about levels that somebody asks for."""
     fields: dict[str, Any] = {}
     if assessment.unavailable:
-        fields[UNAVAILABLE_LEVELS] = [{"domain": domain} for domain in assessment.unavailable]
+        unavailable = [{"domain": domain} for domain in assessment.unavailable]
+        fields[UNAVAILABLE_LEVELS] = unavailable
     if demand.required:
         required = []
         for domain, workloads in demand.required.items():
@@ -245,12 +252,11 @@ def left_out(topology: Topology, most: int, now: datetime) -> dict[str, Any]:
         "and this is a younger one; what was published from it stays as it was; "
         "delete ClusterTopologies that nobody needs"
     )
-    stored = topology.status.get("conditions") or ()
-    types = dict.fromkeys([LEVELS_AVAILABLE, *[condition["type"] for condition in stored]])
-    conditions = []
-    for kind in types:
-        if kind != READY:
-            conditions.append(Condition(kind, "Unknown", TOO_MANY, text))
+    types = [LEVELS_AVAILABLE]
+    for stored in topology.status.get("conditions") or ():
+        if stored["type"] not in (*types, READY):
+            types.append(stored["type"])
+    conditions = [Condition(kind, "Unknown", TOO_MANY, text) for kind in types]
     conditions.append(Condition(READY, "False", TOO_MANY, text))
     stamps = stamped(conditions, topology.status, topology.generation, now)
     return {**topology.status, "observedGeneration": topology.generation, "conditions": stamps}
@@ -282,9 +288,13 @@ def reduced(
     Only conditions, because a number is what is refused; the rest stays, because the next pass
     reads the levels back.
     """
-    summary = stamped([refused_summary(refusal)], topology.status, topology.generation, now)
-    others = [condition for condition in refused["conditions"] if condition["type"] != READY]
-    status: dict[str, Any] = {**topology.status, "conditions": others + summary}
+    conditions = []
+    for condition in refused["conditions"]:
+        if condition["type"] != READY:
+            conditions.append(condition)
+    summary = refused_summary(refusal)
+    conditions += stamped([summary], topology.status, topology.generation, now)
+    status: dict[str, Any] = {**topology.status, "conditions": conditions}
     # What the condition about them says is not read back.
     status.pop(UNAVAILABLE_LEVELS, None)
     if UNAVAILABLE_LEVELS in refused:
@@ -355,7 +365,9 @@ def fresh_rebuilds(
 
     They are neither in the stored status nor among those that were `told`.
     """
-    stored = {(entry["from"], entry["to"]) for entry in _rebuilds_before(topology.status)}
+    stored = set()
+    for entry in _rebuilds_before(topology.status):
+        stored.add((entry["from"], entry["to"]))
     fresh = []
     for rebuild in assessment.health.fabric.rebuilds.over:
         if rebuild.pair not in stored and rebuild.pair not in told:
@@ -378,9 +390,11 @@ def _rebuilds(
     fresh = fresh_rebuilds(topology, assessment, told)
     entries = [_rebuild(rebuild, utc(now)) for rebuild in fresh]
     in_use = fabrics(assessment.selected)
-    over = {rebuild.pair: rebuild for rebuild in assessment.health.fabric.rebuilds.over}
+    rebuilds = assessment.health.fabric.rebuilds
+    over = {rebuild.pair: rebuild for rebuild in rebuilds.over}
     for entry in _rebuilds_before(topology.status):
-        rebuild = over.get((entry["from"], entry["to"]))
+        pair = (entry["from"], entry["to"])
+        rebuild = over.get(pair)
         if rebuild is not None:
             entries.append(_rebuild(rebuild, entry["time"]))
         elif entry["to"] in in_use:
@@ -405,9 +419,13 @@ def _rebuild(rebuild: Rebuild, since: str) -> dict[str, Any]:
 def _fabric(health: Health, rebuilds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     splits, small = [], []
     for split in health.fabric.splits[:MOST_FINDINGS]:
-        splits.append(
-            {"by": split.by, "name": split.name, "domains": split.domains, "nodes": split.nodes}
-        )
+        entry = {
+            "by": split.by,
+            "name": split.name,
+            "domains": split.domains,
+            "nodes": split.nodes,
+        }
+        splits.append(entry)
     for domain in health.fabric.small[:MOST_FINDINGS]:
         small.append({"name": domain.name, "gpus": domain.gpus, "usual": domain.usual})
     fabric: dict[str, Any] = {

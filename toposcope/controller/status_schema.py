@@ -127,8 +127,9 @@ class StatusSchema:
 
         And again each minute while it lacks fields or cannot be read.
         """
-        due = not self.is_whole and self._runtime.monotonic() >= self._look_at
-        if due or not self._looked:
+        if self._looked and self.is_whole:
+            return
+        if not self._looked or self._runtime.monotonic() >= self._look_at:
             self.look_again()
 
     def look_again(self) -> None:
@@ -136,7 +137,10 @@ class StatusSchema:
         self._looked = True
         self._look_at = self._runtime.monotonic() + LOOK_AGAIN_SECONDS
         self._declared = self._read()
-        self.missing = () if self._declared is None else tuple(_lacking(self._declared))
+        if self._declared is None:
+            self.missing = ()
+        else:
+            self.missing = tuple(_lacking(self._declared))
 
     def _read(self) -> Fields | None:
         """The fields of the status; None if they cannot be read."""

@@ -49,15 +49,23 @@ def _no_lists(status: Status) -> Status:
 def _lists_cut(status: Status, most: int) -> Status:
     """Cut the lists of names to so many."""
     cut = dict(status)
-    cut["levels"] = [_cut(level, ("missingNodes", "degraded"), most) for level in status["levels"]]
+    cut["levels"] = _each_cut(status["levels"], ("missingNodes", "degraded"), most)
     if "fabric" in status:
-        cut["fabric"] = _cut(status["fabric"], ("splits", "small", "rebuilds"), most)
+        names: tuple[str, ...] = ("splits", "small", "rebuilds")
+        cut["fabric"] = _cut(status["fabric"], names, most)
     if "rails" in status:
-        cut["rails"] = _cut(status["rails"], ("miscabled", "sharedNames"), most)
+        names = ("miscabled", "sharedNames")
+        cut["rails"] = _cut(status["rails"], names, most)
     if status.get("segments"):
         # One name stays: it shows that the segment's nodes exist and have changed.
-        cut["segments"] = [_cut(segment, ("firstNodes",), 1) for segment in status["segments"]]
+        cut["segments"] = _each_cut(status["segments"], ("firstNodes",), 1)
     return cut
+
+
+def _each_cut(
+    entries: Iterable[dict[str, Any]], fields: Iterable[str], most: int
+) -> list[dict[str, Any]]:
+    return [_cut(entry, fields, most) for entry in entries]
 
 
 def _cut(entry: dict[str, Any], fields: Iterable[str], most: int) -> dict[str, Any]:
@@ -133,11 +141,14 @@ def _messages_cut(status: Status, most: int) -> Status:
 
 
 def _message_cut(entry: dict[str, Any], most: int) -> dict[str, Any]:
-    message = entry.get("message", "")
-    if entry.get("type") == LEVELS_AVAILABLE or len(message) <= most:
+    if entry.get("type") == LEVELS_AVAILABLE:
         return entry
-    beginning = message[: most - len(_ELLIPSIS)]
-    return entry | {"message": beginning + _ELLIPSIS}
+    message = entry.get("message", "")
+    if len(message) <= most:
+        return entry
+    room = most - len(_ELLIPSIS)
+    shorter = message[:room] + _ELLIPSIS
+    return entry | {"message": shorter}
 
 
 _STEPS: Final[tuple[Callable[[Status], Status], ...]] = (

@@ -41,8 +41,10 @@ def decode_topology(raw: Raw) -> tuple[str, str, Topology]:
     try:
         topology = cluster_topology.read(document)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise msgspec.ValidationError(f"{type(error).__name__}: {error}") from error
-    return topology.name, document["metadata"].get("resourceVersion", ""), topology
+        kind = type(error).__name__
+        raise msgspec.ValidationError(f"{kind}: {error}") from error
+    metadata = document["metadata"]
+    return topology.name, metadata.get("resourceVersion", ""), topology
 
 
 def _same_spec(one: Topology, other: Topology) -> bool:
@@ -142,9 +144,11 @@ class Watches:
 
     def node_table(self) -> Table:
         """All nodes; the table of the last pass if no node has changed since."""
-        version, placeholders = self.nodes.version, self.catalogue.placeholders
+        version = self.nodes.version
+        placeholders = self.catalogue.placeholders
         if version != self._table_version or placeholders != self._table.placeholders:
-            self._table = Table(self.nodes.by_name(), placeholders)
+            nodes = self.nodes.by_name()
+            self._table = Table(nodes, placeholders)
             self._table_version = version
         self._metrics.nodes.set(len(self._table))
         return self._table
@@ -160,11 +164,15 @@ class Watches:
 
     def _read_config(self) -> None:
         """Check once a minute whether the configuration file has changed."""
+        if self._config is None:
+            return
         now = self._runtime.monotonic()
-        if self._config is not None and now - self._config_read_at >= _CONFIG_SECONDS:
-            self._config_read_at = now
-            self._config.look()
-            self._metrics.config_problems.set(len(self._config.problems))
+        if now - self._config_read_at < _CONFIG_SECONDS:
+            return
+        self._config_read_at = now
+        self._config.look()
+        problems = self._config.problems
+        self._metrics.config_problems.set(len(problems))
 
 
 def _ignore() -> None:

@@ -12,7 +12,7 @@ expired level for as long as workloads bound to it require the level, and for th
 that.
 """
 
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
@@ -110,8 +110,7 @@ def effective_levels(
     expired = look.expired()
     timers.unneeded.keep_only([level.key for level in expired])
     if topology.levels is not None:
-        retained = frozenset(level for level in expired if look.is_retained(level))
-        return EffectiveLevels(topology.levels, expired, retained)
+        return EffectiveLevels(topology.levels, expired, look.retained(expired))
     return look.inferred(expired)
 
 
@@ -155,7 +154,15 @@ class _Look:
         listed = self.topology.levels is not None or level.key in self.catalogue.level_keys
         return listed and bool(self.nodes.column(level.key).distinct)
 
-    def is_retained(self, level: Level) -> bool:
+    def retained(self, expired: Iterable[Level]) -> frozenset[Level]:
+        """The expired levels that Grove's binding keeps."""
+        retained = set()
+        for level in expired:
+            if self._is_retained(level):
+                retained.add(level)
+        return frozenset(retained)
+
+    def _is_retained(self, level: Level) -> bool:
         """Whether Grove's binding keeps an expired level."""
         if self.topology.retain or self.topology.publish.get("grove") == "Never":
             return False
@@ -164,28 +171,27 @@ class _Look:
             # With Retain the binding had all levels, also those that its status says have expired.
             other_spec = not _is_of_this_spec(self.topology)
             return other_spec or level in last.retained or level not in last.expired
-        leaving = level in last.retained and level.domain not in self.bound
+        needed = level.domain in self.bound
+        leaving = level in last.retained and not needed
         unneeded = self.timers.unneeded.overdue(
             level.key, self.now, self.topology.grace, running=leaving
         )
-        return level.domain in self.bound or (leaving and not unneeded)
+        return needed or (leaving and not unneeded)
 
-    def inferred(self, expired: Collection[Level]) -> EffectiveLevels:
+    def inferred(self, expired: frozenset[Level]) -> EffectiveLevels:
         """The levels that nodes carry, and those of before that have not been gone for long."""
         carried = {}
         for level in inferred_levels(self.topology, self.nodes, self.catalogue):
             carried[level.domain] = level
         # A domain that nodes carry by another key now needs no retention: Grove's workloads name
         # the domain.
-        retained = set()
-        for level in expired:
-            if level.domain not in carried and self.is_retained(level):
-                retained.add(level)
+        gone = [level for level in expired if level.domain not in carried]
+        retained = self.retained(gone)
         ordered = self._ordered(carried | self._kept(expired, carried, retained))
         return EffectiveLevels(
             levels=ordered[-MAX_LEVELS:],
-            expired=frozenset(level for level in expired if level in ordered),
-            retained=frozenset(retained),
+            expired=expired.intersection(ordered),
+            retained=retained,
         )
 
     def _kept(

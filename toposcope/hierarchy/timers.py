@@ -45,5 +45,11 @@ class Timers(Generic[Key]):
 
     def next_deadline(self, grace: float, now: float) -> float | None:
         """Seconds until the next timer has run for `grace`; None when none will."""
-        waits = [since + grace - now for since in self._since.values()]
-        return min((wait for wait in waits if wait >= 0), default=None)
+        soonest = None
+        for since in self._since.values():
+            wait = since + grace - now
+            if wait < 0:
+                continue
+            if soonest is None or wait < soonest:
+                soonest = wait
+        return soonest

@@ -30,8 +30,8 @@ from toposcope.simulator.machine import Machine
 _ENCODE = toposcope.agent.baseline.encode
 
 
-def _every_level_twice(*arguments: Any) -> EffectiveLevels:
-    result = effective_levels(*arguments)
+def _every_level_twice(*arguments: Any, **named: Any) -> EffectiveLevels:
+    result = effective_levels(*arguments, **named)
     return dataclasses.replace(result, levels=result.levels * 2)
 
 

@@ -10,6 +10,7 @@ from toposcope.api.label_values import MOST_COUNT, count_of
 from toposcope.hierarchy.coverage import some_names
 from toposcope.hierarchy.node import Traits
 from toposcope.hierarchy.table import Table
+from toposcope.text import plural
 
 _IS_IT_RUNNING: Final = "is the agent's DaemonSet running there?"
 """Asked of nodes without labels while the cause is not known."""
@@ -60,8 +61,7 @@ def agents_condition(reports: AgentReports, pods: MissingPods = NO_MISSING_PODS)
     texts = []
     reason = _PODS_NOT_CREATED
     if reports.silent:
-        nodes = f"{_have(reports.silent)} GPUs but no {GPUS} label: {some_names(reports.silent)}"
-        texts.append(f"{nodes}; {pods.cause}")
+        texts.append(_silent_text(reports.silent, pods))
         reason = _PODS_NOT_CREATED if pods.refusal else "NodesWithoutLabels"
     elif pods.refusal and not reports.implausible:
         texts.append(f"labels may be old; {pods.cause}")
@@ -75,6 +75,10 @@ def agents_condition(reports: AgentReports, pods: MissingPods = NO_MISSING_PODS)
     return Condition(AGENTS_REPORTING, "True", "AllAgentsReport", text)
 
 
+def _silent_text(names: Sequence[str], pods: MissingPods) -> str:
+    return f"{_have(names)} GPUs but no {GPUS} label: {some_names(names)}; {pods.cause}"
+
+
 def _implausible_text(names: Sequence[str]) -> str:
     return (
         f"{_have(names)} a {GPUS} label that is not a number from 0 to {MOST_COUNT}: "
@@ -84,7 +88,8 @@ def _implausible_text(names: Sequence[str]) -> str:
 
 
 def _have(names: Sequence[str]) -> str:
-    return "1 node has" if len(names) == 1 else f"{len(names)} nodes have"
+    count = len(names)
+    return f"{count} {plural(count, 'node has', 'nodes have')}"
 
 
 def _silent(nodes: Table) -> list[str]:

@@ -195,17 +195,26 @@ def _as_seen(nodes: Table, chosen: Table, held: Table | None) -> Table:
     if held is None or held is nodes:
         return chosen
     names = {node.name for node in chosen}
-    return table_of([node for node in nodes if node.name in names], nodes.placeholders)
+    seen = []
+    for node in nodes:
+        if node.name in names:
+            seen.append(node)
+    return table_of(seen, nodes.placeholders)
 
 
 def _crossed(
     topology: Topology, levels: Sequence[Level], nodes: Table, rebuilds: Rebuilds
 ) -> list[hierarchy.CrossedLevels]:
     """The levels that do not nest; but not those that are about to change places."""
-    crossed = hierarchy.crossings(levels, nodes, _passing(nodes, rebuilds))
-    if topology.levels is None and hierarchy.will_turn(levels, nodes):
-        return [clash for clash in crossed if not clash.turned]
-    return crossed
+    passing = _passing(nodes, rebuilds)
+    crossed = hierarchy.crossings(levels, nodes, passing)
+    if topology.levels is not None or not hierarchy.will_turn(levels, nodes):
+        return crossed
+    lasting = []
+    for clash in crossed:
+        if not clash.turned:
+            lasting.append(clash)
+    return lasting
 
 
 def _passing(nodes: Table, rebuilds: Rebuilds) -> frozenset[str]:
@@ -232,10 +241,10 @@ def _mixed(
 
 def _left_out(levels: Sequence[Level], nodes: Table) -> LeftOut:
     lacking = hierarchy.lacking_any(levels, nodes)
+    weights = compress(nodes.weights, lacking)
+    groups = compress(nodes.groups, lacking)
     count = gpus = 0
-    for weight, group in zip(
-        compress(nodes.weights, lacking), compress(nodes.groups, lacking), strict=True
-    ):
+    for weight, group in zip(weights, groups, strict=True):
         count += weight
         gpus += weight * group.hardware.gpus
     return LeftOut(count, gpus)
@@ -245,9 +254,10 @@ def _segment_keys(segments: Segments | None) -> set[str]:
     """The label keys of the levels that segments have."""
     if segments is None:
         return set()
-    keys: set[str] = set()
+    keys = set()
     for segment in segments.listed:
-        keys.update(level.key for level in segment.levels)
+        for level in segment.levels:
+            keys.add(level.key)
     return keys
 
 
@@ -260,18 +270,19 @@ def _required(
     """
     if not topology.divided or segments is None:
         return topology.required
-    elsewhere: set[str] = set()
+    everywhere = {level.domain for level in effective.levels}
+    elsewhere = set()
     for segment in segments.listed:
-        elsewhere.update(level.domain for level in segment.levels)
-    elsewhere.difference_update(level.domain for level in effective.levels)
+        for level in segment.levels:
+            if level.domain not in everywhere:
+                elsewhere.add(level.domain)
     return [domain for domain in topology.required if domain not in elsewhere]
 
 
 def _publishable(topology: Topology, effective: EffectiveLevels) -> tuple[Level, ...] | None:
     """The levels without expired ones; None if there is none."""
-    if topology.retain:
-        return effective.levels or None
-    return tuple(level for level in effective.levels if level not in effective.expired) or None
+    expired: Collection[Level] = () if topology.retain else effective.expired
+    return _without(effective.levels, expired) or None
 
 
 def _bindable(topology: Topology, effective: EffectiveLevels) -> tuple[Level, ...] | None:
@@ -280,8 +291,11 @@ def _bindable(topology: Topology, effective: EffectiveLevels) -> tuple[Level, ..
         return None
     if topology.retain:
         return effective.levels
-    gone = effective.expired - effective.retained
-    return tuple(level for level in effective.levels if level not in gone)
+    return _without(effective.levels, effective.expired - effective.retained)
+
+
+def _without(levels: Iterable[Level], gone: Container[Level]) -> tuple[Level, ...]:
+    return tuple(level for level in levels if level not in gone)
 
 
 def _consistent(

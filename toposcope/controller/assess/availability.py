@@ -72,7 +72,8 @@ def judge(
 
     `retained` ones are kept in Grove's binding, which the message adds.
     """
-    wanted, optional = sorted(set(required)), sorted(set(preferred))
+    wanted = sorted(set(required))
+    optional = sorted(set(preferred))
     memory.unavailable.keep_only([*wanted, *optional])
     carried = _Carried.by(coverage)
     reported = unavailable_levels(topology.status)
@@ -85,7 +86,8 @@ def judge(
     waiting = [domain for domain in wanted if domain not in carried.usable]
     if waiting and _is_undecided(topology):
         unseen = [domain for domain in wanted if domain not in carried.domains]
-        return Verdict(_waiting(topology, waiting, unseen), (), missed)
+        condition = _waiting(topology, waiting, unseen)
+        return Verdict(condition, (), missed)
     text = "All required topology levels are available in the cluster topology"
     condition = Condition(LEVELS_AVAILABLE, "True", "AllTopologyLevelsAvailable", text)
     return Verdict(condition, (), missed)
@@ -155,10 +157,10 @@ def _waiting(topology: Topology, waiting: Sequence[str], unseen: Sequence[str]) 
     Those in `unseen` on none at all.
     """
     if not unseen:
-        names = ", ".join([repr(domain) for domain in waiting])
+        names = ", ".join(map(repr, waiting))
         text = f"Waiting for a Ready, schedulable node with level {names}"
         return Condition(LEVELS_AVAILABLE, "Unknown", "NoUsableNodes", text)
-    names = " or ".join([repr(domain) for domain in unseen])
+    names = " or ".join(map(repr, unseen))
     grace = topology.spec.get("gracePeriod") or "10m"
     text = (
         f"No selected node has carried level {names} yet; "

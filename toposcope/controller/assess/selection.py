@@ -25,7 +25,10 @@ Overlaps = Mapping[str, int]
 def selected(topology: Topology, nodes: Table) -> Table:
     """The topology's nodes; the same table if it selects all of them."""
     choice = _choice(topology, nodes)
-    return nodes if choice is None else table_of(compress(nodes, choice), nodes.placeholders)
+    if choice is None:
+        return nodes
+    chosen = compress(nodes, choice)
+    return table_of(chosen, nodes.placeholders)
 
 
 def _mask(topology: Topology, nodes: Table) -> int:
@@ -34,8 +37,10 @@ def _mask(topology: Topology, nodes: Table) -> int:
     The byte is 1 if the node is selected.
     """
     choice = _choice(topology, nodes)
-    selection = b"\1" * len(nodes) if choice is None else bytes(choice)
-    return int.from_bytes(selection)
+    if choice is None:
+        everything = b"\1" * len(nodes)
+        return int.from_bytes(everything)
+    return int.from_bytes(bytes(choice))
 
 
 def _choice(topology: Topology, nodes: Table) -> Iterable[bool] | None:
@@ -87,11 +92,12 @@ def overlaps(topologies: Sequence[Topology], nodes: Table) -> dict[str, Overlaps
     for topology, other in combinations(topologies, 2):
         if topology.uid == other.owner or other.uid == topology.owner:
             continue
-        common = masks[topology.name] & masks[other.name]
+        name, other_name = topology.name, other.name
+        common = masks[name] & masks[other_name]
         shared = common.bit_count()
         if shared:
-            shared_with[topology.name][other.name] = shared
-            shared_with[other.name][topology.name] = shared
+            shared_with[name][other_name] = shared
+            shared_with[other_name][name] = shared
     return dict(shared_with)
 
 
@@ -111,8 +117,17 @@ def disjoint_condition(shared: Overlaps, nodes: int) -> Condition:
 
 def _most_shared(shared: Overlaps) -> str:
     """The topologies that most nodes are shared with."""
-    ranked = sorted(shared.items(), key=lambda entry: (-entry[1], entry[0]))
-    named = [f"{count} with {name!r}" for name, count in ranked[:_MOST_NAMED]]
-    text = ", ".join(named)
-    more = len(ranked) - len(named)
-    return f"{text} and some with {more} more" if more else text
+    by_count = sorted(shared.items(), key=_most_nodes_first)
+    texts = []
+    for name, count in by_count[:_MOST_NAMED]:
+        texts.append(f"{count} with {name!r}")
+    text = ", ".join(texts)
+    more = len(by_count) - len(texts)
+    if more:
+        text += f" and some with {more} more"
+    return text
+
+
+def _most_nodes_first(entry: tuple[str, int]) -> tuple[int, str]:
+    name, count = entry
+    return -count, name

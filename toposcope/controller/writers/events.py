@@ -57,17 +57,22 @@ class EventWriter:
         self, topology: Topology, due: Sequence[LevelEvent], limit: EventRateLimit
     ) -> None:
         """Record as many Events as the rate limit allows; the condition covers the rest."""
-        now = self._wiring.runtime.monotonic
-        allowed = [change for change in due if limit.allow(now())]
+        allowed = []
+        for change in due:
+            now = self._wiring.runtime.monotonic()
+            if limit.allow(now):
+                allowed.append(change)
         for change in allowed:
             self._record(topology, change)
-        if len(allowed) < len(due):
+        refused = len(due) - len(allowed)
+        if refused:
             text = "ClusterTopology %s: %d Events of %d are not recorded: too many in a short time"
-            log.warning(text, topology.name, len(due) - len(allowed), len(due))
+            log.warning(text, topology.name, refused, len(due))
 
     def _record(self, topology: Topology, due: LevelEvent) -> None:
         regarding = due.regarding
-        about = f"{regarding['kind']} {regarding.get('namespace', '')}/{regarding['name']}"
+        namespace = regarding.get("namespace", "")
+        about = f"{regarding['kind']} {namespace}/{regarding['name']}"
         severity = logging.WARNING if due.warning else logging.INFO
         log.log(severity, "ClusterTopology %s: %s: %s", topology.name, about, due.note)
         if self._wiring.show:

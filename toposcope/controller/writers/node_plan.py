@@ -96,8 +96,11 @@ class NodePlanWriter:
     def _due(self) -> float | None:
         """When the next deleted topology leaves the plan; None if none will."""
         now = self._runtime.monotonic()
-        coming = [removal for removal in self._deleted.values() if removal > now]
-        return min(coming, default=None)
+        due = None
+        for removal in self._deleted.values():
+            if removal > now:
+                due = removal if due is None else min(due, removal)
+        return due
 
     def _look(self) -> None:
         now = self._runtime.monotonic()

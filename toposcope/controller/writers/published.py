@@ -86,12 +86,15 @@ class PublishedWriter:
         if mode == "Never":
             remaining = self._retract(publisher, topology)
             return [remaining] if remaining else []
-        writes_nothing = mode == DRY_RUN and self._wiring.dry_run is None
-        if not levels or writes_nothing:
+        dry_run = self._wiring.dry_run
+        wanted = mode == DRY_RUN or self._wiring.show is not None
+        if not levels or (mode == DRY_RUN and dry_run is None):
             return _from_status(publisher, topology)
-        if self._wiring.dry_run and (mode == DRY_RUN or self._wiring.show):
-            return [self._wiring.dry_run.publish(publisher.name, topology, levels)]
-        return [publisher.publish(topology, levels)]
+        if dry_run and wanted:
+            resource = dry_run.publish(publisher.name, topology, levels)
+        else:
+            resource = publisher.publish(topology, levels)
+        return [resource]
 
     def _retract(self, publisher: Publisher, topology: Topology) -> Published | None:
         if self._wiring.dry_run and self._wiring.show:

@@ -43,7 +43,10 @@ class SegmentWriter:
         """
         now = self._runtime.monotonic()
         parent, segments = findings.topology, findings.assessment.segments
-        children = [topology for topology in look.topologies if topology.owner == parent.uid]
+        children = []
+        for topology in look.topologies:
+            if topology.owner == parent.uid:
+                children.append(topology)
         if parent.problems or not (children or parent.divided):
             return SegmentsOutcome()
         if not parent.divided:
@@ -97,7 +100,10 @@ class SegmentWriter:
         if segments is None:
             return
         dropped = {child_name(parent.name, name) for name in segments.dropped}
-        without_segment = [child for child in children if child.name in dropped]
+        without_segment = []
+        for child in children:
+            if child.name in dropped:
+                without_segment.append(child)
         self._delete(without_segment, "its segment no longer exists")
 
     def _delete_unclaimed(
@@ -118,7 +124,10 @@ class SegmentWriter:
         timers.keep_only([child.name for child in unclaimed])
         if parent.retain:
             return
-        overdue = [child for child in unclaimed if timers.overdue(child.name, now, parent.grace)]
+        overdue = []
+        for child in unclaimed:
+            if timers.overdue(child.name, now, parent.grace):
+                overdue.append(child)
         self._delete(overdue, "no segment has that name")
 
     def _delete(self, children: Iterable[Topology], why: str) -> None:
@@ -135,8 +144,12 @@ class SegmentWriter:
 
 def _claimed_names(parent: Topology, segments: Segments) -> set[str]:
     """The names of children that have a segment, or were deleted with it."""
-    names = [*segments.dropped, *[segment.name for segment in segments.listed]]
-    return {child_name(parent.name, name) for name in names}
+    names = set()
+    for segment in segments.listed:
+        names.add(child_name(parent.name, segment.name))
+    for dropped in segments.dropped:
+        names.add(child_name(parent.name, dropped))
+    return names
 
 
 def _refused(name: str, error: ApiError, *, created: bool) -> SegmentTopology:
@@ -157,7 +170,12 @@ def _has_spec(child: Topology, spec: Mapping[str, Any]) -> bool:
 def _create(parent: Topology, name: str, spec: Mapping[str, Any]) -> Request:
     """Not by server-side apply, which would merge with what somebody created since we looked."""
     metadata = {**owned_metadata(parent), "name": name}
-    body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}
+    body = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": metadata,
+        "spec": spec,
+    }
     return create(PATH, body, MANAGER)
 
 
@@ -167,13 +185,19 @@ def _replace_spec(child: Topology, spec: Mapping[str, Any]) -> Request:
         {"op": "test", "path": "/metadata/uid", "value": child.uid},
         {"op": "replace", "path": "/spec", "value": spec},
     ]
-    body = msgspec.json.encode(patch)
-    return Request("PATCH", f"{PATH}/{child.name}", {"fieldManager": MANAGER}, body, _JSON_PATCH)
+    path = f"{PATH}/{child.name}"
+    query = {"fieldManager": MANAGER}
+    return Request("PATCH", path, query, msgspec.json.encode(patch), _JSON_PATCH)
 
 
 def _delete(child: Topology) -> Request:
-    options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": child.uid}}
-    return Request("DELETE", f"{PATH}/{child.name}", {}, msgspec.json.encode(options))
+    options = {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "preconditions": {"uid": child.uid},
+    }
+    path = f"{PATH}/{child.name}"
+    return Request("DELETE", path, {}, msgspec.json.encode(options))
 
 
 def _name_taken(name: str) -> SegmentTopology:

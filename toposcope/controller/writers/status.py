@@ -55,7 +55,8 @@ class StatusWriter:
 
     def keep_only(self, topologies: Sequence[Topology]) -> None:
         """Forget the topologies that are gone."""
-        for uid in self._pending.keys() - {topology.uid for topology in topologies}:
+        present = {topology.uid for topology in topologies}
+        for uid in self._pending.keys() - present:
             del self._pending[uid]
 
     def keep_refused(self, names: Mapping[str, object]) -> None:
@@ -122,13 +123,18 @@ class StatusWriter:
         """Show what would change, and go on as if it had been written."""
         assert self._wiring.show  # noqa: S101 - for the type checker
         name = f"{KIND.lower()}/{topology.name}"
-        diff = unified({"status": topology.status}, {"status": status}, name)
-        self._wiring.show(diff)
+        before = {"status": topology.status}
+        after = {"status": status}
+        self._wiring.show(unified(before, after, name))
         self._pending[topology.uid].append(status)
 
     def _apply(self, topology: Topology, status: dict[str, Any]) -> None:
-        metadata = {"name": topology.name, "uid": topology.uid}
-        body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "status": status}
+        body = {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "metadata": {"name": topology.name, "uid": topology.uid},
+            "status": status,
+        }
         request = apply(f"{PATH}/{topology.name}/status", body, MANAGER, force=True)
         try:
             self._wiring.client.call(request)
