@@ -23,14 +23,16 @@ class StatusError(ToposcopeError):
         super().__init__(message)
         self.code = code
         self.headers = dict(headers or {})
-        head = {
+        self.status: Object = {
             "kind": "Status",
             "apiVersion": "v1",
             "metadata": {},
             "status": "Failure",
             "message": message,
         }
-        self.status: Object = head | ({"reason": reason} if reason else {}) | {"code": code}
+        if reason:
+            self.status["reason"] = reason
+        self.status["code"] = code
         if details is not None:
             self.status["details"] = dict(details)
 
