@@ -335,21 +335,39 @@ def _host_above(lines: Sequence[str]) -> str:
 
 def _shows(lines: Sequence[str], header: int) -> Shows:
     """What the matrix shows, by its cells, else by its legend, else by the command above it."""
-    above, below = lines[:header], lines[header + 1 :]
-    cells: set[str] = set()
-    for line in below:
-        if _ROW.match(line):
-            cells |= set(line.split()[1:])
-    if any(map(_P2P_CELL.fullmatch, cells)):
+    above = lines[:header]
+    below = lines[header + 1 :]
+    cells = _all_cells(below)
+    if any(_P2P_CELL.fullmatch(cell) for cell in cells):
         return Shows.PEER_ACCESS
-    if any(map(_NVLINK.fullmatch, cells)):
+    if any(_NVLINK.fullmatch(cell) for cell in cells):
         return Shows.NVLINKS
-    legend = {match["key"] for line in below if (match := _LEGEND.fullmatch(line))}
+    legend = _legend_keys(below)
     # One GPU alone has the same row in every matrix.
-    if cells <= {"X"} and ("OK" in legend or any("-p2p" in line for line in above)):
+    is_peer_access = "OK" in legend or any("-p2p" in line for line in above)
+    if cells <= {"X"} and is_peer_access:
         return Shows.PEER_ACCESS
     shows = _by_legend(legend)
-    return _by_command(above) if shows is Shows.UNSAID else shows
+    if shows is Shows.UNSAID:
+        return _by_command(above)
+    return shows
+
+
+def _all_cells(lines: Sequence[str]) -> set[str]:
+    cells: set[str] = set()
+    for line in lines:
+        if _ROW.match(line):
+            cells.update(line.split()[1:])
+    return cells
+
+
+def _legend_keys(lines: Sequence[str]) -> set[str]:
+    keys = set()
+    for line in lines:
+        match = _LEGEND.fullmatch(line)
+        if match:
+            keys.add(match["key"])
+    return keys
 
 
 def _by_legend(legend: set[str]) -> Shows:
@@ -359,7 +377,9 @@ def _by_legend(legend: set[str]) -> Shows:
     """
     if "NV#" in legend:
         return Shows.NVLINKS
-    return Shows.PCI_ONLY if legend and "SOC" not in legend else Shows.UNSAID
+    if not legend or "SOC" in legend:
+        return Shows.UNSAID
+    return Shows.PCI_ONLY
 
 
 def _by_command(above: Sequence[str]) -> Shows:

@@ -146,7 +146,10 @@ CRDS = _BUILT_IN[-1]
 
 
 def complete_crd(crd: Object, now: str) -> None:
-    """Fill in what the server derives, in place: the names of lists, and a status that serves it at once."""
+    """Fill in what the server derives, in place.
+
+    These are the names of lists, and a status that serves it at once.
+    """
     spec = crd["spec"]
     names = spec["names"]
     names.setdefault("singular", names["kind"].lower())
@@ -165,14 +168,11 @@ def complete_crd(crd: Object, now: str) -> None:
         "message": "the initial names have been accepted",
         **good,
     }
+    storing = [version for version in spec["versions"] if version.get("storage")]
     status = crd.setdefault("status", {})
     status.setdefault("conditions", [accepted, established])
     status["acceptedNames"] = names
-    stored_versions = []
-    for version in spec["versions"]:
-        if version.get("storage"):
-            stored_versions.append(version["name"])
-    status["storedVersions"] = stored_versions
+    status["storedVersions"] = [version["name"] for version in storing]
 
 
 def crd_resources(crd: Mapping[str, Any]) -> Iterator[Resource]:
