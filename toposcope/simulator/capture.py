@@ -1,8 +1,10 @@
-"""A machine from a pasted link matrix: the hardware that would make `nvidia-smi topo -m` print those cells.
+"""A machine from a pasted link matrix.
 
-A matrix says less than a machine is. PCI levels give a tree, NV cells give a wiring and hide the PCI level of their
-pair; what stays open is filled in the plainest way and listed in `Machine.notes`. The result is checked cell for cell:
-a capture that contradicts itself is refused.
+The hardware that would make `nvidia-smi topo -m` print those cells.
+
+A matrix says less than a machine is. PCI levels give a tree, NV cells give a wiring and hide the
+PCI level of their pair; what stays open is filled in the plainest way and listed in
+`Machine.notes`. The result is checked cell for cell: a capture that contradicts itself is refused.
 """
 
 import re
@@ -52,14 +54,23 @@ Group = tuple[str, ...]
 _DMA: Final = "_dma"
 """What NCCL adds to a NIC's name for its Data Direct function."""
 _ETHERNET: Final = re.compile(r"roce.*|bnxt_re.*|irdma.*|qedr.*|.*_bond_?\d+")
-"""Names of RDMA devices with Ethernet ports: those that udev calls RoCE, NICs that know nothing else, and bonds."""
+"""Names of RDMA devices with Ethernet ports.
+
+Those that udev calls RoCE, NICs that know nothing else, and bonds.
+"""
 _MOST_PORTS: Final = 18
-"""No GPU has had more NVLink ports so far: more links in a row than this can only be shared ones, through switches."""
+"""No GPU has had more NVLink ports so far.
+
+More links in a row than this can only be shared ones, through switches.
+"""
 _MOST_FUNCTIONS: Final = 8
 _WIRED: Final = re.compile(
     r"[AH][128]00[- ]SXM|A800-SXM|H100 80GB HBM3|H200(?! NVL)|H20\b|H800$|GH200|\bG?B[23]00\b"
 )
-"""Products whose boards wire every NVLink: a matrix of theirs without any shows a fault, or cannot show NVLink."""
+"""Products whose boards wire every NVLink.
+
+A matrix of theirs without any shows a fault, or cannot show NVLink.
+"""
 _NAMED: Final = 10
 """How many cells or rows an error message names."""
 
@@ -120,7 +131,10 @@ def _check_names(capture: Capture) -> None:
 
 
 def _symmetric_cells(capture: Capture) -> Cells:
-    """A cell for every pair of devices, in header order; a missing row is filled from its column."""
+    """A cell for every pair of devices, in header order.
+
+    A missing row is filled from its column.
+    """
     cells: Cells = {}
     unknown: list[str] = []
     for a, b in combinations(capture.devices, 2):
@@ -132,8 +146,8 @@ def _symmetric_cells(capture: Capture) -> Cells:
     if unknown:
         rows = [device for device in capture.devices if (device, device) not in capture.cells]
         raise CaptureError(
-            f"rows missing: {_some(rows)}; nothing tells how these are connected: {_some(unknown)}; "
-            "paste the whole matrix"
+            f"rows missing: {_some(rows)}; "
+            f"nothing tells how these are connected: {_some(unknown)}; paste the whole matrix"
         )
     return cells
 
@@ -214,7 +228,10 @@ def _ports(root: Group, cells: Cells, gpus: tuple[str, ...]) -> Iterator[Port]:
 
 
 def _leaf(devices: Group, gpus: tuple[str, ...]) -> Port:
-    """Devices that are PIX to each other: functions of one card when they are all NICs, else ports of one switch."""
+    """Devices that are PIX to each other.
+
+    Functions of one card when they are all NICs, else ports of one switch.
+    """
     if len(devices) == 1:
         return devices
     has_gpu = not set(devices).isdisjoint(gpus)
@@ -296,7 +313,10 @@ def _needing_node(complexes: Mapping[Group, list[Group]]) -> list[Group]:
 
 
 def _most_claimed(group: Group, claims: Mapping[str, int]) -> int:
-    """The NUMA node that most devices of a group claim, the lowest of several, -1 where none does."""
+    """The NUMA node that most devices of a group claim, -1 where none does.
+
+    Of several it is the lowest.
+    """
     votes = Counter(claims[device] for device in group if device in claims)
     return min(votes, key=lambda node: (-votes[node], node), default=-1)
 
@@ -593,7 +613,10 @@ def _implied_nodes(capture: Capture, claims: dict[str, int]) -> dict[int, frozen
 
 @dataclass(frozen=True, slots=True)
 class _Runs:
-    """Where a node's CPUs lie: how long its runs are, and where they would begin if it were node 0."""
+    """Where a node's CPUs lie.
+
+    How long its runs are, and where they would begin if it were node 0.
+    """
 
     width: int
     starts: tuple[int, ...]
@@ -608,9 +631,12 @@ class _Runs:
 
 
 def _shifted(named: dict[int, frozenset[int]], missing: list[int]) -> dict[int, frozenset[int]]:
-    """The CPUs of missing nodes where all nodes have as many, in the order of their numbers; else nothing.
+    """The CPUs of missing nodes where all nodes have as many, in the order of their numbers.
+
+    Else nothing.
 
     A node has a run of CPUs for each thread of a core, or every n-th CPU, which are runs of one.
+
     """
     layouts = {_layout(node, cpus) for node, cpus in named.items()}
     if len(layouts) != 1:
@@ -634,7 +660,10 @@ def _layout(node: int, cpus: frozenset[int]) -> _Runs | None:
 
 
 def _divided(unclaimed: set[int], missing: list[int]) -> dict[int, frozenset[int]]:
-    """CPUs that no named node has, divided among the missing ones; of each run in the order of their numbers."""
+    """CPUs that no named node has, divided among the missing ones.
+
+    Of each run in the order of their numbers.
+    """
     cpus: dict[int, frozenset[int]] = dict.fromkeys(missing, frozenset())
     parts = len(missing)
     for run in _runs(unclaimed):

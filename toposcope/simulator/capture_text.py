@@ -1,9 +1,12 @@
-"""Reading what people paste of `nvidia-smi topo -m`: the text becomes cells, nothing is concluded yet.
+"""Reading what people paste of `nvidia-smi topo -m`.
 
-`paste` undoes what happened to the text and finds the matrices in it, `wrapped` joins lines. Understood here: tabs or
-aligned columns, cells and device names that a lost tab has glued together, NICs under their own name or as `NICn` with
-a legend, missing NUMA columns (before driver 450), empty and `N/A` cells, lists and ranges, and beside the matrix
-`nvidia-smi nvlink -s`, `nvidia-smi -L`, lists of PCI bus ids and the NUMA lines of `lscpu`.
+The text becomes cells, nothing is concluded yet.
+
+`paste` undoes what happened to the text and finds the matrices in it, `wrapped` joins lines.
+Understood here: tabs or aligned columns, cells and device names that a lost tab has glued together,
+NICs under their own name or as `NICn` with a legend, missing NUMA columns (before driver 450),
+empty and `N/A` cells, lists and ranges, and beside the matrix `nvidia-smi nvlink -s`, `nvidia-smi
+-L`, lists of PCI bus ids and the NUMA lines of `lscpu`.
 """
 
 import re
@@ -24,7 +27,10 @@ _MOST_HOSTS: Final = 10
 """How many hosts an error message names."""
 _TAIL: Final = re.compile("|".join(TAIL_COLUMNS))
 _CUT_TAIL: Final = re.compile(r"(?<=\s)C(?:PU?(?: A\w*)?)?\s*$")
-"""The first of them in a header that ends there: a text whose lines are cut off behind the cells."""
+"""The first of them in a header that ends there.
+
+A text whose lines are cut off behind the cells.
+"""
 _CELL: Final = re.compile(rf"\s*({CELL})(?=\s|$|{CELL})")
 _NV: Final = re.compile(r"NV\d{1,4}")
 _LEGEND_NIC: Final = re.compile(r"\s*(NIC\d+)\s*[:=]\s*([^\s(,;]+)([\s(,;].*)?")
@@ -187,7 +193,10 @@ def _named(found: Sequence[Matrix]) -> str:
 
 
 def _one_of(found: Sequence[Matrix]) -> Matrix | None:
-    """The one that says most where all are of one machine, by their cells; None where they differ."""
+    """The one that says most where all are of one machine, by their cells.
+
+    None where they differ.
+    """
     best = found[0]
     for matrix in found:
         if matrix.shows is Shows.NVLINKS:
@@ -339,7 +348,10 @@ def _without_double_tab(cells: list[str], columns: tuple[str, ...]) -> list[str]
 
 
 def _expanded_tail(row: str, position: int) -> list[str] | None:
-    """Cells of a text whose tabs became blanks up to every eighth column; None when that is not what was done."""
+    """Cells of a text whose tabs became blanks up to every eighth column.
+
+    None when that is not what was done.
+    """
     cells: list[str] = []
     stop = (position // _TAB + 1) * _TAB
     while stop < len(row.rstrip()):

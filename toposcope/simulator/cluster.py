@@ -41,7 +41,10 @@ _RACKS: Final[dict[str, dict[str, str]]] = load(Path(__file__).with_name("racks.
 
 @dataclass(frozen=True, slots=True)
 class SimulatedNode:
-    """A machine in a cluster: the labels are those that the platform wrote before Toposcope came."""
+    """A machine in a cluster.
+
+    The labels are those that the platform wrote before Toposcope came.
+    """
 
     name: str
     machine: Machine

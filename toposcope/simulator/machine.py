@@ -42,7 +42,10 @@ class Remote(IntEnum):
 
 
 class Ancestor(IntEnum):
-    """The nearest thing that two PCI devices share; the values are nvml.h's nvmlGpuTopologyLevel_t."""
+    """The nearest thing that two PCI devices share.
+
+    The values are nvml.h's nvmlGpuTopologyLevel_t.
+    """
 
     INTERNAL = 0
     PIX = 10
@@ -54,9 +57,12 @@ class Ancestor(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A place on the PCI tree: `root` is `pciDDDD:BB`, `bridges` the addresses from the root port down.
+    """A place on the PCI tree.
+
+    `root` is `pciDDDD:BB`, `bridges` the addresses from the root port down.
 
     `address` is as sysfs writes it. `numa_node` is what the firmware says: -1 when it does not.
+
     """
 
     address: str
@@ -185,7 +191,7 @@ class Nic:
     node_guid: int
     physfn: str | None = None
     management: bool = False
-    """Whether it is a bridge to the NVSwitches of an HGX B200 or B300, as its vital product data says."""
+    """Whether it is a bridge to the NVSwitches of an HGX B200 or B300, by its VPD."""
     vpd: bool = True
     """Whether the vital product data can be read, which takes root's rights."""
 
@@ -197,7 +203,10 @@ class Nic:
 
 @dataclass(frozen=True, slots=True)
 class DataDirect:
-    """A Data Direct function of a ConnectX-8; `nic` is the name of a NIC of its card, None: nothing says which."""
+    """A Data Direct function of a ConnectX-8.
+
+    `nic` is the name of a NIC of its card, None: nothing says which.
+    """
 
     function: PciFunction
     nic: str | None
@@ -278,9 +287,12 @@ def ancestor(a: Slot, b: Slot) -> Ancestor:
 def default_distances(
     packages: dict[int, int], cpuless: Iterable[int] = ()
 ) -> dict[int, tuple[int, ...]]:
-    """ACPI distances of nodes given as id to package: 10 on the diagonal, 12 within a package, 20 or 40 beyond.
+    """ACPI distances of nodes given as id to package.
+
+    10 on the diagonal, 12 within a package, 20 or 40 beyond.
 
     40 is for nodes that are only memory, as a GPU's memory is on Grace.
+
     """
     far = set(cpuless)
 
@@ -306,7 +318,10 @@ def identity(*parts: object) -> uuid.UUID:
 
 
 def with_identity(machine: Machine, name: str) -> Machine:
-    """The same hardware under another name: GPU UUIDs, serial numbers and NIC GUIDs follow from `name`."""
+    """The same hardware under another name.
+
+    GPU UUIDs, serial numbers and NIC GUIDs follow from `name`.
+    """
     gpus = []
     for index, gpu in enumerate(machine.gpus):
         serial = gpu.serial

@@ -1,4 +1,4 @@
-"""Nodes as a kubelet, a cloud controller and the NVIDIA operator leave them behind, in full size, and pods on them."""
+"""Nodes in full size, as kubelet, cloud controller and GPU operator leave them, and pods."""
 
 import functools
 from collections.abc import Iterator, Mapping

@@ -333,7 +333,10 @@ class SimulatedNvml:
         return int(self._link(handle, link).active)
 
     def nvmlDeviceGetNvLinkCapability(self, handle: _Handle, link: int, capability: int) -> int:
-        """1 or 0 for one NVML_NVLINK_CAP_*: peers and switches give P2P, a CPU gives system memory."""
+        """1 or 0 for one NVML_NVLINK_CAP_*.
+
+        Peers and switches give P2P, a CPU gives system memory.
+        """
         wire = self._link(handle, link)
         if not 0 <= capability < pynvml.NVML_NVLINK_CAP_COUNT:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
@@ -368,7 +371,10 @@ class SimulatedNvml:
         return int(wire.remote if wire.active else Remote.UNKNOWN)
 
     def nvmlDeviceGetFieldValues(self, handle: _Handle, fields: list[int | tuple[int, int]]) -> Any:
-        """An array of c_nvmlFieldValue_t; each entry carries its own nvmlReturn and zero when that is an error."""
+        """An array of c_nvmlFieldValue_t.
+
+        Each entry carries its own nvmlReturn and zero when that is an error.
+        """
         gpu = self._gpu(handle)
         values = (pynvml.c_nvmlFieldValue_t * len(fields))()
         for entry, field in zip(values, fields, strict=True):
@@ -429,7 +435,7 @@ class SimulatedNvml:
         return pair
 
     def _nvlink_between(self, a: int, b: int) -> bool:
-        """Whether an active link leads from one GPU to the other, directly or through a switch that both reach."""
+        """Whether an active link leads from one GPU to the other, directly or through a switch."""
         peer = self.machine.gpus[b].function.address
         for link in self._active_links(a):
             if link.remote is Remote.GPU and link.address == peer:
@@ -497,7 +503,10 @@ class SimulatedNvml:
         events.gpus.add(handle.gpu)
 
     def nvmlEventSetWait_v2(self, events: _EventSet, timeout_ms: int) -> NoReturn:
-        """Nothing ever happens here: the wait times out, or ends because a GPU of the set is lost."""
+        """Nothing ever happens here.
+
+        The wait times out, or ends because a GPU of the set is lost.
+        """
         for gpu in events.gpus:
             self._reach(gpu)
         if self._wait is not None:

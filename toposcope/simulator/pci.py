@@ -48,7 +48,7 @@ class RootComplex:
 
 
 class _Buses:
-    """Bus numbers, those of each domain of 256 after the ones of the domain before it, and which are in use."""
+    """Bus numbers, each domain's 256 after those of the domain before it, and which are in use."""
 
     def __init__(self, taken: set[int]) -> None:
         self._taken = taken
@@ -60,7 +60,8 @@ class _Buses:
             match = _FIRST_BUS.fullmatch(bus)
             if match is None:
                 raise LayoutError(
-                    f"bus {bus!r}: write domain and bus in lower-case hexadecimal, such as '0000:17'"
+                    f"bus {bus!r}: write domain and bus in lower-case hexadecimal, "
+                    "such as '0000:17'"
                 )
             self._last = int(match[1] + match[2], 16) - 1
             if self._last + 1 in self._taken:
@@ -117,7 +118,7 @@ class _Tree:
     def below(
         self, bus: int, ports: tuple[Port, ...], bridges: tuple[str, ...], *, first: int = 0
     ) -> Iterator[tuple[str, _Place]]:
-        """Every function behind the ports that sit on `bus`, the first one at this device number."""
+        """Every function behind the ports on `bus`, the first one at this device number."""
         for number, port in enumerate(ports, first):
             path = (*bridges, _address(bus, number))
             if isinstance(port, Switch):

@@ -122,7 +122,8 @@ class _Gpus(Part, kw_only=True):
             values = getattr(self, name)
             if values and len(values) != self.count:
                 raise ValueError(
-                    f"{name}: has {len(values)} entries, write one for each of the {self.count} GPUs"
+                    f"{name}: has {len(values)} entries, "
+                    f"write one for each of the {self.count} GPUs"
                 )
         dies: list[int] = []
         for board in self.boards:

@@ -1,7 +1,9 @@
-"""A recording: what one probe asked NVML and sysfs on a machine, and what they answered; and that machine replayed.
+"""A recording: what one probe asked NVML and sysfs on a machine, and what they answered.
 
-JSON, one call or path a line; docs/recordings.md shows it. Written by `toposcope discover --record`. Nothing in it
-identifies the machine: the writer puts stand-ins into it.
+And that machine replayed.
+
+JSON, one call or path a line; docs/recordings.md shows it. Written by `toposcope discover
+--record`. Nothing in it identifies the machine: the writer puts stand-ins into it.
 """
 
 import ctypes
@@ -21,7 +23,10 @@ _FAMILY: Final = SCHEMA.partition("/")[0]
 
 
 class RecordingError(ToposcopeError, ValueError):
-    """A recording that cannot be written, read or replayed; the message names the call, path or field."""
+    """A recording that cannot be written, read or replayed.
+
+    The message names the call, path or field.
+    """
 
 
 class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="value"):
@@ -54,14 +59,17 @@ class Memory(
 class Filled(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="filled"
 ):
-    """The struct that the caller passed by reference, as it was after the call, and what the call returned."""
+    """The struct that was passed by reference, after the call, and what the call returned."""
 
     struct: Memory
     value: int | None
 
 
 class FieldValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One c_nvmlFieldValue_t; `value` is the union as one 64-bit number, `type` says which member counts."""
+    """One c_nvmlFieldValue_t.
+
+    `value` is the union as one 64-bit number, `type` says which member counts.
+    """
 
     field: int
     scope: int
@@ -81,7 +89,7 @@ class Fields(
 class Raised(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="error"
 ):
-    """An exception: its class in `pynvml` or Python, NVML's code when it is an NVMLError, and its text."""
+    """An exception: its class in `pynvml` or Python, its text, and the code of an NVMLError."""
 
     error: str
     code: int
@@ -98,7 +106,10 @@ Answer: TypeAlias = Value | Device | Memory | Filled | Fields | Raised | Silence
 
 
 class Reference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """An argument that is a struct passed by reference: its type, and its version member where it has one."""
+    """An argument that is a struct passed by reference.
+
+    Its type, and its version member where it has one.
+    """
 
     struct: str
     version: int | None = None
@@ -165,7 +176,10 @@ class Recording(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """What stands for a device while NVML is recorded or replayed; `real` is the handle of the recorded NVML."""
+    """What stands for a device while NVML is recorded or replayed.
+
+    `real` is the handle of the recorded NVML.
+    """
 
     name: str
     real: Any = None
@@ -192,13 +206,14 @@ def argument(value: Any) -> Argument:
     struct = getattr(value, "_obj", None)  # what `ctypes.byref` refers to
     if struct is None:
         raise RecordingError(
-            f"an argument of type {type(value).__name__}: teach toposcope/simulator/recording.py to name it"
+            f"an argument of type {type(value).__name__}: "
+            "teach toposcope/simulator/recording.py to name it"
         )
     return Reference(type(struct).__name__, getattr(struct, "version", None))
 
 
 def is_recording(content: bytes) -> bool:
-    """Whether a file's content says of itself that it is a recording, in any version, damaged or not."""
+    """Whether a file's content calls itself a recording, in any version, damaged or not."""
     return content.lstrip().startswith(b"{") and f'"{_FAMILY}/'.encode() in content
 
 
@@ -208,7 +223,8 @@ def decode(content: bytes, name: str) -> Recording:
         schema = msgspec.json.decode(content, type=_Head).schema
         if schema != SCHEMA:
             raise RecordingError(
-                f"{name}: schema: is {schema!r} and this version reads {SCHEMA!r}: replay it with a Toposcope of the "
+                f"{name}: schema: is {schema!r} and this version reads {SCHEMA!r}: "
+                "replay it with a Toposcope of the "
                 "version that recorded it, or record again"
             )
         return msgspec.json.decode(content, type=Recording)

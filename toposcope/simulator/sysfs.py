@@ -1,7 +1,9 @@
-"""A machine as the kernel shows it: the part of /sys that tells where PCI devices, CPUs and memory are.
+"""A machine as the kernel shows it.
 
-`root` plays the role of /sys. Layout and formats: Documentation/ABI/testing/sysfs-bus-pci, sysfs-devices-system-cpu,
-stable/sysfs-devices-node and stable/sysfs-class-infiniband of the kernel.
+The part of /sys that tells where PCI devices, CPUs and memory are.
+
+`root` plays the role of /sys. Layout and formats: Documentation/ABI/testing/sysfs-bus-pci,
+sysfs-devices-system-cpu, stable/sysfs-devices-node and stable/sysfs-class-infiniband of the kernel.
 """
 
 import os

@@ -1,7 +1,8 @@
-"""Fields of objects: what their schema says of them, how an apply merges them, and who owns which (KEP-555).
+"""Fields of objects: their schema, how an apply merges them, and who owns which (KEP-555).
 
-A field path is a tuple of `fieldsV1` elements: `f:name` for a map's entry, `k:{...}` for an item of a list with keys,
-`v:...` for an item of a set. What no schema describes merges map by map, and lists are replaced whole.
+A field path is a tuple of `fieldsV1` elements: `f:name` for a map's entry, `k:{...}` for an item of
+a list with keys, `v:...` for an item of a set. What no schema describes merges map by map, and
+lists are replaced whole.
 """
 
 import copy
@@ -30,7 +31,10 @@ _TYPES: dict[str, tuple[type, ...]] = {
 _INT32_MIN = -(2**31)
 _INT32_MAX = 2**31 - 1
 _ITEM = object()
-"""The value of a list's item itself, beside those of its fields: its place in the list has an owner too."""
+"""The value of a list's item itself, beside those of its fields.
+
+Its place in the list has an owner too.
+"""
 
 _UNOWNED_METADATA = (
     "name",
@@ -50,7 +54,10 @@ _NEVER_OWNED: Paths = {("f:apiVersion",), ("f:kind",), ("f:metadata",)} | {
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """One node of a structural schema; `rules` holds the OpenAPI keywords that only validation reads."""
+    """One node of a structural schema.
+
+    `rules` holds the OpenAPI keywords that only validation reads.
+    """
 
     properties: "Mapping[str, Schema]" = field(default_factory=dict)
     values: "Schema | None" = None  # additionalProperties
@@ -98,7 +105,10 @@ def _additional_properties(spec: Any) -> Schema | None:
 
 
 def settle(value: Any, schema: Schema, path: str = "") -> list[str]:
-    """Drop fields that the schema does not know and nulls, fill in defaults, in place; return the unknown paths."""
+    """Drop fields that the schema does not know and nulls, fill in defaults, in place.
+
+    Return the unknown paths.
+    """
     unknown: list[str] = []
     if isinstance(value, dict):
         unknown += _drop_unknown(value, schema, path)
@@ -337,7 +347,10 @@ def _merge_lists(live: list[Any], applied: list[Any], schema: Schema) -> list[An
 
 
 def without(value: Any, paths: Paths, schema: Schema, path: Path = ()) -> Any:
-    """Copy of `value` without these fields and items; a map or list that loses its last one goes too, as None."""
+    """Copy of `value` without these fields and items.
+
+    A map or list that loses its last one goes too, as None.
+    """
     if path in paths:
         return None
     children = _children(value, schema)
@@ -359,7 +372,7 @@ def without(value: Any, paths: Paths, schema: Schema, path: Path = ()) -> Any:
 
 
 class Writer(msgspec.Struct, frozen=True):
-    """Who writes, in which version and at what time, and the top-level fields that the endpoint leaves alone."""
+    """Who writes, in which version and when, and the fields that the endpoint leaves alone."""
 
     name: str
     version: str
@@ -478,7 +491,10 @@ def _take_over(others: list[_Claim], changed: Paths, *, force: bool) -> None:
 
 
 def _shared_items(dropped: Paths, before: Values, owned_by_others: Paths) -> Paths:
-    """Items of lists to keep: an item goes with all that is in it, unless somebody else has a field there."""
+    """Items of lists to keep.
+
+    An item goes with all that is in it, unless somebody else has a field there.
+    """
     shared = set()
     for path in dropped:
         if before[path] is not _ITEM:
@@ -489,7 +505,10 @@ def _shared_items(dropped: Paths, before: Values, owned_by_others: Paths) -> Pat
 
 
 def update(live: Object, new: Object, schema: Schema, writer: Writer) -> Object:
-    """Record a create, update or patch: what it changes is its own from now on, what it drops is nobody's."""
+    """Record a create, update or patch.
+
+    What it changes is its own from now on, what it drops is nobody's.
+    """
     old_parts, new_parts = _different(live, new)
     before = leaves(old_parts, schema)
     after = leaves(new_parts, schema)

@@ -1,6 +1,9 @@
-"""Objects that typed clients send as protobuf, as JSON has them: `kubectl create namespace` sends one.
+"""Objects that typed clients send as protobuf, as JSON has them.
 
-Only kinds of v1 that kubectl creates by name and this server serves are known: those of `messages.yaml`.
+`kubectl create namespace` sends one.
+
+Only kinds of v1 that kubectl creates by name and this server serves are known: those of
+`messages.yaml`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -41,7 +44,10 @@ def decoded(body: bytes) -> dict[str, Any]:
 
 
 def _message(data: bytes, fields: _Fields) -> dict[str, Any]:
-    """The fields of a message that are named and set: Go writes empty texts and messages where JSON leaves them out."""
+    """The fields of a message that are named and set.
+
+    Go writes empty texts and messages where JSON leaves them out.
+    """
     message: dict[str, Any] = {}
     for number, value in _parts(data):
         name, form = fields.get(number, ("", None))

@@ -30,8 +30,8 @@ _CHUNK = 256 * 1024
 _MAX_WATCH = 1800
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _EXPIRED_TOKEN = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "  # noqa: S105 - no secret
-    "the continue parameter."
+    "The provided continue parameter is too old to display a consistent list result. "  # noqa: S105 - no secret
+    "You can start a new list without the continue parameter."
 )
 
 
@@ -214,7 +214,10 @@ def _open_token(token: str) -> tuple[int, Key]:
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    """What one client wants to see: `namespace` is empty for all, times are seconds, inf without bookmarks."""
+    """What one client wants to see.
+
+    `namespace` is empty for all, times are seconds, inf without bookmarks.
+    """
 
     resource: Resource
     view: View
@@ -244,7 +247,10 @@ class _Watch:
         return b'{"type":"BOOKMARK","object":%s}\n' % self.view.bookmark(self.resource, metadata)
 
     def event(self, change: Change) -> bytes:
-        """Write a change as this client sees it: an object that stops matching is deleted for it."""
+        """Write a change as this client sees it.
+
+        An object that stops matching is deleted for it.
+        """
         saw = self.sees(change.before)
         if self.sees(change.after):
             return self.line("MODIFIED" if saw else "ADDED", change.last)

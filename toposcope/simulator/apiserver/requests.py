@@ -43,7 +43,10 @@ class Request(msgspec.Struct, frozen=True):
         return int(text)
 
     def object(self) -> Object:
-        """Read the object in the body; raises `StatusError`: 400, or 415 for an unknown protobuf."""
+        """Read the object in the body.
+
+        Raises `StatusError`: 400, or 415 for an unknown protobuf.
+        """
         try:
             if self.body.startswith(protobuf.MAGIC):
                 return protobuf.decoded(self.body)

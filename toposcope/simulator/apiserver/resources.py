@@ -1,4 +1,7 @@
-"""Which resources exist: the built-in ones, those that CRDs add, and the documents that tell clients about them."""
+"""Which resources exist.
+
+The built-in ones, those that CRDs add, and the documents that tell clients about them.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -110,7 +113,10 @@ class Resource:
 
     @cached_property
     def storage(self) -> str:
-        """Name of the collection that holds the objects, the same for all versions: `leases.coordination.k8s.io`."""
+        """Name of the collection that holds the objects, the same for all versions.
+
+        `leases.coordination.k8s.io`.
+        """
         return self.stored_as or (f"{self.plural}.{self.group}" if self.group else self.plural)
 
     @cached_property
@@ -228,7 +234,10 @@ class Catalog:
         self._resources = resources
 
     def find(self, group: str, version: str, plural: str) -> Resource:
-        """Return the resource; raises `StatusError` (404) or `NoSuchPathError` where the real server does."""
+        """Return the resource.
+
+        Raises `StatusError` (404) or `NoSuchPathError` where the real server does.
+        """
         served = self._served(group, version)
         if plural in served:
             return served[plural]
@@ -246,7 +255,10 @@ class Catalog:
         )
 
     def document(self, path: tuple[str, ...]) -> Object | None:  # noqa: PLR0911 - a table of paths
-        """Return the discovery document at a path, None when there is none; raises `NoSuchPathError`."""
+        """Return the discovery document at a path, None when there is none.
+
+        Raises `NoSuchPathError`.
+        """
         match path:
             case ("version",):
                 return _VERSION
@@ -317,7 +329,7 @@ class Catalog:
         return self._resources[group, version]
 
     def _openapi(self, group: str, version: str) -> Object:
-        """Say that PATCH knows `fieldValidation`, which kubectl asks before it sends an object, and describe fields."""
+        """Say that PATCH knows `fieldValidation`, which kubectl asks first, and describe fields."""
         options = ("dryRun", "fieldValidation")
         parameters = [
             {"name": name, "in": "query", "schema": {"type": "string"}} for name in options
@@ -367,7 +379,7 @@ def _entries(resource: Resource) -> Iterator[Object]:
 
 
 def _preference(version: str) -> tuple[int, int, int]:
-    """Sort key that puts GA before beta before alpha, newer first (apimachinery's version priority)."""
+    """Sort key: GA before beta before alpha, newer first (apimachinery's version priority)."""
     number = version[1:]
     for rank, stage in enumerate(("beta", "alpha"), start=1):
         if stage in version:

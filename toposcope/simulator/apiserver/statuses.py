@@ -9,7 +9,10 @@ Object = dict[str, Any]
 
 
 class StatusError(ToposcopeError):
-    """A request that fails with a `metav1.Status`, in the words of a kube-apiserver: clients are tested on them."""
+    """A request that fails with a `metav1.Status`, in the words of a kube-apiserver.
+
+    Clients are tested on them.
+    """
 
     def __init__(
         self,

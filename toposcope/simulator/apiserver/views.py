@@ -57,7 +57,10 @@ class View(msgspec.Struct, frozen=True):
 
     @classmethod
     def negotiate(cls, accept: str, now: datetime) -> "View":
-        """Choose the first form of an Accept header that is known; raises `StatusError` (406) for none."""
+        """Choose the first form of an Accept header that is known.
+
+        Raises `StatusError` (406) for none.
+        """
         return cls(_form(accept), now)
 
     def one(self, resource: Resource, item: Stored) -> bytes:
@@ -71,7 +74,10 @@ class View(msgspec.Struct, frozen=True):
     def many(
         self, resource: Resource, items: Sequence[Stored], metadata: Mapping[str, Any]
     ) -> Iterator[bytes]:
-        """Write a list in pieces; as on the real server, items of built-in kinds do not carry their type."""
+        """Write a list in pieces.
+
+        As on the real server, items of built-in kinds do not carry their type.
+        """
         if self.form == "table":
             yield msgspec.json.encode(self._table(resource, items, metadata))
             return
