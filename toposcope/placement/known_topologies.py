@@ -18,8 +18,8 @@ from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.pods import node_filter_of
 from toposcope.integrations.framework.system import ClusterFacts, ExclusivePod, Held, ReadTopologies
+from toposcope.integrations.framework.topologies import aliases_of
 from toposcope.integrations.kai.api import GROUP_OF, SUB_GROUP_OF
-from toposcope.integrations.kai.topology import aliases_of
 from toposcope.integrations.kubernetes.gangs import group_of
 from toposcope.integrations.kueue import queues
 from toposcope.integrations.kueue.api import POD_SET_OF, WORKLOAD, WORKLOAD_OF
