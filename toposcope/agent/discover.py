@@ -152,7 +152,8 @@ def _functions_by_row(
 ) -> list[RawPci | None]:
     """The PCI function of each row of the matrix."""
     functions: list[RawPci | None] = [numa.functions.get(gpu.pci) for gpu in raw.gpus]
-    functions += [device.pci for device in (*raw.nics, *data_direct)]
+    others: list[RawNic | RawDataDirect] = [*raw.nics, *data_direct]
+    functions += [device.pci for device in others]
     return functions
 
 
@@ -303,7 +304,8 @@ def _product_open(products: Sequence[str | None]) -> bool:
 class _Numa:
     """NUMA nodes of devices.
 
-    As the kernel reports them, else the node whose CPUs are local to the device. A machine with a single node has everything on it, whatever the firmware says of its devices.
+    As the kernel reports them, else the node whose CPUs are local to the device. A machine with a
+    single node has everything on it, whatever the firmware says of its devices.
     """
 
     def __init__(self, raw: RawNode) -> None:
