@@ -29,7 +29,7 @@ from toposcope.controller.publishers.grove import GrovePublisher
 from toposcope.controller.run import make_publishers
 from toposcope.integrations.framework.published import Published
 from toposcope.integrations.kai.api import TOPOLOGIES as KAI_TOPOLOGIES
-from toposcope.integrations.watched import FOLLOWED
+from toposcope.integrations.registry import FOLLOWED
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.discovery import discover
 from toposcope.kube.errors import ApiError

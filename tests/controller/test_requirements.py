@@ -19,7 +19,7 @@ from toposcope.api.levels import Level
 from toposcope.controller.informer import InformerFactory
 from toposcope.controller.requirements import Requirements, resolve
 from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
-from toposcope.integrations.watched import WATCHED
+from toposcope.integrations.registry import WATCHED
 from toposcope.kube.errors import KubeError
 from toposcope.simulator.apiserver.server import Faults
 

@@ -15,8 +15,8 @@ from toposcope.explain.diagnosis import diagnose
 from toposcope.explain.object_store import ObjectStore, ref_of
 from toposcope.explain.ownership import ownership_of
 from toposcope.hierarchy.platforms import KEYS
-from toposcope.integrations.kueue import queues
-from toposcope.integrations.watched import PUBLISHED
+from toposcope.integrations.kueue.api import READ
+from toposcope.integrations.registry import PUBLISHED
 from toposcope.placement.check import Checker
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
@@ -31,7 +31,7 @@ KEY_OF = {
     "host": "kubernetes.io/hostname",
 }
 INNER = ("block", "rack", "nvlink-domain")
-SERVED = [*(kind.name for kind in PUBLISHED), *(kind.name for kind in queues.READ)]
+SERVED = [*(kind.name for kind in PUBLISHED), *(kind.name for kind in READ)]
 assert set(KEY_OF) <= set(KEYS)
 
 

@@ -19,7 +19,7 @@ from toposcope.api.label_keys import GPUS
 from toposcope.cli.main import main
 from toposcope.controller.confinement import RIGHTS, foreign_writes
 from toposcope.integrations.grove.api import OLDER_TOPOLOGIES
-from toposcope.integrations.watched import PUBLISHED
+from toposcope.integrations.registry import PUBLISHED
 from toposcope.kube.account_rights import AccountRights
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load

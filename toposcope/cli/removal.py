@@ -16,7 +16,7 @@ from toposcope.errors import ToposcopeError
 from toposcope.integrations.framework.published import finalizers
 from toposcope.integrations.kueue.api import TOPOLOGIES as KUEUE_TOPOLOGIES
 from toposcope.integrations.node_plan import CONFIG_MAP
-from toposcope.integrations.watched import PUBLISHED
+from toposcope.integrations.registry import PUBLISHED
 from toposcope.kube.client import ApiClient, Request, find
 from toposcope.kube.config import pod_namespace
 from toposcope.kube.discovery import discover

@@ -12,8 +12,8 @@ from toposcope.api.label_keys import HOSTNAME
 from toposcope.controller.options import LEASE
 from toposcope.integrations.framework.published import MANAGER
 from toposcope.integrations.node_plan import CONFIG_MAP
+from toposcope.integrations.registry import PUBLISHED
 from toposcope.integrations.volcano.hyper_nodes import member
-from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.account_rights import AccountRights, Right
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.confinement import NOBODY, Confinement

@@ -22,9 +22,8 @@ from toposcope.integrations.framework.level_requests import (
     read_object,
     roll_up,
 )
-from toposcope.integrations.grove.api import POD_CLIQUE_SETS
+from toposcope.integrations.registry import WATCHED
 from toposcope.integrations.volcano.api import TIER
-from toposcope.integrations.watched import BOUND, WATCHED
 from toposcope.kube.discovery import Served, discover, is_gone
 from toposcope.kube.errors import KubeError
 from toposcope.kube.reflector import Raw, key
@@ -95,15 +94,19 @@ class Requirements:
         return roll_up(read for informer in self._informers.values() for read in informer.objects())
 
     def bound_requests(self) -> dict[WorkloadRef, tuple[LevelRequest, ...]] | None:
-        """The requests of workloads whose constraints depend on Grove's binding; None: not all can be read now."""
-        informers = [informer for kind, informer in self._informers.items() if kind in BOUND]
-        behind = any(not informer.synced or informer.error for informer in informers)
-        if behind or not self._discovered or self._discovery_failed:
+        """The requests of workloads whose constraints another system translates; None: not all can be read now."""
+        if not self._discovered or self._discovery_failed:
             return None
-        served = POD_CLIQUE_SETS in self._informers  # without Grove nothing is bound
-        return (
-            roll_up(read for informer in informers for read in informer.objects()) if served else {}
-        )
+        groups = {kind.group for kind in self._informers}
+        bound: list[ObjectRequests] = []
+        for kind, informer in self._informers.items():
+            if not kind.translated_by:
+                continue
+            if not informer.synced or informer.error:
+                return None
+            if kind.translated_by in groups:
+                bound += informer.objects()
+        return roll_up(bound)
 
     def by_value(self) -> dict[str, str]:
         """Who goes by a label's value alone, by its key: the first one with pod affinity or kube-scheduler's gangs."""

@@ -7,7 +7,8 @@ from toposcope.api.label_keys import HOSTNAME
 from toposcope.explain.context import Context
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.features import Object, Ref, Step, condition, failed
-from toposcope.integrations.kueue.queues import WORKLOAD, AssignedDomain, assigned_domains
+from toposcope.integrations.kueue.api import WORKLOAD
+from toposcope.integrations.kueue.queues import AssignedDomain, assigned_domains
 from toposcope.snapshot.model import NodeView
 from toposcope.text import listing, plural, shell
 

@@ -20,7 +20,7 @@ from toposcope.integrations.kai.messages import meaning_of_no_room
 from toposcope.integrations.kubernetes import features as gangs
 from toposcope.integrations.kubernetes.messages import meaning_of_no_node
 from toposcope.integrations.kueue import features as kueue
-from toposcope.integrations.kueue.queues import WORKLOAD
+from toposcope.integrations.kueue.api import WORKLOAD
 from toposcope.integrations.volcano import features as volcano
 from toposcope.snapshot.model import Published
 from toposcope.snapshot.scope import Scope

@@ -8,12 +8,17 @@ from typing import Final
 from toposcope.integrations.dynamo.api import DEPLOYMENTS
 from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.features import Object, Ref
-from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES, POD_CLIQUE_SETS
-from toposcope.integrations.grove.features import CLIQUE, GANG, SCALING_GROUP
+from toposcope.integrations.grove.api import (
+    BINDINGS,
+    CLIQUE,
+    GANG,
+    OLDER_TOPOLOGIES,
+    POD_CLIQUE_SETS,
+    SCALING_GROUP,
+)
 from toposcope.integrations.kai import api as kai
 from toposcope.integrations.kubernetes import api as gangs
 from toposcope.integrations.kueue import api as kueue
-from toposcope.integrations.kueue import queues
 from toposcope.integrations.volcano import api as volcano
 from toposcope.kube.client import ApiClient
 from toposcope.kube.discovery import Kind
@@ -30,7 +35,7 @@ SUBJECTS: Final = (
     CLIQUE,
     GANG,
     kai.POD_GROUPS,
-    queues.WORKLOAD,
+    kueue.WORKLOAD,
     gangs.POD_GROUPS,
     gangs.COMPOSITES,
     gangs.WORKLOADS,
@@ -52,7 +57,7 @@ SUBJECTS: Final = (
 """What can be explained besides pods: owners of pods, and what schedulers create for them."""
 
 AROUND: Final = (
-    *(queues.LOCAL_QUEUE, queues.CLUSTER_QUEUE, kueue.FLAVORS),
+    *(kueue.LOCAL_QUEUE, kueue.CLUSTER_QUEUE, kueue.FLAVORS),
     *(BINDINGS, OLDER_TOPOLOGIES, kai.TOPOLOGIES, kueue.TOPOLOGIES),
 )
 """What schedulers read besides the workload."""

@@ -16,7 +16,7 @@ from toposcope.hierarchy.coverage import level_value
 from toposcope.integrations.framework.constraints import Group, Workload
 from toposcope.integrations.grove.api import POD_CLIQUE_SETS
 from toposcope.integrations.jobset.api import JOB_KEY
-from toposcope.integrations.kueue.queues import POD_SET_OF
+from toposcope.integrations.kueue.api import POD_SET_OF
 from toposcope.integrations.lws.api import GROUP_INDEX, GROUP_KEY, SUBGROUP_KEY
 from toposcope.snapshot.model import PodView, Snapshot
 

@@ -20,7 +20,7 @@ from toposcope.integrations.framework.verdict import Kind, Remedy, Shortage, Ver
 from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES
 from toposcope.integrations.grove.features import named_kai_topology
 from toposcope.integrations.kai.queues import missing
-from toposcope.integrations.registry import READS, readings
+from toposcope.integrations.readings import READS, readings
 from toposcope.placement import known_topologies
 from toposcope.placement.devices import by_devices, with_extended
 from toposcope.placement.gangs import by_kai, in_queue

@@ -13,7 +13,7 @@ import msgspec
 from toposcope.controller.informer import Cache, Informer, InformerFactory
 from toposcope.errors import ToposcopeError
 from toposcope.integrations.framework.published import PublishedKind
-from toposcope.integrations.watched import FOLLOWED
+from toposcope.integrations.registry import FOLLOWED
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.discovery import Served, is_gone
 from toposcope.kube.errors import ApiError
