@@ -22,8 +22,8 @@ from toposcope.integrations.framework.level_requests import (
     read_object,
     roll_up,
 )
+from toposcope.integrations.framework.publishing.publisher import LevelNames
 from toposcope.integrations.registry import WATCHED
-from toposcope.integrations.volcano.api import TIER
 from toposcope.kube.discovery import Served, discover, is_gone
 from toposcope.kube.errors import KubeError
 from toposcope.kube.reflector import Raw, key
@@ -235,20 +235,21 @@ def resolve(
     levels: Mapping[str, Sequence[Level]],
     requests: Mapping[WorkloadRef, Sequence[LevelRequest]],
     catalogue: Catalogue = BUILT_IN,
-    tiers: Mapping[str, Mapping[str, int]] = MappingProxyType({}),
+    names: LevelNames = MappingProxyType({}),
 ) -> dict[str, Resolved]:
     """What `requests` ask of each topology in `levels` (its effective levels, by the topology's name): pure.
 
-    `tiers`: those of the domains of topologies with HyperNodes, by name.
+    `names`: other names that requests have for levels.
 
     A request concerns the topology that it names, and none when that is not ours. One that names none concerns every
     topology that has the level; where none has it, the one called `cluster`, or all.
     """
-    domains = {
-        name: {term: level.domain for level in of for term in (level.domain, level.key)}
-        | {TIER.format(tier): domain for domain, tier in tiers.get(name, {}).items()}
-        for name, of in levels.items()
-    }
+    domains: dict[str, dict[str, str]] = {}
+    for name, its_levels in levels.items():
+        terms = domains[name] = {}
+        for level in its_levels:
+            terms[level.domain] = terms[level.key] = level.domain
+        terms.update(names.get(name, {}))
     required: dict[str, _Collected] = {name: {} for name in levels}
     missing: dict[str, _Collected] = {name: {} for name in levels}
     preferred: dict[str, _Collected] = {name: {} for name in levels}

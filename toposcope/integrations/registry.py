@@ -9,11 +9,13 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from operator import attrgetter
 from types import ModuleType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from toposcope.integrations.framework.level_requests import WatchedKind
 from toposcope.integrations.framework.plugin import GangMark, Part, Plugin
-from toposcope.integrations.framework.published import PublishedKind
+from toposcope.integrations.framework.published import PublishedKind, finalizers
+from toposcope.integrations.framework.publishing.publisher import Publishing, PublishSettings
+from toposcope.kube.client import Caller
 from toposcope.kube.discovery import Kind
 
 if TYPE_CHECKING:  # the controller loads none of these
@@ -87,6 +89,22 @@ def readers() -> tuple["System", ...]:
         for part in (Part.WORKLOAD, Part.TOPOLOGY):
             systems += getattr(plugin.part(part), "READERS", ())
     return tuple(systems)
+
+
+def publishing(settings: PublishSettings) -> Publishing:
+    """What writes the systems' resources during one term of leadership."""
+    systems = [module.PUBLISHING(settings) for module in parts(Part.PUBLISHER)]
+    return Publishing(systems, settings)
+
+
+def holders(client: Caller, kind: PublishedKind, document: Mapping[str, Any]) -> list[str]:
+    """What must let go of a published object before it can be deleted. Raises KubeError."""
+    for plugin in PLUGINS:
+        module = plugin.part(Part.PUBLISHER)
+        if kind in plugin.published and module is not None:
+            held: list[str] = module.PUBLISHING.holders(client, document)
+            return held
+    return finalizers(document)
 
 
 @cache

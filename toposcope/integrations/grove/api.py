@@ -19,11 +19,18 @@ from toposcope.integrations.kai import api as kai
 from toposcope.kube.discovery import Kind
 
 GROUP: Final = "grove.io"
+_VERDICTS: Final = "schedulerTopologyStatuses"
+"""In a binding's status: whether the topologies that it names have its levels."""
 BINDINGS: Final = PublishedKind(
-    GROUP, "ClusterTopologyBinding", "clustertopologybindings", ("v1alpha1",), "grove"
+    GROUP,
+    "ClusterTopologyBinding",
+    "clustertopologybindings",
+    ("v1alpha1",),
+    "grove",
+    verdict_field=_VERDICTS,
 )
 OLDER_TOPOLOGIES: Final = PublishedKind(
-    GROUP, "ClusterTopology", "clustertopologies", ("v1alpha1",), "grove"
+    GROUP, "ClusterTopology", "clustertopologies", ("v1alpha1",), "grove", verdict_field=_VERDICTS
 )
 """What preceded the binding, in two shapes: that of alpha.4 to alpha.8 is written by Grove's operator."""
 SCALING_GROUP: Final = Kind(
