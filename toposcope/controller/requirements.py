@@ -26,7 +26,7 @@ from toposcope.integrations.framework.level_requests import (
     roll_up,
 )
 from toposcope.integrations.framework.publishing.publisher import LevelNames
-from toposcope.integrations.registry import WATCHED
+from toposcope.integrations.registry import WATCHED, needed_groups, read_annotations
 from toposcope.kube.discovery import Served, discover, is_gone
 from toposcope.kube.errors import KubeError
 from toposcope.kube.reflector import Raw, key
@@ -159,11 +159,12 @@ class Requirements:
         served = self._served(answer)
         groups = set()
         for kind in served:
-            if not kind.only_with:
+            if not needed_groups(kind):
                 groups.add(kind.group)
         wanted = {}
         for kind, version in served.items():
-            if not kind.only_with or kind.only_with & groups:
+            needed = needed_groups(kind)
+            if not needed or needed & groups:
                 wanted[kind] = version
         return wanted
 
@@ -250,7 +251,7 @@ class _KindInformer(Informer[ObjectRequests]):
 
     def _decode(self, raw: Raw) -> tuple[str, str, ObjectRequests | None]:
         """Raises ValueError for an object without a name."""
-        read = read_object(self._kind, self.version, raw)
+        read = read_object(self._kind, self.version, raw, read_annotations)
         workload = read.workload
         if not workload.name:
             raise ValueError(read.problem)

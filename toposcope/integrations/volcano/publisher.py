@@ -289,7 +289,7 @@ def _summary(plan: Mapping[str, HyperNode], kept: int) -> str:
     return text
 
 
-class VolcanoPublishing(SystemPublishing):
+class _VolcanoPublishing(SystemPublishing):
     """Volcano's HyperNodes."""
 
     def __init__(self, settings: PublishSettings) -> None:
@@ -307,4 +307,4 @@ class VolcanoPublishing(SystemPublishing):
         return VolcanoPublisher(client, self._plans, self.settings.runtime)
 
 
-PUBLISHING: Final = VolcanoPublishing
+PUBLISHING: Final = _VolcanoPublishing
