@@ -100,15 +100,16 @@ def ready(conditions: Iterable[Condition]) -> Condition:
     """
     unpublished = None
     failing = []
+    texts = []
     for condition in conditions:
         if condition.type == PUBLISHED and condition.reason != IN_SYNC:
             unpublished = condition
         if condition.status != "True" and condition.type not in ADVISORY:
             failing.append(condition)
+            texts.append(f"{condition.type}: {condition.message}")
     if failing:
         worst = _worst(failing)
-        text = "; ".join([f"{condition.type}: {condition.message}" for condition in failing])
-        return Condition(READY, worst.status, worst.reason, text)
+        return Condition(READY, worst.status, worst.reason, "; ".join(texts))
     if unpublished:
         text = f"Levels are found and available. {unpublished.message}"
         return Condition(READY, "True", unpublished.reason, text)
@@ -137,5 +138,6 @@ def unavailable_levels(status: Mapping[str, Any]) -> frozenset[str]:
     entries = status.get(UNAVAILABLE_LEVELS)
     if entries is None:
         # A version without the field wrote the status, or the CRD in the cluster lacks it.
-        return frozenset(_UNAVAILABLE_IN_MESSAGE.findall(str(condition.get("message"))))
+        message = str(condition.get("message"))
+        return frozenset(_UNAVAILABLE_IN_MESSAGE.findall(message))
     return frozenset(entry["domain"] for entry in entries)

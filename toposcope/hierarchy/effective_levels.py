@@ -14,7 +14,6 @@ that.
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
 from toposcope.api.cluster_topology import USUAL_COVERAGE, Topology
@@ -106,7 +105,15 @@ def effective_levels(
     `bound` are the domains that workloads require through Grove's binding. None: that is not known,
     so the binding keeps what it has.
     """
-    look = _Look(topology, nodes, timers, now, catalogue, bound)
+    look = _Look(
+        topology=topology,
+        nodes=nodes,
+        timers=timers,
+        now=now,
+        catalogue=catalogue,
+        bound=bound,
+        before=_before(topology, catalogue),
+    )
     expired = look.expired()
     timers.unneeded.keep_only([level.key for level in expired])
     if topology.levels is not None:
@@ -124,21 +131,15 @@ class _Look:
     now: float
     catalogue: Catalogue
     bound: Container[str] | None
-
-    @property
-    def before(self) -> tuple[Level, ...]:
-        """The levels of the spec, or those that were in effect."""
-        if self.topology.levels is not None:
-            return self.topology.levels
-        return _before(self.topology, self.catalogue)
+    before: tuple[Level, ...]
+    """The levels of the spec, or those that were in effect."""
 
     def expired(self) -> frozenset[Level]:
         """The levels that have been gone from all nodes for longer than the grace period."""
-        before = self.before
-        self.timers.gone.keep_only([level.key for level in before])
+        self.timers.gone.keep_only([level.key for level in self.before])
         reported_expired = reported(self.topology).expired
         expired = set()
-        for level in before:
+        for level in self.before:
             gone = not self._is_carried(level)
             overdue = self.timers.gone.overdue(
                 level.key, self.now, self.topology.grace, running=gone
@@ -226,18 +227,21 @@ class _Look:
         It changes sides after the grace period, as levels go.
         """
         around = lies_around(level, rack, above, self.nodes)
-        before = self.before
-        if level not in before or rack not in before:
+        if level not in self.before or rack not in self.before:
             return around is True
-        was_around = before.index(level) < before.index(rack)
-        moved = around is not None and around != was_around
-        here: Side = "around" if was_around else "within"
-        there: Side = "within" if was_around else "around"
-        self.timers.turned.stop((level.domain, here))
-        turned = self.timers.turned.overdue(
-            (level.domain, there), self.now, self.topology.grace, running=moved
-        )
+        was_around = self.before.index(level) < self.before.index(rack)
+        if was_around:
+            turned = self._is_overdue(level, "within", here="around", moved=around is False)
+        else:
+            turned = self._is_overdue(level, "around", here="within", moved=around is True)
         return was_around != turned
+
+    def _is_overdue(self, level: Level, there: Side, *, here: Side, moved: bool) -> bool:
+        """Whether a level has stood on the other side for the grace period."""
+        timers = self.timers.turned
+        timers.stop((level.domain, here))
+        key = (level.domain, there)
+        return timers.overdue(key, self.now, self.topology.grace, running=moved)
 
 
 def _is_of_this_spec(topology: Topology) -> bool:
@@ -246,14 +250,17 @@ def _is_of_this_spec(topology: Topology) -> bool:
 
 
 def _before(topology: Topology, catalogue: Catalogue) -> tuple[Level, ...]:
-    """The levels that were in effect when the status was written.
+    """The levels of the spec, or those that were in effect when the status was written.
 
     Not those that only a former spec named.
     """
+    if topology.levels is not None:
+        return topology.levels
+    same_spec = _is_of_this_spec(topology)
     levels = []
     for entry in topology.status.get("levels") or ():
         level = Level(entry["domain"], entry["key"])
-        if level.key in catalogue.level_keys or _is_of_this_spec(topology):
+        if same_spec or level.key in catalogue.level_keys:
             levels.append(level)
     return tuple(levels)
 
@@ -261,9 +268,10 @@ def _before(topology: Topology, catalogue: Catalogue) -> tuple[Level, ...]:
 def _order(catalogue: Catalogue, before: Sequence[Level]) -> list[str]:
     """The domains of the catalogue, with those that it no longer knows in their former places."""
     order = list(catalogue.domains)
-    for above, level in pairwise((None, *before)):
-        if level is None or level.domain in order:
-            continue
-        place = order.index(above.domain) + 1 if above else 0
-        order.insert(min(place, len(order) - 1), level.domain)
+    place = 0
+    for level in before:
+        if level.domain not in order:
+            last_but_one = len(order) - 1
+            order.insert(min(place, last_but_one), level.domain)
+        place = order.index(level.domain) + 1
     return order

@@ -95,7 +95,7 @@ def _have(names: Sequence[str]) -> str:
 def _silent(nodes: Table) -> list[str]:
     if all(GPUS in keys for keys in nodes.key_sets):
         return []
-    silent = [_is_silent(group) for group in nodes.groups]
+    silent = map(_is_silent, nodes.groups)
     names = nodes.names(silent)
     return sorted(names)
 

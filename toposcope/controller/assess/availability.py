@@ -76,10 +76,22 @@ def judge(
     optional = sorted(set(preferred))
     memory.unavailable.keep_only([*wanted, *optional])
     carried = _Carried.by(coverage)
-    reported = unavailable_levels(topology.status)
-    unavailable = _unavailable(topology, wanted, carried.domains, reported, memory=memory, now=now)
-    reported = reported_missed(topology.status)
-    missed = _unavailable(topology, optional, carried.domains, reported, memory=memory, now=now)
+    unavailable = _unavailable(
+        topology,
+        wanted,
+        carried.domains,
+        reported=unavailable_levels(topology.status),
+        memory=memory,
+        now=now,
+    )
+    missed = _unavailable(
+        topology,
+        optional,
+        carried.domains,
+        reported=reported_missed(topology.status),
+        memory=memory,
+        now=now,
+    )
     if unavailable:
         condition = _unavailable_condition(unavailable, retained)
         return Verdict(condition, unavailable, missed)
@@ -116,8 +128,8 @@ def _unavailable(
     topology: Topology,
     domains: Sequence[str],
     carried: Container[str],
-    reported: Container[str],
     *,
+    reported: Container[str],
     memory: Memory,
     now: float,
 ) -> tuple[str, ...]:

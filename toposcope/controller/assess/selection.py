@@ -74,10 +74,12 @@ def _with_exact_labels(topology: Topology, nodes: Table) -> Table:
 
 def _selected_by(topology: Topology, table: Table) -> list[Any]:
     """Of each group the values of the labels that the selector names."""
-    labels = [table.labels(requirement.key) for requirement in topology.selector]
-    if len(labels) == 1:
-        return labels[0]
-    return list(zip(*labels, strict=True))
+    columns = []
+    for requirement in topology.selector:
+        columns.append(table.labels(requirement.key))
+    if len(columns) == 1:
+        return columns[0]
+    return list(zip(*columns, strict=True))
 
 
 def overlaps(topologies: Sequence[Topology], nodes: Table) -> dict[str, Overlaps]:
@@ -85,10 +87,12 @@ def overlaps(topologies: Sequence[Topology], nodes: Table) -> dict[str, Overlaps
 
     Sharing with the topologies of its own segments is intended.
     """
-    shared_with: dict[str, dict[str, int]] = {topology.name: {} for topology in topologies}
-    if len(topologies) < 2:  # noqa: PLR2004 - nobody to share with
-        return dict(shared_with)
-    masks = {topology.name: _mask(topology, nodes) for topology in topologies}
+    shared_with: dict[str, dict[str, int]] = {}
+    masks: dict[str, int] = {}
+    for topology in topologies:
+        shared_with[topology.name] = {}
+        if len(topologies) > 1:
+            masks[topology.name] = _mask(topology, nodes)
     for topology, other in combinations(topologies, 2):
         if topology.uid == other.owner or other.uid == topology.owner:
             continue
