@@ -86,7 +86,10 @@ def _activity(metrics: AgentMetrics) -> Iterator[Family]:
 
 
 def _node(description: Description | None) -> Iterator[Family]:
-    """The families of the node, without samples for what is unknown: facts from before a failed probe may be stale."""
+    """The families of the node, without samples for what is unknown.
+
+    Facts from before a failed probe may be stale.
+    """
     topology = description.topology if description else None
     seen = len(topology.gpus) if topology else 0
     unknown = description is None or bool(description.problem)
@@ -149,11 +152,17 @@ _PER_GPU: Final[tuple[tuple[str, str, Callable[[Gpu], float | None]], ...]] = (
         lambda gpu: None if gpu.mig is None else gpu.mig_devices,
     ),
 )
-"""Metrics with one series per GPU: name, help text, value; a GPU whose value is None has no series."""
+"""Metrics with one series per GPU: name, help text, value.
+
+A GPU whose value is None has no series.
+"""
 
 
 def _gpus(topology: NodeTopology | None) -> Iterator[Family]:
-    """The families with series for each GPU by its PCI address: the index changes when GPUs are lost."""
+    """The families with series for each GPU by its PCI address.
+
+    The index changes when GPUs are lost.
+    """
     gpus = topology.gpus if topology else ()
     for name, text, value in _PER_GPU:
         values = ((gpu.pci, value(gpu)) for gpu in gpus)
@@ -201,7 +210,10 @@ class Usage(NamedTuple):
 
 
 def usage(worker: int | None) -> dict[str, Usage]:
-    """What `agent` (this process) and `worker` (a process id) use; one that is gone or unreadable is left out."""
+    """What `agent` (this process) and `worker` (a process id) use.
+
+    One that is gone or unreadable is left out.
+    """
     used = {}
     for name, pid in (("agent", os.getpid()), ("worker", worker)):
         if pid is None:

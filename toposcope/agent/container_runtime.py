@@ -1,8 +1,9 @@
-"""Why NVML does not start: which setting of driver, container or runtime would help, and whether a restart would.
+"""Why NVML does not start.
 
-The NVIDIA runtime puts the driver's library and device nodes into a container when it is the container's runtime and
-`NVIDIA_VISIBLE_DEVICES` and `NVIDIA_DRIVER_CAPABILITIES` ask for it, when the container is made and never later. The
-kernel module is visible in any case.
+Which setting of driver, container or runtime would help, and whether a restart would. The NVIDIA
+runtime puts the driver's library and device nodes into a container when it is the container's
+runtime and `NVIDIA_VISIBLE_DEVICES` and `NVIDIA_DRIVER_CAPABILITIES` ask for it, when the container
+is made and never later. The kernel module is visible in any case.
 """
 
 import os
@@ -23,7 +24,10 @@ _VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"
 _CAPABILITIES: Final = "NVIDIA_DRIVER_CAPABILITIES"
 _CONTROL_DEVICE: Final = "nvidiactl"
 _BY_MOUNTS: Final = "/var/run/nvidia-container-devices"
-"""In the variable: the devices are named by mounts in this folder, as the component bottlerocket does."""
+"""In the variable.
+
+The devices are named by mounts in this folder, as the component bottlerocket does.
+"""
 
 _NO_DRIVER: Final = "install the NVIDIA driver on this node"
 _ADVICE: Final = {

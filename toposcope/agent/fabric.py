@@ -110,7 +110,10 @@ def missing_from_rack(gpu: RawGpu) -> bool:
 
 
 def completed(fabric: RawFabric) -> bool:
-    """Whether the registration has completed; only then do `status`, `uuid` and `clique` mean anything."""
+    """Whether the registration has completed.
+
+    Only then do `status`, `uuid` and `clique` mean anything.
+    """
     return fabric.state == COMPLETED
 
 
@@ -220,7 +223,10 @@ def fabric_reasons(gpus: Sequence[RawGpu]) -> list[str]:
 
 
 def _missing_from_rack(gpus: Sequence[RawGpu]) -> list[str]:
-    """Why GPUs of a rack are in no fabric; a tray that is missing as a whole is one fault, with one reason."""
+    """Why GPUs of a rack are in no fabric.
+
+    A tray that is missing as a whole is one fault, with one reason.
+    """
     indices: dict[str, list[int]] = {}
     for gpu in gpus:
         if gpu.platform is None or not missing_from_rack(gpu):

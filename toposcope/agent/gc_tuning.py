@@ -7,7 +7,10 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def loading() -> Iterator[None]:
-    """Load modules with the collector off and exempt: pages it looks at are no longer shared with a forked worker."""
+    """Load modules with the collector off and exempt.
+
+    Pages it looks at are no longer shared with a forked worker.
+    """
     gc.disable()
     try:
         yield

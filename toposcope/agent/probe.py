@@ -42,7 +42,10 @@ _C2C_ACTIVE: Final = 1
 _INACTIVE: Final = 0
 _EMPTY_SLOT: Final = frozenset({INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND})
 _MAX_LINKS: Final = 36
-"""NVML_NVLINK_MAX_LINKS of the newest header; a driver refuses numbers beyond the GPU's own links."""
+"""NVML_NVLINK_MAX_LINKS of the newest header.
+
+A driver refuses numbers beyond the GPU's own links.
+"""
 _NO_ADDRESS: Final = frozenset({"", "N/A"})
 
 
@@ -128,7 +131,10 @@ def _address(pci: Any, index: int) -> str:
 def _without_lost(
     gpus: list[RawGpu], on_bus: tuple[RawPci, ...], faults: list[RawFault]
 ) -> list[RawGpu]:
-    """The GPUs but for those without an address while the PCI bus has GPUs that no other one is: they are there."""
+    """The GPUs but for those without an address while the PCI bus has GPUs that no other one is.
+
+    They are there.
+    """
     known = {gpu.pci for gpu in gpus}
     if all(function.address in known for function in on_bus):
         return gpus
@@ -258,9 +264,10 @@ def _counts(nvml: Nvml, handle: Any, uuid: str | None) -> _Counts:
 
 
 def _counted(nvml: Nvml, handle: Any) -> range | None:
-    """The GPU's links, counted where field 91 is refused or answers 0: some drivers mean "not supported" by that.
+    """The GPU's links, counted where field 91 is refused or answers 0.
 
-    None where NVML refuses this too, other than by "there is no such link" or "there are no links".
+    Some drivers mean "not supported" by that. None where NVML refuses this too, other than by
+    "there is no such link" or "there are no links".
     """
     if not hasattr(nvml.module, "nvmlDeviceGetNvLinkState"):
         return None  # a recording of a probe that did not ask this
@@ -310,9 +317,10 @@ def _links(
 def _states_and_speeds(
     nvml: Nvml, handle: Any, uuid: str | None, links: range
 ) -> tuple[Mapping[int, int], Mapping[int, int]]:
-    """State and speed of the links that answer, in one call; at rest the states alone, which are half of the work.
+    """State and speed of the links that answer, in one call.
 
-    A link gets its speed in training: it has another one only after it was down, and then everything is asked again.
+    At rest the states alone, which are half of the work. A link gets its speed in training: it has
+    another one only after it was down, and then everything is asked again.
     """
     speeds: dict[int, int] | None = nvml.recall((uuid, "link speeds"))
     if speeds is not None:

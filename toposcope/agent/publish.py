@@ -1,9 +1,11 @@
-"""Writes the description to the agent's own Node: server-side apply, only on a difference, guarded by the Node's uid.
+"""Writes the description to the agent's own Node.
 
-Each change of a label that an admin wants to know about becomes an Event.
+Server-side apply, only on a difference, guarded by the Node's uid. Each change of a label that an
+admin wants to know about becomes an Event.
 
-An apply removes every label of ours that it does not name. So a label whose value is unknown at the moment is sent with
-the value that the Node has. With the description goes what ClusterTopologies ask for (`planned`).
+An apply removes every label of ours that it does not name. So a label whose value is unknown at the
+moment is sent with the value that the Node has. With the description goes what ClusterTopologies
+ask for (`planned`).
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -100,7 +102,10 @@ def owned_keys(metadata: Mapping[str, Any]) -> OwnedKeys:
 
 
 def desired(description: Description, node: OwnedKeys) -> OwnedKeys:
-    """What the Node should carry: the labels that are known, and the values that it has of those that are not."""
+    """What the Node should carry.
+
+    The labels that are known, and the values that it has of those that are not.
+    """
     kept = {key: value for key, value in node.labels.items() if key in description.labels.unknown}
     annotations = node.annotations if description.problem else description.annotations
     return OwnedKeys({**kept, **description.labels.known}, dict(annotations))
@@ -161,7 +166,10 @@ class Publisher:
         return self._node
 
     def owned(self, metadata: Mapping[str, Any]) -> OwnedKeys:
-        """All labels and annotations of ours in a Node's metadata; for another thread, as the next two."""
+        """All labels and annotations of ours in a Node's metadata.
+
+        For another thread, as the next two.
+        """
         return _joined(owned_keys(metadata), self._planner.present(metadata))
 
     def follow(self, plan: "NodePlan") -> None:
@@ -286,7 +294,10 @@ class Publisher:
                 return
 
     def foreign_writes(self) -> dict[str, Request]:
-        """Writes that the admission policies must refuse, one of each kind: what each would do, and its request."""
+        """Writes that the admission policies must refuse, one of each kind.
+
+        What each would do, and its request.
+        """
         writes = {
             "a label outside gpu.topology/": {
                 "metadata": {"labels": {f"{NOBODY}/unconfined": "true"}}

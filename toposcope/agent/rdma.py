@@ -219,7 +219,10 @@ class RdmaDevices:
         return {address for address, count in counts.items() if count == _MANAGEMENT_FUNCTIONS}
 
     def _has_board_with_bridge(self, functions: Functions) -> bool:
-        """Whether all GPUs of an HGX B200 or B300 are here; a VM with a part of them may have no bridge."""
+        """Whether all GPUs of an HGX B200 or B300 are here.
+
+        A VM with a part of them may have no bridge.
+        """
         gpus = 0
         for function, kind in functions.items():
             if kind.vendor == _NVIDIA and self._bus.device_id(function) in _BOARDS_WITH_BRIDGE:
@@ -231,7 +234,10 @@ class RdmaDevices:
     def _invisible(
         self, functions: Functions, devices: Sequence[_Device]
     ) -> tuple[list[RawNic], list[str]]:
-        """NICs that were seen before, and the addresses of those that never were; `devices` are visible."""
+        """NICs that were seen before, and the addresses of those that never were.
+
+        `devices` are visible.
+        """
         visible = {device.function for device in devices}
         bonded = {card(device.nic.pci.address) for device in devices if _BOND in device.nic.name}
         held, hidden = [], []
@@ -264,7 +270,10 @@ class RdmaDevices:
         return vpd is None or not vpd.manages_nvswitches
 
     def _without_rdma(self, function: Entry, driver: str | None) -> bool:
-        """Whether RDMA is off for a function of mlx5_core: then it has no RDMA device in any namespace."""
+        """Whether RDMA is off for a function of mlx5_core.
+
+        Then it has no RDMA device in any namespace.
+        """
         if driver != _DRIVER:
             return False
         names = self._files.names(self._bus.folder(function))

@@ -1,6 +1,7 @@
-"""Whether RBAC grants this program's ServiceAccount more than it needs: one SelfSubjectRulesReview says it all.
+"""Whether RBAC grants this program's ServiceAccount more than it needs.
 
-Admission policies refuse what RBAC must grant; what RBAC grants beyond that, no policy looks at.
+One SelfSubjectRulesReview says it all. Admission policies refuse what RBAC must grant; what RBAC
+grants beyond that, no policy looks at.
 """
 
 import logging
@@ -48,9 +49,15 @@ _WATCHED_CORE: Final = frozenset(
         "services",
     }
 )
-"""What is looked at: some distributions grant every account rights of their own, such as OpenShift on its projects."""
+"""What is looked at.
+
+Some distributions grant every account rights of their own, such as OpenShift on its projects.
+"""
 _READS: Final = frozenset({"get", "list", "watch"})
-"""Not looked at beyond the core group: Kubernetes 1.37 grants every ServiceAccount those of ClusterTrustBundles."""
+"""Not looked at beyond the core group.
+
+Kubernetes 1.37 grants every ServiceAccount those of ClusterTrustBundles.
+"""
 
 
 class Right(NamedTuple):
@@ -94,7 +101,10 @@ def rights_of(rules: Iterable[Mapping[str, Any]]) -> list[Right]:
 
 
 class AccountRights:
-    """Finds the rights that are not `expected`; an expected right without names covers those with names."""
+    """Finds the rights that are not `expected`.
+
+    An expected right without names covers those with names.
+    """
 
     def __init__(self, expected: Iterable[Right], namespace: str) -> None:
         self._expected = frozenset(expected)

@@ -38,7 +38,10 @@ _TIMEOUT: Final = 15.0
 _LARGEST_LINE: Final = 32 << 20
 """No object can be this large (etcd refuses 1.5 MB): such a line is a broken server, not data."""
 _LARGEST_ANSWER: Final = 32 << 20
-"""A page of 500 nodes has some 13 MB; where objects are larger, pages have fewer (`toposcope.kube.pages`)."""
+"""A page of 500 nodes has some 13 MB.
+
+Where objects are larger, pages have fewer (`toposcope.kube.pages`).
+"""
 _READ: Final = 1 << 15
 """Room for what one read of a stream brings; a TLS record has half of it. Larger room is given
 back to the system after each read, by a thread other than the first: a page fault or two for
@@ -47,7 +50,10 @@ each Node.
 _LONGEST_MESSAGE: Final = 2000
 """Characters; a validation error of a real server names a dozen fields."""
 _LONGEST_RETRY: Final = 300.0
-"""Seconds; a proxy's maintenance page may ask for a day, and then the server is back after a minute."""
+"""Seconds.
+
+A proxy's maintenance page may ask for a day, and then the server is back after a minute.
+"""
 _TRANSPORT: Final = (OSError, http.client.HTTPException)
 _CLOSED: Final = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 """Signs that the server closed a kept connection while it was idle."""
@@ -70,15 +76,19 @@ class Request(NamedTuple):
 
     @property
     def target(self) -> str:
-        """Path and query as they stand on the request line; names in a path may be what a user typed."""
+        """Path and query as they stand on the request line.
+
+        Names in a path may be what a user typed.
+        """
         path = quote(self.path)
         return f"{path}?{urlencode(self.query)}" if self.query else path
 
 
 Observe: TypeAlias = Callable[[Request], Callable[[int], None]]
-"""Called with a request as it is sent; what it returns is called with the HTTP status of the answer, 0 if none came.
+"""Called with a request as it is sent.
 
-Not called for a request that is not sent.
+What it returns is called with the HTTP status of the answer, 0 if none came. Not called for a
+request that is not sent.
 """
 
 
@@ -88,7 +98,10 @@ def unobserved(_request: Request) -> Callable[[int], None]:
 
 
 class ApiClient:
-    """A client of one API server; safe to share between threads (requests take turns, streams do not)."""
+    """A client of one API server.
+
+    Safe to share between threads (requests take turns, streams do not).
+    """
 
     def __init__(
         self,

@@ -162,7 +162,10 @@ def usable(where: str, token: str) -> str:
 
 
 def token_file(where: str, path: Path) -> Token:
-    """Read the file for each request: it is one small read beside a network round trip, and never stale."""
+    """Read the file for each request.
+
+    It is one small read beside a network round trip, and never stale.
+    """
 
     def token() -> str:
         try:

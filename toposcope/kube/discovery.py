@@ -29,7 +29,10 @@ class Kind:
 
     @property
     def name(self) -> str:
-        """`podcliquesets.grove.io`, as a CRD is called: kubectl takes this for this kind and no other."""
+        """`podcliquesets.grove.io`, as a CRD is called.
+
+        Kubectl takes this for this kind and no other.
+        """
         return f"{self.plural}.{self.group}".rstrip(".")
 
     @property
@@ -38,7 +41,10 @@ class Kind:
         return self.group, self.kind
 
     def is_called(self, word: str) -> bool:
-        """Whether kubectl takes `word` for this kind: kind, plural or short name, with or without the group."""
+        """Whether kubectl takes `word` for this kind.
+
+        Kind, plural or short name, with or without the group.
+        """
         name, _, group = word.lower().partition(".")
         return name in {self.kind.lower(), self.plural, *self.short} and group in {"", self.group}
 

@@ -1,8 +1,10 @@
-"""What one piece of a node's GPU resources is: a whole GPU, or a share of one (a time slice, an MPS client, MIG).
+"""What one piece of a node's GPU resources is.
 
-Schedulers see numbers of `nvidia.com/gpu` and cannot tell. What can: the labels of GPU Feature Discovery and GKE, and
-the number of GPUs that the agent counted. Sources: k8s-device-plugin's README (sharing, MIG strategies) and
-internal/lm/resource.go (the suffixes of the product); HAMi's deviceSplitCount; GKE's labels of shared GPUs.
+A whole GPU, or a share of one (a time slice, an MPS client, MIG). Schedulers see numbers of
+`nvidia.com/gpu` and cannot tell. What can: the labels of GPU Feature Discovery and GKE, and the
+number of GPUs that the agent counted. Sources: k8s-device-plugin's README (sharing, MIG strategies)
+and internal/lm/resource.go (the suffixes of the product); HAMi's deviceSplitCount; GKE's labels of
+shared GPUs.
 """
 
 import re
@@ -60,7 +62,10 @@ _SHARED_NAME: Final = ".shared"
 _MPS: Final = "mps"
 _SHARING: Final = frozenset({"time-slicing", "time-sharing", _MPS})
 _MOST_GPUS: Final = 16
-"""No node has more (DGX-2): a lost GPU that a device plugin still offers cannot explain a larger number."""
+"""No node has more (DGX-2).
+
+A lost GPU that a device plugin still offers cannot explain a larger number.
+"""
 
 
 class Unit(StrEnum):
@@ -70,7 +75,10 @@ class Unit(StrEnum):
     MPS_CLIENT = "MPS client"
     MIG_DEVICE = "MIG device"
     SHARE = "share"
-    """Of a kind that no label names: more is offered than there are GPUs, as HAMi's deviceSplitCount does."""
+    """Of a kind that no label names.
+
+    More is offered than there are GPUs, as HAMi's deviceSplitCount does.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +103,11 @@ class Shares:
 
 
 def gpus_of(label: Label, allocatable: Requests) -> int:
-    """The GPUs of a node: as its agent counted them, else GPU Feature Discovery, else as device plugins offer them.
+    """The GPUs of a node.
 
-    A label with an implausible number is none. Without any count, time slices are divided by their number per GPU; MIG
-    devices cannot be, and stay as they are offered.
+    As its agent counted them, else GPU Feature Discovery, else as device plugins offer them. A
+    label with an implausible number is none. Without any count, time slices are divided by their
+    number per GPU; MIG devices cannot be, and stay as they are offered.
     """
     counted = count_of(label(GPUS))
     if counted is not None:
@@ -137,9 +146,10 @@ def _is_renamed(label: Label, resource: str, total: int) -> bool:
 
 
 def whole_gpus(label: Label, allocatable: Requests) -> Requests:
-    """`allocatable` as far as it is whole GPUs: shares go by the name of shared GPUs, and no GPU is offered twice.
+    """`allocatable` as far as it is whole GPUs.
 
-    The same mapping where nothing has to change. A device plugin that has not noticed a lost GPU offers more than the
+    Shares go by the name of shared GPUs, and no GPU is offered twice. The same mapping where
+    nothing has to change. A device plugin that has not noticed a lost GPU offers more than the
     agent counts: these are no shares, and are cut.
     """
     shares = _of_gpus(label, allocatable)
@@ -173,7 +183,10 @@ def _of_gpus(label: Label, allocatable: Requests) -> Shares | None:
 
 
 def _unit_of_gpus(label: Label, allocatable: Requests, total: int) -> Unit | None:
-    """What `total` pieces of `nvidia.com/gpu` are where no MIG profile is named; None: whole GPUs."""
+    """What `total` pieces of `nvidia.com/gpu` are where no MIG profile is named.
+
+    None: whole GPUs.
+    """
     if (label(_PRODUCT) or "").endswith(_SHARED_PRODUCT) or label(_GKE_STRATEGY) in _SHARING:
         return _unit(label)
     counted = count_of(label(GPUS)) or _labelled_gpus(label, allocatable)
@@ -210,7 +223,10 @@ def _unit(label: Label) -> Unit:
 
 
 def _is_shared(label: Label) -> bool:
-    """Whether labels say that something on the node is shared; with `renameByDefault` not under the usual name."""
+    """Whether labels say that something on the node is shared.
+
+    With `renameByDefault` not under the usual name.
+    """
     return _clients(label) > 1 or label(_STRATEGY) in _SHARING or label(_GKE_STRATEGY) in _SHARING
 
 

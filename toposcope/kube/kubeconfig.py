@@ -31,12 +31,18 @@ _REFUSED: Final = {
     "as": "requests are not sent in another's name; use credentials of the identity itself",
     "username": "passwords ended with Kubernetes 1.19; use a token, a client certificate or a plugin",
 }
-"""Fields that would change where requests go or who sends them: to leave them out would be worse than to stop."""
+"""Fields that would change where requests go or who sends them.
+
+To leave them out would be worse than to stop.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A part of a kubeconfig: `path` is its file, `where` and a field's name begin messages about it."""
+    """A part of a kubeconfig.
+
+    `path` is its file, `where` and a field's name begin messages about it.
+    """
 
     path: Path
     where: str
@@ -203,7 +209,10 @@ def _find(
 
 @dataclass(frozen=True, slots=True)
 class _Identity:
-    """A client certificate: how to load it into a context, and the files to be watched for its next version."""
+    """A client certificate.
+
+    How to load it into a context, and the files to be watched for its next version.
+    """
 
     load: Callable[[ssl.SSLContext], None]
     files: tuple[str, ...] = ()
@@ -264,9 +273,10 @@ def _own_certificate(user: _Entry) -> _Identity:
 
 @contextmanager
 def _as_file(where: str, content: bytes) -> Iterator[str]:
-    """The name of a file with this content that only this process reads: no folder has to be writable for it.
+    """The name of a file with this content that only this process reads.
 
-    Raises ConfigError where the system has neither memory files nor a temporary directory.
+    No folder has to be writable for it. Raises ConfigError where the system has neither memory
+    files nor a temporary directory.
     """
     try:
         descriptor = (

@@ -136,7 +136,10 @@ def _number(value: Any) -> int:
 
 
 def _stamp(now: datetime, last: Any) -> str:
-    """`now` as the API writes it; never equal to `last`, because a renewal must change something."""
+    """`now` as the API writes it.
+
+    Never equal to `last`, because a renewal must change something.
+    """
     stamp, later = (
         moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         for moment in (now, now + timedelta(microseconds=1))

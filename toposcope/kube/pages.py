@@ -1,6 +1,7 @@
-"""The one rule for collections in pages: bounded in bytes and in number, whatever the server answers.
+"""The one rule for collections in pages.
 
-Apart from `toposcope.kube.listing`, because some programs do without msgspec.
+Bounded in bytes and in number, whatever the server answers. Apart from `toposcope.kube.listing`,
+because some programs do without msgspec.
 """
 
 from collections.abc import Callable, Iterator

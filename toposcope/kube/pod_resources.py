@@ -38,10 +38,11 @@ _BINARY: Final = {f"{letter}i": 1 << 10 * power for power, letter in enumerate("
 
 @lru_cache(maxsize=1 << 14)
 def amount(resource: str, quantity: str | float) -> int:
-    """A quantity of a resource: CPU in thousandths of a core, memory in bytes, everything else in pieces.
+    """A quantity of a resource.
 
-    One beyond `MOST` counts as that: Kubernetes caps quantities, and takes `1e30`. Raises ValueError for what is not a
-    quantity.
+    CPU in thousandths of a core, memory in bytes, everything else in pieces. One beyond `MOST`
+    counts as that: Kubernetes caps quantities, and takes `1e30`. Raises ValueError for what is not
+    a quantity.
     """
     text = str(quantity).strip()
     match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
@@ -112,7 +113,10 @@ def is_gpu(resource: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def is_gpu_part(resource: str) -> bool:
-    """Whether it is a part of a GPU, or a GPU shared under a name of its own: MIG devices, `nvidia.com/gpu.shared`."""
+    """Whether it is a part of a GPU, or a GPU shared under a name of its own.
+
+    MIG devices, `nvidia.com/gpu.shared`.
+    """
     return _PART.fullmatch(resource) is not None
 
 
@@ -123,7 +127,10 @@ def gpu_count(resources: Requests) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ContainerRequests:
-    """One container's requests; `sidecar` is an init container that keeps running (restartPolicy Always)."""
+    """One container's requests.
+
+    `sidecar` is an init container that keeps running (restartPolicy Always).
+    """
 
     requests: Requests
     sidecar: bool = False

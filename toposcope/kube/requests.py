@@ -110,9 +110,10 @@ def verb_of(request: Request) -> str:
 
 
 def resource_of(request: Request) -> str:
-    """As in `kubectl get`: `nodes`, `topologies.kai.scheduler`, `clustertopologies.gpu.topology/status`.
+    """As in `kubectl get`.
 
-    Requests that ask what is served are about `discovery`.
+    `nodes`, `topologies.kai.scheduler`, `clustertopologies.gpu.topology/status`. Requests that ask
+    what is served are about `discovery`.
     """
     plural, *rest = [*parts(request.path), ""]
     if not plural:

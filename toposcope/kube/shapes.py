@@ -1,6 +1,7 @@
-"""What answers look like as far as readers rely on it: JSON of a login page or a broken proxy is not an API object.
+"""What answers look like as far as readers rely on it.
 
-Without msgspec, because the agent does without. Paths as in the Kubernetes API conventions.
+JSON of a login page or a broken proxy is not an API object. Without msgspec, because the agent does
+without. Paths as in the Kubernetes API conventions.
 """
 
 import functools
@@ -17,7 +18,10 @@ class Optional(NamedTuple):
 
 
 Shape = Any
-"""`str`, `dict` or `list`; a list that holds its entries' shape; or a mapping of fields to shapes, `*` for all."""
+"""`str`, `dict` or `list`.
+
+A list that holds its entries' shape; or a mapping of fields to shapes, `*` for all.
+"""
 
 _TEXTS: Final[Shape] = Optional({_EVERY: str})
 _OWNED: Final[Shape] = Optional(
@@ -88,7 +92,10 @@ def problem(value: Any, shape: Shape) -> str:
 
 
 def _problem(value: Any, shape: Shape) -> tuple[str, Any, Any] | None:
-    """Where that is, what is there, and of which type it should be; paths are made only of what is wrong."""
+    """Where that is, what is there, and of which type it should be.
+
+    Paths are made only of what is wrong.
+    """
     if isinstance(shape, Optional):
         if value is None:
             return None

@@ -1,7 +1,8 @@
-"""The one gateway to NVML: every call goes through `Nvml.ask`, and "not supported" is an answer, not an exception.
+"""The one gateway to NVML.
 
-`module` is `pynvml` or anything that answers the same functions. One thread only: the header promises thread safety,
-but NCCL still guards every call with a mutex because of past bugs.
+Every call goes through `Nvml.ask`, and "not supported" is an answer, not an exception. `module` is
+`pynvml` or anything that answers the same functions. One thread only: the header promises thread
+safety, but NCCL still guards every call with a mutex because of past bugs.
 """
 
 from collections.abc import Callable
@@ -45,7 +46,10 @@ class NvmlReturn(NamedTuple):
 
     @property
     def absent(self) -> bool:
-        """The GPU or the driver has no such thing (function, struct version, feature): a fact, not a fault."""
+        """The GPU or the driver has no such thing (function, struct version, feature).
+
+        A fact, not a fault.
+        """
         return self.code in _ABSENT
 
     @property
@@ -67,7 +71,10 @@ class Nvml:
         self._step = step
         self._fixed: dict[tuple[str | int | None, ...], Any] = {}
         self.loss: NvmlReturn | None = None
-        """The last answer that a GPU is lost; `clear_loss` comes before the questions about each GPU."""
+        """The last answer that a GPU is lost.
+
+        `clear_loss` comes before the questions about each GPU.
+        """
 
     def ask(self, function: str, *arguments: Any) -> Any | NvmlReturn:
         """The result of one NVML function, or the `NvmlReturn` in place of the NVML error that it raised.

@@ -22,7 +22,10 @@ from toposcope.agent.raw import RawFabric, RawPlatform
 
 _UUID_BYTES: Final = 16
 _UNICAST_POINTER: Final = 0
-"""NVML_GPU_FABRIC_CLIQUE_TYPE_UNICAST_POINTER: its first entry is what older layouts call the clique id."""
+"""NVML_GPU_FABRIC_CLIQUE_TYPE_UNICAST_POINTER.
+
+Its first entry is what older layouts call the clique id.
+"""
 
 _FABRIC: Final = (
     ("c_nvmlGpuFabricInfo_v4_t", "nvmlDeviceGetGpuFabricInfo_v4"),
@@ -43,7 +46,10 @@ _SUCCESS: Final = 0
 
 
 def bus_id(pci: Any) -> str:
-    """The address in a nvmlPciInfo_t, whatever its bytes are: the binding's attribute raises for what is no text."""
+    """The address in a nvmlPciInfo_t, whatever its bytes are.
+
+    The binding's attribute raises for what is no text.
+    """
     field = type(pci).busId
     return (
         string_at(addressof(pci) + field.offset, field.size)
