@@ -103,7 +103,10 @@ def wired_links(
 
 
 def _mig_unknown(gpu: RawGpu, nvlinks: NvLinks) -> bool:
-    """Whether NVML refused to say whether MIG mode is on, which would explain links that are down."""
+    """Whether NVML refused to say whether MIG mode is on.
+
+    It would explain links that are down.
+    """
     return gpu.architecture == _AMPERE and gpu.mig is None and not nvlinks.active(gpu.pci)
 
 

@@ -1,12 +1,13 @@
 """From a `NodeTopology` to the labels of the Node, whose meanings are in docs/labels.md."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from toposcope.api import label_keys
 from toposcope.api.label_values import is_label_value, label_safe, short_name
 from toposcope.hardware.ranges import kernel_list
-from toposcope.hardware.topology import Fabric, Fact, NodeTopology, State
+from toposcope.hardware.topology import Fabric, Fact, Gpu, NodeTopology, State
 
 
 class Labels(NamedTuple):
@@ -97,10 +98,9 @@ def labels_for(topology: NodeTopology, node_name: str) -> Labels:
     if product:
         values[label_keys.GPU_PRODUCT] = product
     unknown = _unknown(topology)
-    known = {}
-    for key, value in values.items():
-        if key not in unknown and is_label_value(value):
-            known[key] = value
+    known = {
+        key: value for key, value in values.items() if key not in unknown and is_label_value(value)
+    }
     return Labels(known, unknown)
 
 
@@ -158,15 +158,22 @@ def _nvlink(topology: NodeTopology) -> dict[str, str]:
     }
     if topology.nvswitches is not None:
         labels[label_keys.NVSWITCHES] = str(topology.nvswitches)
+    if links:
+        labels.update(_of_weakest_links(members, links))
+    return labels
+
+
+def _of_weakest_links(members: Sequence[Gpu], links: int) -> dict[str, str]:
     speeds, versions = [], []
     for gpu in members:
         if gpu.link_mbps:
             speeds.append(gpu.link_mbps)
         if gpu.nvlink_version:
             versions.append(gpu.nvlink_version)
-    if links and speeds:
+    labels = {}
+    if speeds:
         labels[label_keys.NVLINK_BANDWIDTH] = str(links * min(speeds) // 1000)
-    if links and versions:
+    if versions:
         labels[label_keys.NVLINK_VERSION] = min(versions)
     return labels
 

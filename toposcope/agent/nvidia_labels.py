@@ -81,10 +81,8 @@ def wanted_labels(description: Description, metadata: Mapping[str, Any]) -> dict
     """
     ours, theirs = owners(metadata)
     carried = metadata.get("labels") or {}
-    wanted = {}
-    for key, value in nvidia_labels_for(description).items():
-        if key not in theirs:
-            wanted[key] = value
+    labels = nvidia_labels_for(description)
+    wanted = {key: value for key, value in labels.items() if key not in theirs}
     for key in (ours & carried.keys()) - theirs:
         if _SOURCES.get(key) in description.labels.unknown:
             wanted[key] = carried[key]

@@ -9,7 +9,7 @@ wrote when they did.
 """
 
 import logging
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from toposcope.agent.owners import OwnedKeys, managers
@@ -74,16 +74,20 @@ class Planner:
 
         Without its flags, those that it wrote itself.
         """
-        labels = {}
-        for key, value in (metadata.get("labels") or {}).items():
-            if key.startswith(UNIQUE) and (self._unique or _wrote(metadata, "labels", key)):
-                labels[key] = value
+        labels = dict(self._present_labels(metadata))
         annotation = _annotation_of(metadata)
         if annotation is None:
             return OwnedKeys(labels, {})
         if self._slinky or _wrote(metadata, "annotations", SLINKY):
             return OwnedKeys(labels, {SLINKY: annotation})
         return OwnedKeys(labels, {})
+
+    def _present_labels(self, metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        for key, value in (metadata.get("labels") or {}).items():
+            if not key.startswith(UNIQUE):
+                continue
+            if self._unique or _wrote(metadata, "labels", key):
+                yield key, value
 
     def wanted(self, metadata: Mapping[str, Any], labels: Mapping[str, str]) -> Wanted:
         """The keys that belong on the Node, which will have these labels besides."""
@@ -117,12 +121,8 @@ class Planner:
         """
         if not self._unique:
             return {}
-        labels = {}
-        for key, value in present.labels.items():
-            if planned.keeps(key):
-                labels[key] = value
-        labels.update(planned.labels)
-        return labels
+        kept = {key: value for key, value in present.labels.items() if planned.keeps(key)}
+        return {**kept, **planned.labels}
 
     def inputs(self, metadata: Mapping[str, Any]) -> Hashable:
         """The Node's labels that the plan depends on."""

@@ -49,16 +49,13 @@ class RailMemory:
     ) -> Description:
         """The description with rails, their labels and the NICs' neighbours.
 
-        `carried` are the Node's annotations. `anew` forgets what was: the rails of today are all that
-        there should be.
+        `carried` are the Node's annotations. `anew` forgets what was: the rails of today are all
+        that there should be.
         """
         topology, switches = description.topology, carried.get(SWITCHES)
         if topology is None or (switches is None and RAILS not in carried):
             return description
-        if anew:
-            self._begin("")
-        elif carried.get(RAILS) not in self._written:  # at the start, or somebody removed it
-            self._begin(carried.get(RAILS, ""))
+        self._remember(carried, anew=anew)
         neighbours = _neighbours(switches, topology)
         self._look(topology, neighbours)
         rails = self._rails_in_order()
@@ -89,6 +86,13 @@ class RailMemory:
         if len(self._rails) < self._least:  # nobody knows any more which of them has gone
             return [None] * self._least
         return [self._known.get(nic) for nic in sorted(self._rails, key=natural)]
+
+    def _remember(self, carried: Mapping[str, str], *, anew: bool) -> None:
+        """Go on from what the Node carries at the start, or when somebody has removed it."""
+        if anew:
+            self._begin("")
+        elif carried.get(RAILS) not in self._written:
+            self._begin(carried.get(RAILS, ""))
 
     def _begin(self, carried: str) -> None:
         rails: tuple[Rail | None, ...] = ()
@@ -142,7 +146,10 @@ class RailMemory:
 
 
 def _neighbours(switches: str | None, topology: NodeTopology) -> Neighbours:
-    """What the program `switches` wrote on the Node; text that is no such thing is as good as none."""
+    """What the program `switches` wrote on the Node.
+
+    Text that is no such thing is as good as none.
+    """
     try:
         neighbours = parse_neighbours(switches or "{}")
     except ValueError:
