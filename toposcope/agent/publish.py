@@ -236,11 +236,10 @@ class Publisher:
 
     def _wanted(self, own: OwnedKeys) -> Wanted:
         """What ClusterTopologies ask for on the Node once it carries `own`."""
-        labels = dict(own.labels)
-        for key, value in (self.metadata.get("labels") or {}).items():
-            if key not in ALL:
-                labels[key] = value
-        return self._planner.wanted(self.metadata, labels)
+        labels = {**(self.metadata.get("labels") or {})}
+        for key in ALL:
+            labels.pop(key, None)
+        return self._planner.wanted(self.metadata, {**labels, **own.labels})
 
     def _apply(self, own: OwnedKeys, planned: Wanted) -> Request:
         """The apply of all keys of ours."""
