@@ -1,4 +1,7 @@
-"""Loads modules without the garbage collector, which would look at all of them a dozen times and find nothing."""
+"""Loads modules without the garbage collector.
+
+It would look at all of them a dozen times and find nothing.
+"""
 
 import contextlib
 import gc

@@ -206,7 +206,7 @@ class Publisher:
         """Make the Node carry `description`.
 
         The Events to record, or None if nothing had to change. Raises KubeError. A Node that was
-        deleted and recreated under the same name has another uid: it is read again and then written.
+        deleted and recreated under the same name has another uid: it is read again, then written.
         """
         if self._node is None:
             self.refresh()

@@ -220,9 +220,7 @@ class RdmaDevices:
             elif not vpd.manages_nvswitches:
                 kept.append(device._replace(nic=device.nic._replace(card=vpd.card)))
         presumed = self._presumed_management(unknown, functions)
-        for device in unknown:
-            if device.card not in presumed:
-                kept.append(device)
+        kept += [device for device in unknown if device.card not in presumed]
         return kept
 
     def _presumed_management(self, devices: Sequence[_Device], functions: Functions) -> set[str]:

@@ -1,4 +1,7 @@
-"""The audit of this node's ResourceSlices, opt-in because no RBAC confines the right to read them to one node."""
+"""The audit of this node's ResourceSlices.
+
+Opt-in, because no RBAC confines the right to read them to one node.
+"""
 
 import logging
 from typing import Final
