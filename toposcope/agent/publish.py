@@ -9,7 +9,7 @@ ask for (`planned`).
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from toposcope.agent.describe import Description
@@ -289,14 +289,15 @@ class Publisher:
         for attempt in range(_NAMES_TRIED):
             moment = now + timedelta(microseconds=attempt)  # another moment makes another name
             try:
-                self._client.call(
-                    event(regarding, *node_event, REPORTER, self._name, moment, digits=2)
-                )
+                self._client.call(self._event(regarding, node_event, moment))
             except ApiError as error:
                 if not error.conflict or attempt == _NAMES_TRIED - 1:
                     raise
             else:
                 return
+
+    def _event(self, regarding: dict[str, str], node_event: NodeEvent, moment: datetime) -> Request:
+        return event(regarding, *node_event, REPORTER, instance=self._name, now=moment, digits=2)
 
     def foreign_writes(self) -> dict[str, Request]:
         """Writes that the admission policies must refuse, one of each kind.
@@ -315,7 +316,9 @@ class Publisher:
         requests = {what: merge_patch(self._path, MANAGER, body) for what, body in writes.items()}
         elsewhere = {"apiVersion": "v1", "kind": "Node", "name": NOBODY}
         now = self._runtime.now()
-        report = event(elsewhere, "Normal", "Unconfined", "", REPORTER, self._name, now)
+        report = event(
+            elsewhere, "Normal", "Unconfined", "", REPORTER, instance=self._name, now=now
+        )
         return {**requests, "an Event about another Node": report}
 
     def cleanup(self) -> int:

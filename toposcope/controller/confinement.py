@@ -82,7 +82,7 @@ def foreign_writes(client: ApiClient, pod: str) -> dict[str, Request]:
                 "POST", target.collection, query, compact(body).encode()
             )
     node = {"apiVersion": "v1", "kind": "Node", "name": NOBODY}
-    report = event(node, "Normal", "Unconfined", "", "another", pod, datetime.now(UTC))
+    report = event(node, "Normal", "Unconfined", "", "another", instance=pod, now=datetime.now(UTC))
     return {**writes, "an Event in another's name": report}
 
 
@@ -127,7 +127,13 @@ class ConfinementCheck:
                 }
                 try:
                     self._client.call(
-                        event(regarding, *news, "controller", self._pod, datetime.now(UTC))
+                        event(
+                            regarding,
+                            *news,
+                            "controller",
+                            instance=self._pod,
+                            now=datetime.now(UTC),
+                        )
                     )
                 except KubeError as error:
                     log.warning("cannot record an Event: %s", error)

@@ -622,7 +622,13 @@ class Reconciler:
             return
         kind = "Warning" if due.warning else "Normal"
         request = event(
-            dict(due.regarding), kind, due.reason, due.note, REPORTER, self._instance, self._now()
+            dict(due.regarding),
+            kind,
+            due.reason,
+            due.note,
+            REPORTER,
+            instance=self._instance,
+            now=self._now(),
         )
         try:
             self._client.call(request)
