@@ -208,7 +208,9 @@ def _elector(
     runtime: Runtime,
 ) -> LeaderElector:
     """An elector that outlives everything that `stack` gets after it, and then releases its Lease."""
-    client = ApiClient(cluster, _USER_AGENT, _timing(options).request, observe, runtime=runtime)
+    client = ApiClient(
+        cluster, _USER_AGENT, _timing(options).request, observe=observe, runtime=runtime
+    )
     stack.callback(client.close)
     ending = runtime.event()
     namespace = home_namespace(options)

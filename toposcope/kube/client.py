@@ -108,6 +108,7 @@ class ApiClient:
         cluster: Cluster,
         user_agent: str = "toposcope",
         timeout: float | None = _TIMEOUT,
+        *,
         observe: Observe = unobserved,
         largest: int | None = None,
         runtime: Runtime = REAL,
@@ -134,9 +135,10 @@ class ApiClient:
         return self._cluster.namespace
 
     def call(self, request: Request) -> Any:
-        """Send a request and return the decoded answer, of the shape that `kube.shapes` gives for it.
+        """Send a request and return the decoded answer.
 
-        Raises what `read` raises, and UnreachableError for an answer of another shape.
+        It is of the shape that `kube.shapes` gives for it. Raises what `read` raises, and
+        UnreachableError for an answer of another shape.
         """
         body = self.read(request)
         try:
@@ -146,10 +148,11 @@ class ApiClient:
             raise UnreachableError(
                 f"the answer to {request.method} {request.path} is not JSON ({why}): {body[:80]!r}"
             ) from error
-        if wrong := problem(answer, shape_of(request.method, request.path)):
+        wrong = problem(answer, shape_of(request.method, request.path))
+        if wrong:
             raise UnreachableError(
-                f"the answer to {request.method} {request.path} is not a Kubernetes API server's: {wrong} "
-                f"in {printable(repr(body[:80]))}"
+                f"the answer to {request.method} {request.path} is not a Kubernetes API server's: "
+                f"{wrong} in {printable(repr(body[:80]))}"
             )
         return answer
 
@@ -197,18 +200,16 @@ class ApiClient:
         return body
 
     def _kept(self) -> Connection:
-        """The kept connection, or a new one if there is none or the certificates have changed since.
+        """The kept connection, or a new one.
 
-        An API server checks at each request whether the client certificate of the connection has expired.
+        New if there is none, or if the certificates have changed since: an API server checks at
+        each request whether the client certificate of the connection has expired.
         """
         if self._closed:
             raise UnreachableError("this client is closed")
         kept = self._connection
-        if (
-            isinstance(kept, TlsConnection)
-            and self._cluster.tls
-            and kept.tls is not self._cluster.tls()
-        ):
+        tls = self._cluster.tls
+        if isinstance(kept, TlsConnection) and tls and kept.tls is not tls():
             self._drop()
         if self._connection is None:
             self._connection = self._connect(self._timeout)
@@ -402,13 +403,13 @@ def _check(server: str, response: http.client.HTTPResponse, body: bytes) -> None
     except UNREADABLE:
         document = None  # a proxy's error page
     status = document if isinstance(document, dict) else {}
+    reason = status.get("reason") or response.reason
+    message = status.get("message") or body[:200].decode(errors="replace")
     kind = ResourceExpiredError if response.status == http.HTTPStatus.GONE else ApiError
     raise kind(
         response.status,
-        printable(str(status.get("reason") or response.reason)),
-        printable(
-            str(status.get("message") or body[:200].decode(errors="replace")), _LONGEST_MESSAGE
-        ),
+        printable(str(reason)),
+        printable(str(message), _LONGEST_MESSAGE),
         _seconds(response.getheader("Retry-After")),
         tuple(_causes(status.get("details"))),
     )
@@ -417,19 +418,21 @@ def _check(server: str, response: http.client.HTTPResponse, body: bytes) -> None
 def _causes(details: Any) -> Iterator[tuple[str, str]]:
     """Fields and messages of `metav1.StatusDetails`; `<nil>` names no field."""
     causes = details.get("causes") if isinstance(details, dict) else None
-    for cause in causes if isinstance(causes, list) else ():
-        if isinstance(cause, dict):
-            field = printable(str(cause.get("field") or "")).replace("<nil>", "")
-            yield field, printable(str(cause.get("message") or ""), _LONGEST_MESSAGE)
+    if not isinstance(causes, list):
+        return
+    for cause in causes:
+        if not isinstance(cause, dict):
+            continue
+        field = printable(str(cause.get("field") or ""))
+        message = printable(str(cause.get("message") or ""), _LONGEST_MESSAGE)
+        yield field.replace("<nil>", ""), message
 
 
 def _seconds(header: str | None) -> float | None:
     """Retry-After in seconds; API servers never send the date form."""
-    return (
-        min(float(header), _LONGEST_RETRY)
-        if header and header.isascii() and header.isdigit()
-        else None
-    )
+    if not header or not header.isascii() or not header.isdigit():
+        return None
+    return min(float(header), _LONGEST_RETRY)
 
 
 def _lines(response: http.client.HTTPResponse, largest: int) -> Iterator[bytes]:

@@ -210,11 +210,15 @@ def _unit_of_gpus(label: Label, allocatable: Requests, total: int) -> Unit | Non
     exceeds = counted is not None and total > counted
     if _is_shared(label):
         # Where shares have a name of their own, what is left under this one is whole.
-        unnamed = counted is None and not any(is_gpu_part(resource) for resource in allocatable)
-        return _unit(label) if exceeds or unnamed else None
+        whole = _offers_parts(allocatable) if counted is None else not exceeds
+        return None if whole else _unit(label)
     if not exceeds or _stale(label, total, counted):
         return None
     return Unit.MIG_DEVICE if label(_MIG_STRATEGY) == "single" else Unit.SHARE
+
+
+def _offers_parts(allocatable: Requests) -> bool:
+    return any(is_gpu_part(resource) for resource in allocatable)
 
 
 def _gpus_are_shared(label: Label) -> bool:

@@ -102,11 +102,12 @@ Requests = Mapping[str, int]
 
 @lru_cache(maxsize=1024)
 def is_gpu(resource: str) -> bool:
-    """Whether one piece of the resource is a whole GPU or accelerator, as its vendor's device plugin offers it.
+    """Whether one piece of the resource is a whole GPU or accelerator.
 
-    With time slicing under the resource's own name a device plugin offers one GPU several times, and says so only in
-    the label `nvidia.com/gpu.replicas`; such a piece counts as a GPU here as it does for schedulers. Whole GPUs of
-    ResourceSlices have the name of their driver.
+    As its vendor's device plugin offers it. With time slicing under the resource's own name a
+    device plugin offers one GPU several times, and says so only in the label
+    `nvidia.com/gpu.replicas`; such a piece counts as a GPU here as it does for schedulers. Whole
+    GPUs of ResourceSlices have the name of their driver.
     """
     return resource in _WHOLE
 
@@ -122,7 +123,11 @@ def is_gpu_part(resource: str) -> bool:
 
 def gpu_count(resources: Requests) -> int:
     """Whole GPUs in a resource list, of whatever vendor."""
-    return sum(count for resource, count in resources.items() if count and is_gpu(resource))
+    gpus = 0
+    for resource, count in resources.items():
+        if count and is_gpu(resource):
+            gpus += count
+    return gpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,23 +156,29 @@ def pod_requests(
     for requests in containers:
         _add(total, requests)
     if init:
-        running: dict[str, int] = {}
-        peak: dict[str, int] = {}
-        for container in init:
-            if container.sidecar:
-                _add(total, container.requests)
-                _add(running, container.requests)
-                _raise(peak, running)
-            else:
-                beside = dict(running)
-                _add(beside, container.requests)
-                _raise(peak, beside)
-        _raise(total, peak)
+        _add_init(total, init)
     if pod_level:
-        total |= {name: value for name, value in pod_level.items() if name.startswith(_POD_LEVEL)}
+        for name, value in pod_level.items():
+            if name.startswith(_POD_LEVEL):
+                total[name] = value
     if overhead:
         _add(total, overhead)
     return total
+
+
+def _add_init(total: dict[str, int], init: Sequence[ContainerRequests]) -> None:
+    sidecars: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for container in init:
+        if container.sidecar:
+            _add(total, container.requests)
+            _add(sidecars, container.requests)
+            _raise(peak, sidecars)
+        else:
+            beside = dict(sidecars)
+            _add(beside, container.requests)
+            _raise(peak, beside)
+    _raise(total, peak)
 
 
 def _add(total: dict[str, int], more: Requests) -> None:

@@ -170,11 +170,9 @@ class Runtime:
 
         With `tls` the server's certificate must carry `name`.
         """
-        return (
-            TlsConnection(host, port, timeout, tls, name)
-            if tls
-            else Connection(host, port, timeout=timeout)
-        )
+        if tls:
+            return TlsConnection(host, port, timeout, tls, name)
+        return Connection(host, port, timeout=timeout)
 
     def freeze(self) -> None:
         """Exempt all objects there are from garbage collection.

@@ -97,6 +97,11 @@ class _Wrong(NamedTuple):
     wanted: Any
     """The type that it should be of."""
 
+    def below(self, name: str | int) -> "_Wrong":
+        """The same, seen from the list or mapping in which this is an entry."""
+        place = f"[{name}]" if isinstance(name, int) else f".{name}"
+        return self._replace(at=place + self.at)
+
 
 def problem(value: Any, shape: Shape) -> str:
     """The first place where a JSON value is not of the shape, in words; empty if it is."""
@@ -123,8 +128,7 @@ def _problem(value: Any, shape: Shape) -> _Wrong | None:
             continue  # as most are
         wrong = _problem(entry, below)
         if wrong:
-            place = f"[{name}]" if isinstance(shape, list) else f".{name}"
-            return wrong._replace(at=place + wrong.at)
+            return wrong.below(name)
     return None
 
 
