@@ -119,20 +119,19 @@ def _document(suggestion: Suggestion) -> dict[str, Any]:
 
 
 def _why(suggestion: Suggestion, total: int, *, wide: bool) -> Iterator[str]:
-    names = sorted((node.name for node in suggestion.nodes), key=natural)
-    count = len(names)
-    nodes = "1 node" if count == 1 else f"{count} nodes"
-    gpus = f"{suggestion.gpus} {plural(suggestion.gpus, 'GPU')}"
-    yield f"{nodes}, {gpus}: {first_few(names, count if wide else _FEW_NAMES)}"
+    count = len(suggestion.nodes)
+    few = count if wide else _FEW_NAMES
+    yield _nodes_of(suggestion, few)
     path = " > ".join(level.domain for level in suggestion.levels)
     lacking = sorted(suggestion.lacking, key=natural)
-    have = f"{count - len(lacking)} of {count}" if lacking else "All of them"
-    yield f"{have} have {path}, and each level is nested in the one before."
-    if lacking:
-        few = first_few(lacking, len(lacking) if wide else _FEW_NAMES)
+    if not lacking:
+        yield f"All of them have {path}, and each level is nested in the one before."
+    else:
+        have = f"{count - len(lacking)} of {count}"
         them = plural(len(lacking), "it", "them")
+        yield f"{have} have {path}, and each level is nested in the one before."
         yield (
-            f"A level is missing on {few}: Kueue and KAI leave {them} out. "
+            f"A level is missing on {first_few(lacking, few)}: Kueue and KAI leave {them} out. "
             f"Label {them} (toposcope nodes --state left-out), "
             "or take the level out of spec.levels, which takes it from all."
         )
@@ -145,6 +144,13 @@ def _why(suggestion: Suggestion, total: int, *, wide: bool) -> Iterator[str]:
             "So few nodes may just be missing a label. "
             "Check them before you apply this: toposcope nodes -o wide"
         )
+
+
+def _nodes_of(suggestion: Suggestion, few: int) -> str:
+    names = sorted((node.name for node in suggestion.nodes), key=natural)
+    nodes = "1 node" if len(names) == 1 else f"{len(names)} nodes"
+    gpus = f"{suggestion.gpus} {plural(suggestion.gpus, 'GPU')}"
+    return f"{nodes}, {gpus}: {first_few(names, few)}"
 
 
 def _left_out(suggestion: Suggestion) -> Iterator[str]:
