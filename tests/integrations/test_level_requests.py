@@ -18,7 +18,7 @@ from toposcope.integrations.framework.level_requests import (
     read_object,
     roll_up,
 )
-from toposcope.integrations.watched import WATCHED
+from toposcope.integrations.registry import WATCHED
 
 RACK = "example.com/rack"
 KINDS = {kind.kind: kind for kind in reversed(WATCHED)} | {f"{kind.kind}.{kind.group}": kind for kind in WATCHED}

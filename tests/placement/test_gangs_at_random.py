@@ -9,13 +9,17 @@ import pytest
 from tests.support.workloads import GPU, HOST, RACK, ZONE
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
+from toposcope.integrations.framework.node_affinity import Exclusion, ExclusionKind
+from toposcope.integrations.framework.packing import Path
+from toposcope.integrations.framework.verdict import LeftOut, Verdict
 from toposcope.integrations.kai.allocation import Allocator
 from toposcope.placement.gangs import by_kai, leaf_of
-from toposcope.placement.room import Node, Path
-from toposcope.placement.verdict import Verdict, judge
+from toposcope.placement.room import Node
+from toposcope.placement.verdict import judge
 
 LEVELS = (ZONE, RACK, HOST)
 CASES = 400
+CORDONED = (LeftOut(Exclusion(ExclusionKind.OBSTACLE, "cordoned"), ("n9",)),)
 
 
 def node(rng: random.Random, number: int) -> Node:
@@ -52,7 +56,7 @@ def test_what_kai_places(seed: int) -> None:
         verdict = judge((gang,), LEVELS, nodes)
         answer = by_kai(verdict, Workload("KAI", "", (gang,), gang=True), LEVELS, nodes)
         outcomes[answer.kind, failure.why if failure else ""] += 1
-        unsure = Verdict("unclear", steps=verdict.steps, excluded=(("is cordoned", ("n9",)),))
+        unsure = Verdict("unclear", steps=verdict.steps, excluded=CORDONED)
         found = by_kai(unsure, Workload("KAI", "", (gang,), gang=True), LEVELS, nodes)
         if not gang.groups:
             alone = by_kai(unsure, Workload("KAI", "", (gang,), gang=False), LEVELS, nodes)

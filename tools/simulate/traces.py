@@ -20,10 +20,12 @@ from toposcope.agent.loop import Agent
 from toposcope.api.cluster_topology import MANAGED_BY, TOPOSCOPE, Topology
 from toposcope.controller import reconcile
 from toposcope.controller.election import Election
-from toposcope.controller.publishers.immutable_topology import ImmutableTopologyPublisher
 from toposcope.hierarchy.effective_levels import Absences, EffectiveLevels, reported
 from toposcope.hierarchy.table import Table
 from toposcope.integrations.framework.published import Target
+from toposcope.integrations.framework.publishing.immutable_topology import (
+    ImmutableTopologyPublisher,
+)
 from toposcope.simulator.apiserver.requests import Request
 
 _LONGEST: Final = 60_000_000

@@ -19,6 +19,7 @@ from toposcope.hierarchy.catalogue import BUILT_IN
 from toposcope.integrations.dynamo.api import DEPLOYMENTS
 from toposcope.integrations.framework.document import Field, Finding, kind_of
 from toposcope.integrations.framework.system import Reading
+from toposcope.integrations.framework.verdict import Verdict
 from toposcope.integrations.grove.api import POD_CLIQUE_SETS
 from toposcope.kube.discovery import Kind
 from toposcope.kube.errors import ApiError, KubeError, NoClusterError, UnreachableError
@@ -26,7 +27,6 @@ from toposcope.placement.check import Checked, Checker
 from toposcope.placement.document import Answer, document_of, line_of
 from toposcope.placement.sentences import advice, left_out, reasoning
 from toposcope.placement.sentences import answer as in_words
-from toposcope.placement.verdict import Verdict
 from toposcope.snapshot.documents import Document, documents, kindless
 from toposcope.snapshot.problems import InputError, Meter, Problem
 from toposcope.text import plural

@@ -16,11 +16,11 @@ from toposcope.cli.output import show_document
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen, Whole, columns, complain
 from toposcope.explain import object_store
-from toposcope.explain.context import Context, build_context
-from toposcope.explain.diagnosis import Diagnosis, diagnose
+from toposcope.explain.context import Context
+from toposcope.explain.diagnosis import Diagnosis
 from toposcope.explain.machine import examine
 from toposcope.explain.observed_placement import ObservedPlacement
-from toposcope.explain.ownership import ObjectNotFoundError, ownership_of, subject_of
+from toposcope.explain.ownership import ObjectNotFoundError, subject_of
 from toposcope.integrations.framework.features import Outcome, Ref, SchedulerMessage, Step
 from toposcope.kube.discovery import Kind
 from toposcope.snapshot.model import Snapshot
@@ -68,7 +68,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         ref = subject_of(store, snapshot, kind, name, arguments.namespace)
     except ObjectNotFoundError as error:
         raise errors.CommandError(str(error)) from error
-    diagnosis = diagnose(build_context(snapshot, store, ownership_of(store, snapshot, ref)))
+    diagnosis = Diagnosis(Context(snapshot, store, ref))
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, document_of(diagnosis))
     elif arguments.output == "name":

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from toposcope.api.cluster_topology import API_VERSION, KIND
 from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
-from toposcope.integrations.deciding import READ
 from toposcope.integrations.framework.document import Field, kind_of, name_of, namespace_of
 from toposcope.integrations.framework.levels import (
     TopologyLevels,
@@ -22,10 +21,9 @@ from toposcope.integrations.kai import pod_group
 from toposcope.integrations.kai import topology as kai_topology
 from toposcope.integrations.kubernetes import gangs
 from toposcope.integrations.kueue import api as kueue_api
-from toposcope.integrations.kueue import queues
-from toposcope.integrations.osmo import pool as osmo_pool
+from toposcope.integrations.osmo import topology as osmo_pool
+from toposcope.integrations.registry import DECISIVE, PUBLISHED
 from toposcope.integrations.runai import topology as runai_topology
-from toposcope.integrations.watched import PUBLISHED
 
 _OWN_GROUP: Final = API_VERSION.partition("/")[0]
 _KINDS: Final[Mapping[tuple[str, str], Callable[[Any, Catalogue], TopologyLevels]]] = {
@@ -35,7 +33,7 @@ _KINDS: Final[Mapping[tuple[str, str], Callable[[Any, Catalogue], TopologyLevels
     kueue_api.TOPOLOGIES.key: kai_topology.read,
 }
 """Readers of topology resources by API group and kind."""
-_CONFIGURING: Final = {kind.key for kind in READ if kind is not queues.WORKLOAD}
+_CONFIGURING: Final = {kind.key for kind in DECISIVE if kind is not kueue_api.WORKLOAD}
 """Kinds that count as applied where they stand beside a workload."""
 _OPTIONS: Final = {kind.key: kind.option for kind in PUBLISHED}
 _FIELDS: Final[Mapping[str, Callable[[Any, Catalogue], TopologyLevels]]] = {

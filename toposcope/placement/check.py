@@ -14,21 +14,23 @@ from toposcope.integrations.dra.allocation import Claims
 from toposcope.integrations.framework.constraints import Admission, Decision, Workload, simplified
 from toposcope.integrations.framework.document import Finding
 from toposcope.integrations.framework.levels import TopologyLevels
+from toposcope.integrations.framework.packing import PODS
 from toposcope.integrations.framework.system import Held, Reading
+from toposcope.integrations.framework.verdict import Kind, Remedy, Shortage, Verdict
 from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES
 from toposcope.integrations.grove.features import named_kai_topology
 from toposcope.integrations.kai.queues import missing
-from toposcope.integrations.registry import READS, readings
+from toposcope.integrations.readings import READS, readings
 from toposcope.placement import known_topologies
 from toposcope.placement.devices import by_devices, with_extended
 from toposcope.placement.gangs import by_kai, in_queue
 from toposcope.placement.in_order import in_order
-from toposcope.placement.room import PODS, Node, Obstacle, Room
+from toposcope.placement.room import Node, Obstacle, Room
 from toposcope.placement.shares import shared_room, with_shares
 from toposcope.placement.shares import told as told_of_shares
-from toposcope.placement.shortage import Offer, Shortage, offers
+from toposcope.placement.shortage import Offer, offers
 from toposcope.placement.tolerating import tolerate
-from toposcope.placement.verdict import Fittings, Kind, Remedy, Verdict, fittings, judge
+from toposcope.placement.verdict import Fittings, fittings, judge
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
 from toposcope.snapshot.scope import select_scope, with_gpus
 from toposcope.text import listing, plural

@@ -6,14 +6,13 @@ from typing import Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.api.levels import Level
+from toposcope.integrations.framework.amounts import amount
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
 from toposcope.integrations.framework.system import ClusterFacts
+from toposcope.integrations.framework.verdict import Kind, Placed, Verdict
 from toposcope.integrations.kai.allocation import VERSION, Allocator, Leaf, TooLargeError, Unplaced
 from toposcope.integrations.kai.queues import excess
 from toposcope.placement.room import Node
-from toposcope.placement.search import Placed
-from toposcope.placement.sentences import amount
-from toposcope.placement.verdict import Kind, Verdict
 from toposcope.text import plural
 
 _GPU: Final = ALLOCATABLE_GPUS

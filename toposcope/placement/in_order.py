@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from toposcope.integrations.framework.constraints import Admission, Decision, Group
+from toposcope.integrations.framework.verdict import Placed, Verdict
 from toposcope.placement.room import Node
-from toposcope.placement.search import Placed
-from toposcope.placement.verdict import Verdict
 
 
 def in_order(

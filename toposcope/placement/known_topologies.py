@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from toposcope.api.cluster_topology import KIND
 from toposcope.api.levels import Level
-from toposcope.integrations.deciding import READ
 from toposcope.integrations.framework.constraints import (
     PodGroupMember,
     PodGroupMembers,
@@ -23,7 +22,8 @@ from toposcope.integrations.kai.api import GROUP_OF, SUB_GROUP_OF
 from toposcope.integrations.kai.topology import aliases_of
 from toposcope.integrations.kubernetes.gangs import group_of
 from toposcope.integrations.kueue import queues
-from toposcope.integrations.registry import EXCLUSIVE_POD_LABELS
+from toposcope.integrations.kueue.api import POD_SET_OF, WORKLOAD, WORKLOAD_OF
+from toposcope.integrations.registry import DECISIVE, EXCLUSIVE_POD_LABELS, PUBLISHED
 from toposcope.integrations.volcano.hyper_nodes import (
     HYPER_NODES,
     levels_of_tiers,
@@ -31,7 +31,6 @@ from toposcope.integrations.volcano.hyper_nodes import (
     tiered,
     tiers_of,
 )
-from toposcope.integrations.watched import PUBLISHED
 from toposcope.snapshot.model import PodView, Published, Snapshot
 from toposcope.snapshot.scope import select_scope
 from toposcope.text import shell
@@ -95,7 +94,7 @@ def cluster_facts(snapshot: Snapshot) -> ClusterFacts:
 def _objects(snapshot: Snapshot) -> dict[tuple[str, str], tuple[Mapping[str, Any], ...]]:
     """What decides besides topologies, by kind: those of which the snapshot has some, or the cluster none."""
     objects: dict[tuple[str, str], list[Mapping[str, Any]]] = {
-        kind.key: [] for kind in READ if snapshot.served.get(kind.name)
+        kind.key: [] for kind in DECISIVE if snapshot.served.get(kind.name)
     }
     for document in snapshot.objects:
         objects.setdefault(kind_of(document), []).append(document)
@@ -104,12 +103,12 @@ def _objects(snapshot: Snapshot) -> dict[tuple[str, str], tuple[Mapping[str, Any
 
 def held_by_kueue(facts: ClusterFacts, snapshot: Snapshot) -> Held:
     """What Kueue holds for admitted pods that have no node yet."""
-    if not facts.objects.get(queues.WORKLOAD.key):
+    if not facts.objects.get(WORKLOAD.key):
         return {}
     bound: dict[tuple[str, str, str], list[Mapping[str, str]]] = {}
     for pod in snapshot.pods or ():
         node = snapshot.by_name.get(pod.node)
-        name, pod_set = pod.annotations.get(queues.WORKLOAD_OF), pod.labels.get(queues.POD_SET_OF)
+        name, pod_set = pod.annotations.get(WORKLOAD_OF), pod.labels.get(POD_SET_OF)
         if node and name and pod_set:
             bound.setdefault((pod.namespace, name, pod_set), []).append(node.labels)
     return queues.held(facts, bound)

@@ -17,7 +17,7 @@ from toposcope.integrations.framework.levels import ExportError, TopologyLevels,
 from toposcope.integrations.grove import topology as grove
 from toposcope.integrations.kai import topology as kai
 from toposcope.integrations.kueue import topology as kueue
-from toposcope.integrations.osmo import pool as osmo
+from toposcope.integrations.osmo import topology as osmo
 from toposcope.integrations.runai import topology as runai
 
 Write = Callable[[TopologyLevels], Any]

@@ -15,6 +15,7 @@ from toposcope.integrations.framework.level_requests import (
     requests_at,
 )
 from toposcope.integrations.grove.api import CONSTRAINED
+from toposcope.integrations.grove.api import GROUP as GROVE
 from toposcope.integrations.kai import api as kai
 
 GROVE_PATHWAY: Final = "nvidia.com/enable-grove"
@@ -105,4 +106,5 @@ DEPLOYMENTS: Final = WatchedKind(
     },
     requests,
     short=("dgd",),
+    translated_by=GROVE,
 )

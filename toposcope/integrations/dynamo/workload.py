@@ -190,6 +190,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 SYSTEM: Final = System(
     "Dynamo", lambda document: kind_of(document) == DEPLOYMENTS.key, _read, "grove"
 )
+READERS: Final = (SYSTEM,)
 
 
 def _overrides(spec: Field, parts: Sequence[_Component], cluster: ClusterFacts) -> Overrides:

@@ -108,6 +108,27 @@ def simplified(groups: Iterable[Group]) -> tuple[Group, ...]:
     )
 
 
+def nested(groups: Iterable[Group]) -> Iterator[Group]:
+    """These groups and all below them."""
+    for top in groups:
+        for group, _ in top.everything():
+            yield group
+
+
+def pods_in(groups: Iterable[Group]) -> Iterator[Pods]:
+    """The pods of these groups and of all below them, kind by kind."""
+    for group in nested(groups):
+        yield from group.pods
+
+
+def levels_asked_for(groups: Iterable[Group]) -> Iterator[Level]:
+    """The levels that these groups and all below them require or prefer."""
+    for group in nested(groups):
+        for level in (group.required, group.preferred):
+            if level:
+                yield level
+
+
 class OfferedNode(Protocol):
     """A node as a scheduler sees it."""
 

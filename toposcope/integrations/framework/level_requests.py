@@ -133,6 +133,8 @@ class WatchedKind(Kind):
     """Kinds of owners that are watched themselves: objects that they create repeat their requests."""
     only_with: frozenset[str] = frozenset()
     """Watched only while a kind of one of these groups is: others give these objects no meaning."""
+    translated_by: str = ""
+    """The API group whose topology resource translates the levels: what it lacks, the workload has no more."""
 
     @cached_property
     def decoder(self) -> "msgspec.json.Decoder[Any]":

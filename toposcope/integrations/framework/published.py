@@ -133,6 +133,8 @@ class PublishedKind(Kind):
     option: str
     """Its field in `spec.publish`."""
     namespaced: bool = field(default=False, kw_only=True)
+    verdict_field: str = field(default="", kw_only=True)
+    """The field of its status that its publisher looks at."""
 
     def target(self, name: str, version: str = "") -> Target:
         """The object of this name in a version; default: the preferred one."""

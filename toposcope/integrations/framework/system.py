@@ -26,17 +26,6 @@ class ExclusivePod:
     node_labels: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class GangMark:
-    """Labels, or annotations, that pods of one gang have in common: their values are its name."""
-
-    kind: str
-    keys: tuple[str, ...]
-    annotation: bool = False
-    single: str = "-"
-    """How a value begins that a scheduler makes up for pods that name no gang; no label begins like the default."""
-
-
 Held = Mapping[tuple[str, str], Mapping[tuple[str, ...], Mapping[str, int]]]
 """By namespace and name of a Workload, then by domain (the values of its topology assignment): amounts by resource."""
 
@@ -154,6 +143,10 @@ class Reading:
     """What the document is, where it has no kind and nothing is placed."""
 
 
+def _never(_document: Mapping[str, Any]) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class System:
     """How one scheduler or operator reads one kind of document."""
@@ -173,6 +166,10 @@ class System:
     """
     reads: str = ""
     """The kind of topology resource whose levels count, as `spec.publish` names it; empty: it reads none."""
+    places_plain_pods: Callable[[Mapping[str, Any]], bool] = field(default=_never, kw_only=True)
+    """Whether it places the pods of a document that no system claims. Never raises."""
+    instead_of: str = field(default="", kw_only=True)
+    """The system that leaves a document to this one where both claim it."""
 
     def read(
         self,

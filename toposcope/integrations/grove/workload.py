@@ -166,6 +166,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 SYSTEM: Final = System(
     "Grove", lambda document: kind_of(document) == POD_CLIQUE_SETS.key, _read, "grove"
 )
+READERS: Final = (SYSTEM,)
 
 
 def _check_preferred(constraints: Constraints, topology: TopologyLevels | None) -> bool:

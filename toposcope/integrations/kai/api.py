@@ -11,8 +11,10 @@ from typing import Final
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.level_requests import LevelRequest, WatchedKind, requests_at
 from toposcope.integrations.framework.published import PublishedKind
+from toposcope.kube.discovery import Kind
 
 TOPOLOGIES: Final = PublishedKind("kai.scheduler", "Topology", "topologies", ("v1alpha1",), "kai")
+QUEUES: Final = Kind("scheduling.run.ai", "Queue", "queues", ("v2",), namespaced=False)
 KAI_SCHEDULER: Final = "kai-scheduler"
 """What pods write into `schedulerName`, and Grove's bindings name."""
 

@@ -97,3 +97,4 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 TOPOLOGY: Final = System(
     "KAI", lambda document: kind_of(document) == (TOPOLOGIES.group, TOPOLOGIES.kind), _read
 )
+READERS: Final = (TOPOLOGY,)

@@ -17,6 +17,7 @@ from toposcope.integrations.framework.level_requests import (
     requests_at,
 )
 from toposcope.integrations.framework.published import PublishedKind
+from toposcope.kube.discovery import Kind
 
 GROUP: Final = "kueue.x-k8s.io"
 VERSION: Final = "Kueue 0.19"
@@ -30,7 +31,20 @@ FLAVORS: Final = PublishedKind(
 )
 """Only read: one that names a Topology holds it."""
 
+_VERSIONS: Final = ("v1beta2", "v1beta1")
+WORKLOAD: Final = Kind(GROUP, "Workload", "workloads", _VERSIONS, short=("wl",))
+LOCAL_QUEUE: Final = Kind(GROUP, "LocalQueue", "localqueues", _VERSIONS)
+CLUSTER_QUEUE: Final = Kind(GROUP, "ClusterQueue", "clusterqueues", _VERSIONS, namespaced=False)
+COHORT: Final = Kind(GROUP, "Cohort", "cohorts", _VERSIONS, namespaced=False)
+LIMIT_RANGE: Final = Kind("", "LimitRange", "limitranges", ("v1",))
+READ: Final = (LOCAL_QUEUE, CLUSTER_QUEUE, FLAVORS, COHORT, WORKLOAD, LIMIT_RANGE)
+"""What decides besides the topology."""
+
 PREFIX: Final = "kueue.x-k8s.io/"
+WORKLOAD_OF: Final = PREFIX + "workload"
+"""Annotation of a pod that a topology assignment places: its Workload."""
+POD_SET_OF: Final = PREFIX + "podset"
+"""Label of a pod: its pod set."""
 QUEUE_NAME: Final = PREFIX + "queue-name"
 POD_GROUP: Final = PREFIX + "pod-group-name"
 POD_GROUP_TOTAL: Final = PREFIX + "pod-group-total-count"

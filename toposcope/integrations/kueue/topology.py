@@ -78,3 +78,4 @@ TOPOLOGY: Final = System(
 FLAVOR: Final = System(
     "Kueue", lambda document: kind_of(document) == (GROUP, "ResourceFlavor"), _read_flavor, "kueue"
 )
+READERS: Final = (TOPOLOGY, FLAVOR)

@@ -89,6 +89,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 
 
 SYSTEM: Final = System("Kueue", _claims, _read, "kueue")
+READERS: Final = (SYSTEM,)
 
 
 def _reading(

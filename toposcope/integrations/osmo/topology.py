@@ -122,6 +122,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 
 
 POOL: Final = System("OSMO", _claims, _read)
+READERS: Final = (POOL,)
 
 
 def _check_pool(name: str, pool: Field, cluster: ClusterFacts) -> None:
