@@ -10,7 +10,6 @@ from toposcope.api.cluster_topology import API_VERSION, GROUP, KIND, USUAL_COVER
 from toposcope.cli.command import add_source_arguments, load_snapshot, on_screen, whole
 from toposcope.cli.errors import exit_code
 from toposcope.cli.output import (
-    first_few,
     form_and_file,
     json_text,
     list_document,
@@ -19,11 +18,10 @@ from toposcope.cli.output import (
 )
 from toposcope.cli.terminal import Screen, complain
 from toposcope.integrations.dra.supply import LINKS
-from toposcope.integrations.slurm.hostlist import natural
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import MAIN, TopologyNotFoundError, choose_topology
 from toposcope.snapshot.suggest import Suggestion, suggest
-from toposcope.text import plural
+from toposcope.text import by_numbers, first_few, plural
 
 _FEW_NAMES: Final = 3
 _SMALL_SHARE: Final = 0.02
@@ -123,7 +121,7 @@ def _why(suggestion: Suggestion, total: int, *, wide: bool) -> Iterator[str]:
     few = count if wide else _FEW_NAMES
     yield _nodes_of(suggestion, few)
     path = " > ".join(level.domain for level in suggestion.levels)
-    lacking = sorted(suggestion.lacking, key=natural)
+    lacking = sorted(suggestion.lacking, key=by_numbers)
     if not lacking:
         yield f"All of them have {path}, and each level is nested in the one before."
     else:
@@ -147,7 +145,7 @@ def _why(suggestion: Suggestion, total: int, *, wide: bool) -> Iterator[str]:
 
 
 def _nodes_of(suggestion: Suggestion, few: int) -> str:
-    names = sorted((node.name for node in suggestion.nodes), key=natural)
+    names = sorted((node.name for node in suggestion.nodes), key=by_numbers)
     nodes = "1 node" if len(names) == 1 else f"{len(names)} nodes"
     gpus = f"{suggestion.gpus} {plural(suggestion.gpus, 'GPU')}"
     return f"{nodes}, {gpus}: {first_few(names, few)}"
@@ -166,7 +164,7 @@ def _left_out(suggestion: Suggestion) -> Iterator[str]:
 
 def _notes(snapshot: Snapshot, suggestions: tuple[Suggestion, ...]) -> Iterator[str]:
     for suggestion in suggestions:
-        lacking = sorted(suggestion.lacking, key=natural)
+        lacking = sorted(suggestion.lacking, key=by_numbers)
         if lacking:
             lack = plural(len(lacking), "1 node lacks", f"{len(lacking)} nodes lack")
             yield (

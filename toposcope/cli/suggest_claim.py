@@ -11,7 +11,6 @@ from typing import Any, Final
 from toposcope.cli.command import load_snapshot
 from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS, CommandError
 from toposcope.cli.output import (
-    first_few,
     form_and_file,
     json_text,
     list_document,
@@ -26,7 +25,7 @@ from toposcope.integrations.dra.audit import DRIVER
 from toposcope.integrations.dra.devices import Device, NodeDevices
 from toposcope.integrations.dra.supply import Machine, Supply, machine, supply, taint_rules
 from toposcope.snapshot.model import Snapshot
-from toposcope.text import plural
+from toposcope.text import first_few, plural
 
 _FEW_NAMES: Final = 3
 

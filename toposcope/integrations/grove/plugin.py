@@ -15,6 +15,7 @@ PLUGIN: Final = Plugin(
     name="grove",
     title="Grove",
     watched=(POD_CLIQUE_SETS,),
+    changes_checked=(POD_CLIQUE_SETS,),
     published=(BINDINGS, OLDER_TOPOLOGIES),
     gang_marks=(GangMark("PodGang", (GANG_OF,), GangMaker.SCHEDULER),),
 )
