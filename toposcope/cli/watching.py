@@ -28,7 +28,7 @@ from toposcope.snapshot.decode import paused_gc
 from toposcope.snapshot.live import load_published
 from toposcope.snapshot.model import Snapshot
 from toposcope.ui import live
-from toposcope.ui.facts import Facts
+from toposcope.ui.facts import Facts, Stale
 
 _LOOK_AGAIN_SECONDS: Final = 10.0
 _BURST_SECONDS: Final = 0.5
@@ -83,7 +83,7 @@ def _wait_until_complete(facts: Facts, wake: threading.Event) -> None:
             wake.clear()
             stale = facts.stale()
             if stale:
-                raise KubeError(_reasons(stale[1]))
+                raise KubeError(_reasons(stale))
 
 
 def _snapshot(facts: Facts, client: ApiClient, *, published: bool) -> Snapshot:
@@ -116,20 +116,17 @@ class _Page:
         self._lost = ""
         """The time since when there has been no answer; empty while there are answers."""
 
-    def show(
-        self, screen: Screen, text: str, said: str, stale: tuple[float, list[str]] | None
-    ) -> None:
+    def show(self, screen: Screen, text: str, said: str, stale: Stale | None) -> None:
         """Print what differs.
 
         A terminal shows the whole afresh, a pipe gets it below a line with the time.
         """
         now = datetime.now().astimezone()
         if stale:
-            seconds, reasons = stale
-            self._lost = self._lost or f"{now - timedelta(seconds=seconds):%H:%M:%S}"
+            self._lost = self._lost or f"{now - timedelta(seconds=stale.seconds):%H:%M:%S}"
             said = (
                 f"warning: no answer since {self._lost}, "
-                f"showing the state of that time: {_reasons(reasons)}"
+                f"showing the state of that time: {_reasons(stale)}"
             )
         elif self._lost:
             self._lost = ""
@@ -140,13 +137,16 @@ class _Page:
             rows = screen.height - 3 - said.count("\n")
             screen.stream.write(_CLEAR + _cut(text, rows))
         elif text != self.text:
-            if self.text:
-                screen.stream.write(self._between.format(f"{now:%Y-%m-%d %H:%M:%S}"))
-            screen.stream.write(text)
+            self._append(screen, text, now)
         screen.stream.flush()
         if said:
             complain(said.rstrip())
         self.text, self._said = text, said
+
+    def _append(self, screen: Screen, text: str, now: datetime) -> None:
+        if self.text:
+            screen.stream.write(self._between.format(f"{now:%Y-%m-%d %H:%M:%S}"))
+        screen.stream.write(text)
 
 
 def _cut(text: str, rows: int) -> str:
@@ -158,6 +158,6 @@ def _cut(text: str, rows: int) -> str:
     return "".join(f"{line}\n" for line in shown)
 
 
-def _reasons(why: list[str]) -> str:
+def _reasons(stale: Stale) -> str:
     """Why collections cannot be read; mostly it is the same for all."""
-    return "; ".join(dict.fromkeys(reason.partition(": ")[2] for reason in why))
+    return "; ".join(dict.fromkeys(stale.why.values()))

@@ -128,7 +128,7 @@ class Routes:
         stale = facts.stale()
         text = f"the cluster is being read for the first time; {facts.node_count} nodes so far"
         if stale:
-            text = f"the cluster cannot be read: {'; '.join(stale[1])}"
+            text = f"the cluster cannot be read: {'; '.join(stale.sentences)}"
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, text, {"retry-after": "1"})
 
     async def _node(self, request: Request) -> Response:
@@ -148,7 +148,7 @@ class Routes:
         stale = facts.stale()
         try:
             if stale:
-                trouble = f"its link matrix cannot be read right now: {'; '.join(stale[1])}"
+                trouble = f"its link matrix cannot be read right now: {'; '.join(stale.sentences)}"
             else:
                 full = self._source.node(name)
         except KubeError as error:
