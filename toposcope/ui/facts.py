@@ -181,7 +181,7 @@ class Facts:
             self._change()
 
     def mark_alive(self, collection: str) -> None:
-        """The server sent an event or a bookmark for a collection: all that is known of it holds."""
+        """The server sent an event or a bookmark: all that is known of the collection holds."""
         if collection in self._synced and collection not in self._failing:
             self._synced[collection] = self._monotonic()
 

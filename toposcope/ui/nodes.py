@@ -46,7 +46,7 @@ def columns(cluster: Snapshot, views: Sequence[View]) -> tuple[protocol.Nodes, i
         marks=_lists(marks(node) for node in shown),
         views=_lists(in_views),
         facts={name: labels.column(key) for name, key in FACTS.items()},
-        labels={key: labels.column(key) for key in _level_keys(views)},
+        labels=labels.columns(_level_keys(views)),
         reasons=_reasons(shown),
         apart=_apart(shown, in_views),
     )
@@ -106,12 +106,16 @@ class _Labels:
             # A number stands for a node's own name, so that the names are not sent twice.
             values = self._without_own_names(values)
             codes[OWN_NAME] = protocol.OWN_NAME
-        sent = []
+        sent: list[str] = []
         for value in dict.fromkeys(values):
             if value is not None and value != OWN_NAME:
                 codes[value] = len(sent)
                 sent.append(value)
         return protocol.Column(sent, [codes[value] for value in values])
+
+    def columns(self, keys: Iterable[str]) -> dict[str, protocol.Column]:
+        """Several labels of every node."""
+        return {key: self.column(key) for key in keys}
 
     def _values(self, key: str) -> list[str | None]:
         places = {kind: mapping.get(key) for kind, mapping in self._kinds.items()}

@@ -272,7 +272,7 @@ _TOO_MUCH: Final = (DeadlineError, MemoryLimitError, CrashError)
 
 
 def _failure(error: Exception, instead: str) -> HTTPException:
-    """One of `_FAILURES` as the page gets it; `instead` is what to do where it takes too much time or memory."""
+    """One of `_FAILURES`; `instead` is what to do where it takes too much time or memory."""
     status = next(status for kind, status in _FAILURES.items() if isinstance(error, kind))
     text = str(error)
     if isinstance(error, KubeError):
