@@ -26,6 +26,7 @@ half characters."""
 _QUOTED: Final = ("Expected text, got a number", "Expected text, got true or false")
 
 _NUMBERS: Final = re.compile(r"([0-9]{1,9})", re.ASCII)
+_DIGITS: Final = re.compile(r"([0-9]+)")
 
 
 def natural(name: str) -> tuple[list[str | int], str]:
@@ -38,6 +39,13 @@ def natural(name: str) -> tuple[list[str | int], str]:
     return [
         int(part) if part.isdecimal() else part for part in _NUMBERS.split(name.casefold())
     ], name
+
+
+def by_numbers(name: str) -> tuple[tuple[str, ...], tuple[int, ...], str]:
+    """A key that sorts names with equal words by their numbers: `node2` before `node10`."""
+    pieces = _DIGITS.split(name)
+    numbers = tuple(int(piece) for piece in pieces[1::2])
+    return tuple(pieces[::2]), numbers, name
 
 
 def plural(count: int, one: str, several: str = "") -> str:
@@ -53,6 +61,12 @@ def listing(names: Sequence[str], most: int, total: int | None = None) -> str:
     shown = names[:most]
     more = (len(names) if total is None else total) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+
+
+def first_few(names: Sequence[str], few: int = 3) -> str:
+    """The first few names."""
+    more = ", ..." if len(names) > few else ""
+    return ", ".join(names[:few]) + more
 
 
 Command = NewType("Command", str)

@@ -91,6 +91,8 @@ class ObjectStore:
 
     objects: dict[Ref, Object] = field(default_factory=dict)
     unread: dict[tuple[str, str], str] = field(default_factory=dict)
+    unlisted: list[str] = field(default_factory=list)
+    """Names of the kinds that these credentials may not list."""
     namespace: str | None = None
     """The namespace that was read; None: files, which may hold several."""
 
@@ -214,6 +216,7 @@ def _load(
         except ApiError as error:
             if error.forbidden:
                 into.unread[kind.key] = f"{kind.name}{UNLISTED}"
+                into.unlisted.append(kind.name)
                 return
 
             if not error.not_found:

@@ -18,7 +18,16 @@ from toposcope.kube.listing import UNREADABLE
 from toposcope.snapshot import decode
 from toposcope.snapshot.cutter import LIMIT
 from toposcope.snapshot.documents import Document, TakeList, check_text, documents
-from toposcope.snapshot.model import Collector, NodeView, PodView, Published, Snapshot, with_devices
+from toposcope.snapshot.model import (
+    NO_PODS,
+    SAVE,
+    Collector,
+    NodeView,
+    PodView,
+    Published,
+    Snapshot,
+    with_devices,
+)
 from toposcope.snapshot.packed import unpacked
 from toposcope.snapshot.problems import InputError, Meter, Place, Problem, Progress, silent
 from toposcope.snapshot.sources import STDIN, Source, sources
@@ -29,8 +38,6 @@ _OBJECTS: Final = {
     for kept, kinds in ((queues.kept, DECISIVE), (dra.kept, (*dra.READ, *dra.ASKED)))
     for kind in kinds
 }
-SAVE: Final = "kubectl get nodes,pods,clustertopologies.gpu.topology -A -o json > cluster.json"
-"""The command that saves everything a snapshot is made of."""
 _REPORT_EVERY: Final = 500
 
 
@@ -183,9 +190,7 @@ class _Builder:
         warnings = self._decode.warnings()
         pods = self._all_pods()
         if pods is None:
-            warnings.append(
-                "there are no Pods in the files, so free GPUs are unknown; save them too: " + SAVE
-            )
+            warnings.append(NO_PODS)
         if not self._nodes:
             warnings.append("there are no Nodes in the files; save them with: " + SAVE)
         snapshot = Snapshot(

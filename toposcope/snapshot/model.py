@@ -162,6 +162,12 @@ class SummedPods(Sequence[PodView]):
     """By node."""
 
 
+SAVE: Final = "kubectl get nodes,pods,clustertopologies.gpu.topology -A -o json > cluster.json"
+"""The command that saves everything a snapshot is made of."""
+NO_PODS: Final = f"there are no Pods in the files, so free GPUs are unknown; save them too: {SAVE}"
+"""A warning of files that commands leave out which need no pods."""
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """A cluster at one moment. Nodes are in the order of their names."""

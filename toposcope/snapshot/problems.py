@@ -18,9 +18,14 @@ class Place:
     """In the document's list."""
     line: int = 0
 
+    @property
+    def position(self) -> str:
+        """Where in the file; empty where that is not known."""
+        numbers = (("document", self.document), ("item", self.item), ("line", self.line))
+        return ", ".join(f"{name} {number}" for name, number in numbers if number)
+
     def __str__(self) -> str:
-        parts = (("document", self.document), ("item", self.item), ("line", self.line))
-        return ", ".join((self.file, *(f"{name} {number}" for name, number in parts if number)))
+        return f"{self.file}, {self.position}" if self.position else self.file
 
 
 @dataclass(frozen=True, slots=True)

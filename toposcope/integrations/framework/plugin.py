@@ -81,6 +81,8 @@ class Plugin:
     """Kinds that its publisher writes, or compares with."""
     followed: tuple[PublishedKind, ...] = ()
     """Kinds that its publisher reads besides."""
+    changes_checked: tuple[Kind, ...] = ()
+    """Kinds that have rules about updates: `check` compares such an object with the existing one."""
     admits: bool = False
     """Whether it holds workloads back before a scheduler sees their pods."""
     decisive: tuple[Kind, ...] = ()

@@ -16,6 +16,7 @@ PLUGIN: Final = Plugin(
     title="Grove",
     scheduler="KAI",
     watched=(POD_CLIQUE_SETS,),
+    changes_checked=(POD_CLIQUE_SETS,),
     published=(BINDINGS, OLDER_TOPOLOGIES),
     gang_marks=(GangMark("PodGang", (GANG_OF,), GangMaker.SCHEDULER),),
 )
