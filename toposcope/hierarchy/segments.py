@@ -94,10 +94,8 @@ def divide(
         return None
     unlike = _placeholders(nodes, telling)
     kinds = _Kinds(nodes, level_keys, _doubtful(nodes, unlike))
-    by_path: dict[Path, list[_Carried]] = {}
-    for keys in kinds.counts:
-        by_path.setdefault(paths[keys], []).append(keys)
     division = _Division(kinds, shared, telling, unlike, catalogue)
+    by_path = _by_path(kinds.counts, paths)
     segments = [division.segment(path, members) for path, members in by_path.items()]
     segments.sort(key=lambda segment: (-segment.nodes, segment.examples))
     return Segmentation(tuple(segments), kinds.counts, kinds.doubtful)
@@ -122,6 +120,16 @@ def whole(
         unlike={},
     )
     return Segmentation((segment,), kinds.counts, ())
+
+
+def _by_path(
+    carried: Iterable[_Carried], paths: Mapping[_Carried, Path]
+) -> dict[Path, list[_Carried]]:
+    """The sets of level keys by the levels that they make."""
+    by_path: dict[Path, list[_Carried]] = {}
+    for keys in carried:
+        by_path.setdefault(paths[keys], []).append(keys)
+    return by_path
 
 
 def _level_keys(nodes: Table, catalogue: Catalogue) -> dict[_Keys, _Carried]:
