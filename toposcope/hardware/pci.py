@@ -71,4 +71,5 @@ def pci_level(
         return PHB
     # What is left between the common bridges and the devices: one bridge a side is two ports of one
     # switch.
-    return PIX if max(len(path_a), len(path_b)) - common - 1 <= 1 else PXB
+    bridges = max(len(path_a), len(path_b)) - common - 1
+    return PIX if bridges <= 1 else PXB
