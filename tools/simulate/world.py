@@ -1,7 +1,8 @@
-"""The cluster of `make chaos`, with its faults and its judge, where everything but the programs is simulated.
+"""The cluster, faults and judge of `make chaos`; all but the programs is simulated.
 
-The programs are assembled by the production code; an agent's worker process is replaced by what the production probe
-says of the simulated machine. The store records every change, and the judge looks at each as it is made.
+The programs are assembled by the production code; an agent's worker process is replaced by what the
+production probe says of the simulated machine. The store records every change, and the judge looks
+at each as it is made.
 """
 
 import contextlib
@@ -36,7 +37,7 @@ from tools.simulate.levels import Levels
 from tools.simulate.network import Network, Weather
 from tools.simulate.scheduler import START, Process, Scheduler
 from toposcope.agent.describe import describe
-from toposcope.agent.loop import Agent
+from toposcope.agent.loop import Agent, AgentParts
 from toposcope.agent.metrics import AgentMetrics
 from toposcope.agent.node_watch import NodeWatch
 from toposcope.agent.nvml.gateway import Nvml
@@ -54,7 +55,6 @@ from toposcope.controller.run import assemble
 from toposcope.integrations.node_plan import NodePlan
 from toposcope.kube.client import ApiClient
 from toposcope.kube.credentials import Cluster
-from toposcope.kube.object_watch import Clock
 from toposcope.simulator import manifests
 from toposcope.simulator.apiserver import requests
 from toposcope.simulator.apiserver.api import Api
@@ -99,7 +99,7 @@ class Patience(Scale):
 
 
 class RecordedStore(Store):
-    """Tells `seen` of each change (storage, object, whether it is gone), and can be set back to a copy of itself."""
+    """Tells `seen` of each change (storage, object, whether it is gone), and can be set back."""
 
     idle = inf
 
@@ -142,7 +142,10 @@ class RecordedStore(Store):
 
 
 class Server(Api):
-    """Programs cannot change the levels of Kueue's Topology, as in most of its versions; by hand it can be done."""
+    """Programs cannot change the levels of Kueue's Topology, as in most of its versions.
+
+    By hand it can be done.
+    """
 
     def _save(
         self, request: Request, route: Route, obj: Object, live: Object | None = None
@@ -224,7 +227,10 @@ class SimulatedMachine(Machine):
 
 
 class Program:
-    """A program with all that a fault may take hold of: chaos' `Actor` and `Program` of a simulated process."""
+    """A program with all that a fault may take hold of.
+
+    Chaos' `Actor` and `Program` of a simulated process.
+    """
 
     def __init__(self, owner: "World", name: str, machine: SimulatedMachine | None) -> None:
         self.name = name
@@ -264,7 +270,7 @@ class Program:
         own = self._world
         client = ApiClient(_CLUSTER, "toposcope-agent", runtime=runtime)
         planner = Planner(machine.node, unique=True, slinky=True)
-        publisher = Publisher(client, machine.node, runtime.now, planner)
+        publisher = Publisher(client, machine.node, planner, runtime)
         metrics = AgentMetrics()
         options = AgentOptions(machine.node)
         wake = runtime.event()
@@ -304,19 +310,11 @@ class Program:
             return True
 
         machine.rings = ring
-        rng = runtime.rng()
-        self.parts = agent = Agent(
-            options,
-            cast(Any, Worker(own.scheduler, machine)),
-            publisher,
-            metrics,
-            now=lambda: runtime.now().timestamp(),
-            monotonic=runtime.monotonic,
-            rng=rng,
-        )
-        clock = Clock(own.scheduler.wait, runtime.monotonic, rng)
-        NodeWatch(client, machine.node, publisher, metrics, node_changed, clock, runtime).start()
-        PlanWatch(client, NAMESPACE, plan_changed, clock, runtime).start()
+        worker = cast(Any, Worker(own.scheduler, machine))
+        self.parts = agent = Agent(AgentParts(options, worker, publisher, metrics), runtime)
+        watch = NodeWatch(client, machine.node, publisher, metrics, node_changed, runtime=runtime)
+        watch.start()
+        PlanWatch(client, NAMESPACE, plan_changed, runtime=runtime).start()
         follow(agent, lambda: False, event, woken)
 
     def _failed(self, thread: str, error: BaseException) -> None:

@@ -11,8 +11,9 @@ from typing import Final
 
 from toposcope.hardware.neighbours import Neighbour, Neighbours, neighbours_text
 from toposcope.hardware.rails import Miscabled
+from toposcope.kube.backoff import Backoff, Schedule
 from toposcope.kube.confinement import Confinement
-from toposcope.kube.errors import ApiError, KubeError
+from toposcope.kube.errors import KubeError
 from toposcope.switches.hearing import Hearing
 from toposcope.switches.infiniband import MadError
 from toposcope.switches.lldp import LldpError, decode
@@ -30,10 +31,8 @@ WRITE_SECONDS: Final = 60.0
 RESYNC_SECONDS: Final = 600.0
 """How often the program reads its own Node, to repair what others changed, and a page of
 ClusterTopologies."""
-_FIRST_RETRY: Final = 5.0
-_LONGEST_RETRY: Final = 600.0
+_RETRIES: Final = Schedule(first=5.0, longest=600.0)
 _RESYNC_FACTOR: Final = (1.0, 1.2)
-_RETRY_FACTOR: Final = (0.5, 1.0)
 _DEVICES: Final = "/dev/infiniband"
 PAUSE: Final = 0.1
 """Seconds between two turns, so that a flood of frames costs little: see
@@ -69,7 +68,7 @@ class Switches:
         self._fabric: dict[str, Neighbour | None] = {}
         self._said: dict[str, str] = {}
         self._miscabled: Mapping[str, Miscabled] = {}
-        self._failures = 0
+        self._backoff = Backoff(_RETRIES, self._rng)
 
     def seconds_until_turn(self) -> float:
         """Seconds until `turn` has something to do even if no frame comes."""
@@ -160,15 +159,10 @@ class Switches:
             ):
                 self._write_at = now + WRITE_SECONDS
         except KubeError as error:
-            wait = min(_FIRST_RETRY * 2**self._failures, _LONGEST_RETRY) * self._rng.uniform(
-                *_RETRY_FACTOR
-            )
-            asked = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
-            self._failures = min(self._failures + 1, 10)
-            self._read_at = self._write_at = now + max(wait, asked)
+            self._read_at = self._write_at = now + self._backoff.failed(error)
             self._say("cannot publish", str(error), logging.WARNING)
         else:
-            self._failures = 0
+            self._backoff.reset()
             self._said.pop("cannot publish", None)
 
     def _ask(self, now: float) -> None:
