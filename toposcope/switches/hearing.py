@@ -42,5 +42,8 @@ class Hearing:
         return None
 
     def _alive(self, netdev: str, now: float) -> dict[bytes, tuple[float, Lldpdu]]:
-        senders = self._heard.get(netdev, {})
-        return {msap: (until, lldpdu) for msap, (until, lldpdu) in senders.items() if until > now}
+        alive = {}
+        for msap, (until, lldpdu) in self._heard.get(netdev, {}).items():
+            if until > now:
+                alive[msap] = (until, lldpdu)
+        return alive
