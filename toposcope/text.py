@@ -1,6 +1,7 @@
 """Text in messages, and JSON in annotations, requests and log lines.
 
-JSON by the standard library: the documents are small, and a faster package costs every GPU node 3 MB.
+JSON by the standard library: the documents are small, and a faster package costs every GPU node
+3 MB.
 """
 
 import json
@@ -23,7 +24,12 @@ _UNSAFE: Final = (
 )
 """Controls, what ends lines, what changes the direction of text (one name then looks like another),
 half characters."""
-_QUOTED: Final = ("Expected text, got a number", "Expected text, got true or false")
+_NOT_TEXT: Final = (
+    "Expected `str`, got `int`",
+    "Expected `str`, got `float`",
+    "Expected `str`, got `bool`",
+)
+"""Type errors of values that are text once they are in quotes."""
 
 _NUMBERS: Final = re.compile(r"([0-9]{1,9})", re.ASCII)
 
@@ -145,11 +151,10 @@ def yaml_words(words: str) -> str:
 
 def type_words(words: str) -> str:
     """A type error of msgspec in the words of YAML."""
+    hint = " (put it in quotes)" if words.startswith(_NOT_TEXT) else ""
     for theirs, ours in _TYPES:
         words = words.replace(theirs, ours)
-    if words.startswith(_QUOTED):
-        return f"{words} (put it in quotes)"
-    return words
+    return words + hint
 
 
 def compact(document: Any) -> str:
