@@ -89,7 +89,8 @@ def table(matrix: LinkMatrix) -> str:
     """The matrix as aligned text, header first, columns as wide as their longest cell."""
     lines = [("", *matrix.devices)]
     lines += [(name, *row) for name, row in matrix.rows()]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    columns = zip(*lines, strict=True)
+    widths = [max(map(len, column)) for column in columns]
     return "\n".join(_padded(line, widths) for line in lines)
 
 

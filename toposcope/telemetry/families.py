@@ -66,7 +66,8 @@ def histogram(
         count = 0
         for bound, count in buckets:
             bounded = {**named, "le": _number(bound)}
-            samples.append(Sample(f"{name}_bucket", bounded, count))
+            bucket = Sample(f"{name}_bucket", bounded, count)
+            samples.append(bucket)
         samples.append(Sample(f"{name}_count", named, count))
         samples.append(Sample(f"{name}_sum", named, total))
     return Family(name, text, "histogram", labels, tuple(samples))
@@ -86,11 +87,20 @@ def _lines(each: Family) -> Iterator[str]:
     yield f"# HELP {name} {_escaped(each.documentation)}\n"
     yield f"# TYPE {name} {kind}\n"
     for sample in each.samples:
-        labels = []
-        for label, value in sorted(sample.labels.items()):
-            labels.append(f'{label}="{_quoted(value)}"')
-        selector = f"{{{','.join(labels)}}}" if labels else ""
-        yield f"{sample.name}{selector} {_number(sample.value)}\n"
+        labels = _labels(sample.labels)
+        number = _number(sample.value)
+        yield f"{sample.name}{labels} {number}\n"
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    """The labels of a series in braces; empty if it has none."""
+    if not labels:
+        return ""
+    pairs = []
+    for label, value in sorted(labels.items()):
+        quoted = _quoted(value)
+        pairs.append(f'{label}="{quoted}"')
+    return "{" + ",".join(pairs) + "}"
 
 
 def _number(value: float) -> str:

@@ -105,10 +105,10 @@ class Handler(StreamRequestHandler):
         if path in self._checks:
             problem = self._checks[path]()
             status = HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK
-            body = f"{problem or 'ok'}\n"
-            return self._answer(status, body.encode(), _TEXT, last=last)
-        body = "try /metrics, /healthz or /readyz\n"
-        return self._answer(HTTPStatus.NOT_FOUND, body.encode(), "text/plain", last=last)
+            body = f"{problem or 'ok'}\n".encode()
+            return self._answer(status, body, _TEXT, last=last)
+        body = b"try /metrics, /healthz or /readyz\n"
+        return self._answer(HTTPStatus.NOT_FOUND, body, "text/plain", last=last)
 
     def _answer(self, status: HTTPStatus, body: bytes, kind: str, *, last: bool) -> bool:
         head = [
