@@ -90,7 +90,9 @@ def _value(rail: Rail) -> str:
     has_number = any(character.isdigit() for character in host)
     if has_number and _MAKERS not in name.casefold():
         return name
-    return f"{name[:_END]}-{_digest(rail.id, _ID_DIGITS)}"
+    head = name[:_END]
+    digest = _digest(rail.id, _ID_DIGITS)
+    return f"{head}-{digest}"
 
 
 def _digest(text: str, digits: int) -> str:

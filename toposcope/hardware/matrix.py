@@ -113,21 +113,27 @@ def shape(matrix: LinkMatrix, numa: Sequence[int | None]) -> str:
     differently.
     """
     names = [_kind(device) for device in matrix.devices]
+    everyone = range(len(names))
     while True:
-        refined = [_refined(matrix, numa, names, at) for at in range(len(names))]
-        if len(set(refined)) == len(set(names)):
-            return _digest(*sorted(refined))
+        refined = [_refined(matrix, numa, names, at) for at in everyone]
+        different = len(set(refined))
+        if different == len(set(names)):
+            break
         names = refined
+    return _digest(*sorted(refined))
 
 
 def _refined(matrix: LinkMatrix, numa: Sequence[int | None], names: Sequence[str], at: int) -> str:
     """A device's next name: its own, and the paths to all others with theirs."""
+    node = numa[at]
     relations = []
     for other, path in enumerate(matrix.cells[at]):
-        if other != at:
-            same_node = numa[at] is not None and numa[at] == numa[other]
-            relations.append(f"{path} {same_node} {names[other]}")
-    return _digest(names[at], *sorted(relations))
+        if other == at:
+            continue
+        same_node = node is not None and numa[other] == node
+        relations.append(f"{path} {same_node} {names[other]}")
+    relations.sort()
+    return _digest(names[at], *relations)
 
 
 def _kind(device: str) -> str:

@@ -199,7 +199,8 @@ def _links(devices: Sequence[Device], triangle: Sequence[str]) -> LinkMatrix | N
         return None
     half = [row.split() for row in triangle]
     size = len(devices)
-    if [len(row) for row in half] != list(range(1, size + 1)):
+    lengths = [len(row) for row in half]
+    if lengths != list(range(1, size + 1)):
         raise MatrixError(f"the rows in the annotation {MATRIX} do not fit its devices; {_ANEW}")
     for cell in chain.from_iterable(half):
         if not _CELL.fullmatch(cell):

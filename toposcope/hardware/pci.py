@@ -31,7 +31,9 @@ def normal_address(text: str) -> str:
     if match is None:
         raise ValueError(f"not a PCI address (domain:bus:device.function): {text[:40]!r}")
     domain, bus, device, function = match.groups()
-    return f"{int(domain, 16):04x}:{bus.lower()}:{device.lower()}.{function}"
+    number = int(domain, 16)
+    normal = f"{number:04x}:{bus}:{device}.{function}"
+    return normal.lower()
 
 
 def off_bus(index: int) -> str:

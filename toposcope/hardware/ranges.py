@@ -79,5 +79,8 @@ def format_list(numbers: Iterable[int]) -> str:
             spans.append([number, number])
     parts = []
     for low, high in spans:
-        parts.append(f"{low}-{high}" if high > low else str(low))
+        if high > low:
+            parts.append(f"{low}-{high}")
+        else:
+            parts.append(str(low))
     return ",".join(parts)

@@ -65,7 +65,8 @@ class _BadError(ToposcopeError, ValueError):
     """An entry that is left out: its place, field and problem."""
 
     def __init__(self, node: Node, at: str, problem: str) -> None:
-        super().__init__(f"{_line(node)}: {printable(at)}: {problem}")
+        line, place = _line(node), printable(at)
+        super().__init__(f"{line}: {place}: {problem}")
 
 
 class _Reading:
@@ -220,9 +221,11 @@ class _Reading:
         for keys in self._keys.values():
             if key in keys:
                 raise entry.bad("key", f"{key!r} is a level; remove it here or there")
-        why = given.get("why") or "the controller's configuration says so"
-        instead = given.get("instead", "")
-        self._advice[key] = Advice(NEAR_MISS, instead, why)
+        self._advice[key] = Advice(
+            reason=NEAR_MISS,
+            instead=given.get("instead", ""),
+            why=given.get("why") or "the controller's configuration says so",
+        )
 
     def _known_domain(self, entry: "_Entry", field: str) -> str:
         domain = entry.text(field)

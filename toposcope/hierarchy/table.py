@@ -71,6 +71,26 @@ class Table:
     group of its own, with both written out.
     """
 
+    groups: list[Traits]
+    weights: list[int]
+    """Nodes of each group, at least one."""
+    usable: list[int]
+    """How many nodes of each group a scheduler would place a pod on."""
+    key_sets: dict[tuple[str, ...], int]
+    """How many nodes carry which label keys."""
+    _kinds: list[int]
+    """For each group the position of its keys among the sets; empty where all have the same.
+
+    A tuple is hashed anew each time it is looked up.
+    """
+    _rows: list[tuple[str, ...]]
+    """The label values of each group."""
+    _labels: dict[str, list[str | None]]
+    """By key, each group's value of the label, as far as it was asked for; and so the next ones."""
+    _distinct: dict[str, set[str | None]]
+    _columns: dict[str, Column]
+    _parents: dict[tuple[str, str], Parents | None]
+
     def __init__(
         self,
         nodes: dict[str, NodeFacts] | Iterable[NodeFacts],
@@ -133,33 +153,25 @@ class Table:
     def _set_groups(self, groups: list[Traits], weights: list[int]) -> None:
         self.groups = groups
         self.weights = weights
-        """Nodes of each group, at least one."""
         # Traits are tuples, so all of them are transposed at once.
         keys, rows, ready, schedulable, *_ = _transposed(groups) or ([], [], [], [])
-        self._rows: list[tuple[str, ...]] = rows
-        """The label values of each group."""
+        self._rows = rows
         is_usable = map(and_, ready, schedulable)
         self.usable = list(map(mul, weights, is_usable))
-        """How many nodes of each group a scheduler would place a pod on."""
-        self.key_sets: dict[tuple[str, ...], int] = {}
-        """How many nodes carry which label keys."""
-        self._kinds: list[int] = []
-        """For each group the position of its keys among the sets; empty where all have the same.
-
-        A tuple is hashed anew each time it is looked up.
-        """
-        self._labels: dict[str, list[str | None]] = {}
+        self._labels = {}
+        self._distinct = {}
+        self._columns = {}
+        self._parents = {}
         all_alike = bool(keys) and keys.count(keys[0]) == len(keys)
         if all_alike:
             self.key_sets = {keys[0]: len(self)}
-            self._labels = dict(zip(keys[0], _transposed(rows), strict=True))
+            self._kinds = []
+            columns = _transposed(rows)
+            self._labels.update(zip(keys[0], columns, strict=True))
         else:
             self.key_sets = totals(zip(keys, weights, strict=True))
             position = {key_set: number for number, key_set in enumerate(self.key_sets)}
             self._kinds = list(map(position.__getitem__, keys))
-        self._distinct: dict[str, set[str | None]] = {}
-        self._columns: dict[str, Column] = {}
-        self._parents: dict[tuple[str, str], Parents | None] = {}
 
     def __iter__(self) -> Iterator[NodeFacts]:
         return iter(self._nodes.values())
@@ -172,8 +184,8 @@ class Table:
         """For each node the position of its group in `groups`."""
         position = {id(group): place for place, group in enumerate(self.groups)}
         traits: Iterable[Traits] = map(attrgetter("traits"), self)
-        if self._expanded_traits:
-            expanded = self._expanded_traits
+        expanded = self._expanded_traits
+        if expanded:
             traits = [expanded.get(node.name, node.traits) for node in self]
         return list(map(position.__getitem__, map(id, traits)))
 
@@ -231,7 +243,7 @@ class Table:
     @cached_property
     def machines(self) -> Machines:
         """The hardware of the nodes."""
-        machines = list(map(attrgetter("hardware"), self.groups))
+        machines = [group.hardware for group in self.groups]
         # By identity: hashing the tuples would cost more.
         identities = list(map(id, machines))
         by_identity = dict(zip(identities, machines, strict=True))
@@ -334,16 +346,20 @@ class Table:
         """
         parents: dict[str, set[str]] = {}
         own = 0
-        narrow_values, broad_values = self.column(narrow).values, self.column(broad).values
-        for inner, outer, nodes in zip(narrow_values, broad_values, self.weights, strict=True):
+        inner_values = self.column(narrow).values
+        outer_values = self.column(broad).values
+        for inner, outer, nodes in zip(inner_values, outer_values, self.weights, strict=True):
             if outer is None or inner is None:
                 continue
             if inner in OWN_VALUES:
                 own += nodes
             else:
                 parents.setdefault(inner, set()).add(outer)
-        several = {inner: outer for inner, outer in parents.items() if len(outer) > 1}
-        return Crossing(several, len(parents) + own)
+        several = {}
+        for inner, around in parents.items():
+            if len(around) > 1:
+                several[inner] = around
+        return Crossing(several, total=len(parents) + own)
 
     def domains(self, keys: Sequence[str]) -> list[int]:
         """The number of domains at each level; `keys` from the broadest level down.

@@ -18,8 +18,10 @@ class Hearing:
     def take(self, netdev: str, lldpdu: Lldpdu, now: float) -> None:
         """Remember what was said until its time to live ends; a time to live of 0 ends at once."""
         senders = self._alive(netdev, now)
-        if lldpdu.msap in senders or len(senders) < _MOST:
-            senders[lldpdu.msap] = (now + lldpdu.ttl, lldpdu)
+        sender = lldpdu.msap
+        if sender in senders or len(senders) < _MOST:
+            until = now + lldpdu.ttl
+            senders[sender] = (until, lldpdu)
         self._heard[netdev] = senders
 
     def forget(self, netdev: str) -> None:

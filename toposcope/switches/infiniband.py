@@ -72,14 +72,18 @@ def neighbour(
 
 def switch_name(described: bytes) -> str:
     """The name in a NodeDescription."""
-    name = plain(described.partition(b"\0")[0].decode("utf-8", "replace"))
+    octets = described.partition(b"\0")[0]
+    name = plain(octets.decode("utf-8", "replace"))
     if not name.startswith(_MANAGED):
         return name
     system, _, chip = name.removeprefix(_MANAGED).partition(":")
     # Every chip is a switch of the fabric: those of a box must not look like one, nor like two of
     # one name.
-    place = chip.partition("/")[2].removesuffix("U1").strip("/")
-    return f"{system}/{place}" if system and place else system or place
+    place = chip.partition("/")[2]
+    place = place.removesuffix("U1").strip("/")
+    if system and place:
+        return f"{system}/{place}"
+    return system or place
 
 
 def _ask(descriptor: int, agent: int, port: int, attribute: int) -> bytes:

@@ -62,7 +62,8 @@ def decode(frame: bytes) -> Lldpdu:
     values = _values(frame[_HEADER:])
     chassis, port = values[_CHASSIS], values[_PORT]
     msap = _with_length(chassis) + _with_length(port)
-    ttl = int.from_bytes(values[_TTL][:2], "big")
+    seconds = values[_TTL][:2]
+    ttl = int.from_bytes(seconds, "big")
     if not ttl:
         return Lldpdu(msap, 0)
     return Lldpdu(
@@ -127,10 +128,12 @@ def _identity(kind: int, value: bytes) -> str:
 
     `mac:...`, `ip:...`, `name:...`, by its subtype (8.5.2.2, 8.5.3.2).
     """
-    subtype, octets = value[0], value[1:]
+    subtype = value[0]
+    octets = value[1:]
     if subtype == _MAC[kind] and len(octets) == _MAC_OCTETS:
         return "mac:" + octets.hex(":")
-    family, address = octets[0], octets[1:]
+    family = octets[0]
+    address = octets[1:]
     if subtype == _ADDRESS[kind] and _FAMILIES.get(family) == len(address):
         return f"ip:{ipaddress.ip_address(address)}"
     text = _text(octets)

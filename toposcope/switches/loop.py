@@ -124,7 +124,8 @@ class Switches:
         neighbours = {port.nic: self._neighbour(port, now) for port in self._ports}
         for nic, neighbour in neighbours.items():
             self._tell(nic, _words(neighbour))
-        if all(neighbours.values()) or now >= self._began + SETTLE_SECONDS:
+        waited = now - self._began
+        if all(neighbours.values()) or waited >= SETTLE_SECONDS:
             self._settled = True
         if self._settled and now >= self._write_at:
             self._publish(neighbours, now)

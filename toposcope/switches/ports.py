@@ -104,8 +104,9 @@ def _aggregated_with(files: Files, folder: str, netdev: str) -> tuple[str, ...]:
 
     They have none of their own.
     """
+    bond = f"{folder}/{netdev}/master/bonding"
     members = set()
-    for member in files.text(f"{folder}/{netdev}/master/bonding/slaves").split():
+    for member in files.text(f"{bond}/slaves").split():
         if not files.names(f"{folder}/{member}/device/infiniband"):
             members.add(member)
     return tuple(sorted(members - {netdev}))

@@ -55,11 +55,15 @@ class Publisher:
         there = self._metadata
         if there is None:
             there = self._client.call(get(self._path, metadata_only=True))["metadata"]
-        if text == (there.get("annotations") or {}).get(SWITCHES):
+        annotations = there.get("annotations") or {}
+        if annotations.get(SWITCHES) == text:
             self._metadata = there
             return False
-        annotations = {} if text is None else {SWITCHES: text}
-        metadata = {"name": self._name, "uid": there["uid"], "annotations": annotations}
+        metadata = {
+            "name": self._name,
+            "uid": there["uid"],
+            "annotations": {} if text is None else {SWITCHES: text},
+        }
         body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
         self.forget()  # what the Node carries is unknown until the server has answered
         request = apply(self._path, body, MANAGER, force=True, metadata_only=True)
