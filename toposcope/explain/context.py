@@ -3,10 +3,12 @@
 Nothing is read or checked before a question asks for it; what has been read is kept.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
+
+import msgspec
 
 from toposcope.api.levels import Level
 from toposcope.explain.object_store import TOPOLOGY_KINDS, ObjectStore
@@ -14,11 +16,14 @@ from toposcope.explain.ownership import Ownership, ownership_of
 from toposcope.integrations.framework.constraints import Group, Workload
 from toposcope.integrations.framework.document import Finding
 from toposcope.integrations.framework.features import Object, Ref, conditions
-from toposcope.integrations.kai.workload import SYSTEM as KAI
-from toposcope.integrations.kubernetes.workload import PODS_ONLY
+from toposcope.integrations.framework.published import PublishedKind
+from toposcope.integrations.framework.verdict import Verdict
+from toposcope.integrations.readings import READERS_OF_PLAIN_PODS
 from toposcope.kube.discovery import Kind
+from toposcope.kube.pod_resources import Requests
+from toposcope.placement import sentences
 from toposcope.placement.check import Checked, Checker
-from toposcope.snapshot.model import NodeView, PodView, Published, Snapshot
+from toposcope.snapshot.model import NOTHING, NodeView, PodView, Published, Snapshot
 from toposcope.snapshot.scope import Scope, select_scope, with_gpus
 
 _ENDED: Final = frozenset({"Complete", "Failed", "Completed", "Succeeded", "Finished"})
@@ -98,6 +103,11 @@ class Context:
     def placed(self) -> tuple[PodView, ...]:
         """Its pods that have one."""
         return tuple(pod for pod in self.ownership.pods if pod.node)
+
+    @property
+    def cluster_nodes(self) -> Mapping[str, NodeView]:
+        """All nodes of the cluster, by name."""
+        return self.snapshot.by_name
 
     @property
     def schedulers(self) -> frozenset[str]:
@@ -184,6 +194,42 @@ class Context:
 
         return tuple(findings)
 
+    def verdict(self, workload: Workload) -> Verdict | None:
+        """Whether it would fit if none of its own pods ran."""
+        return self.checker.verdict(workload)
+
+    def verdict_within(self, workload: Workload, nodes: Collection[str]) -> Verdict | None:
+        """Whether it would fit on these nodes, beside its own pods that run."""
+        snapshot = self.without_own
+        inside = tuple(node for node in snapshot.nodes if node.name in nodes)
+        return Checker(replace(snapshot, nodes=inside)).verdict(workload)
+
+    def answer(self, verdict: Verdict) -> str:
+        """A verdict in one sentence."""
+        return sentences.answer(verdict)
+
+    def advice(self, verdict: Verdict) -> list[str]:
+        """What to do about a verdict, a sentence each."""
+        return list(sentences.advice(verdict))
+
+    @cached_property
+    def without_own(self) -> Snapshot:
+        """The cluster as if what its own pods hold did not exist.
+
+        Draining the pods of others does not free that.
+        """
+        held = replace(self.snapshot, pods=self.placed).requested
+        nodes = []
+        for node in self.snapshot.nodes:
+            nodes.append(_less(node, held.get(node.name, NOTHING)))
+
+        own = {(pod.namespace, pod.name) for pod in self.placed}
+        others = []
+        for pod in self.snapshot.pods or ():
+            if (pod.namespace, pod.name) not in own:
+                others.append(pod)
+        return replace(self.snapshot, nodes=tuple(nodes), pods=tuple(others))
+
     def members(self, kind: Kind) -> Iterator[tuple[Ref, Object]]:
         """The objects of a kind that belong to the workload."""
         for ref in self.ownership.members:
@@ -214,7 +260,7 @@ class Context:
         scope = self.scope(workload)
         return scope.nodes if scope else with_gpus(self.snapshot.nodes)
 
-    def topology_kinds(self, workload: Workload) -> tuple[Kind, ...]:
+    def topology_kinds(self, workload: Workload) -> tuple[PublishedKind, ...]:
         """The kinds of topology resources of which the workload's system reads one."""
         return TOPOLOGY_KINDS.get(workload.system, ())
 
@@ -271,7 +317,16 @@ def _is_constrained(checked: Checked) -> bool:
     workload = checked.reading.workload
     if workload is None:
         return True
-    if workload.system == KAI.name:
-        return bool(workload.topology or checked.reading.findings)
+    reader = READERS_OF_PLAIN_PODS.get(workload.system)
+    if reader is None:
+        return True
+    asks = bool(workload.topology or checked.reading.findings)
+    return bool(reader.reads) and asks
 
-    return workload.system != PODS_ONLY.name
+
+def _less(node: NodeView, taken: Requests) -> NodeView:
+    if not taken:
+        return node
+
+    left = {name: amount - taken.get(name, 0) for name, amount in node.allocatable.items()}
+    return msgspec.structs.replace(node, allocatable=left)

@@ -6,23 +6,21 @@ from typing import Final, NamedTuple
 
 from toposcope.api.label_keys import LEAF, LEAF_GROUP, PREFIX
 from toposcope.api.levels import Level
-from toposcope.explain.assigned_nodes import check_assignment
 from toposcope.explain.context import Context, pod_count
-from toposcope.explain.stranded import check_stranded, without_own
 from toposcope.explain.topology_steps import (
     blocked_by_levels,
     blocked_by_topology,
     level_complaints,
-    levels_command,
     lost_levels,
     mentions,
-    tree_command,
 )
 from toposcope.hardware.rails import reported
 from toposcope.hierarchy.coverage import Coverage, cover, some_names
 from toposcope.integrations.framework.constraints import Group, Pods, Workload, simplified
 from toposcope.integrations.framework.features import Step, failed, passed, unknown
 from toposcope.integrations.framework.verdict import Shortage, Verdict
+from toposcope.integrations.framework.waiting import levels_command, tree_command
+from toposcope.integrations.registry import waiting
 from toposcope.placement.check import Checker
 from toposcope.placement.sentences import advice, answer, left_out, offered
 from toposcope.placement.shortage import Offer
@@ -123,9 +121,9 @@ def _short_and_unlabelled(gaps: Sequence[_Gap]) -> Step:
 
 
 def check_availability(context: Context) -> Step:
-    """The levels that it asks for, and the nodes that were assigned, are still there and take pods."""
+    """The levels that it asks for, and the nodes that were assigned, are there and take pods."""
     wanted = context.asked_levels
-    lost = _lost(context, wanted) or check_assignment(context)
+    lost = _lost(context, wanted) or _lost_nodes(context)
     if lost:
         return lost
     if why := blocked_by_levels(context):
@@ -141,6 +139,16 @@ def check_availability(context: Context) -> Step:
 
     names = dict.fromkeys(level.domain for level in wanted)
     return passed(f"Ready, uncordoned nodes carry {', '.join(names)}")
+
+
+def _lost_nodes(context: Context) -> Step | None:
+    """Nodes that were chosen for its pods and cannot run them any more."""
+    for system in waiting():
+        step = system.check_nodes(context)
+        if step:
+            return step
+
+    return None
 
 
 def _lost(context: Context, wanted: Collection[Level]) -> Step | None:
@@ -188,24 +196,31 @@ def _nobody_takes_pods(workload: Workload, coverage: Coverage) -> Step:
 
 
 def check_room(context: Context) -> Step:
-    """The verdict of `toposcope check`, its own pods left aside, and the domains that were considered."""
+    """The verdict of `toposcope check`, its own pods left aside, and the domains considered."""
     if context.finished:
         return passed("it has finished")
-
     if context.all_placed:
         count = len(context.ownership.pods)
-        if count == 1:
-            return passed("its only pod has a node")
-
-        return passed(f"all its {count} pods have a node")
-
+        all_of_them = "its only pod has" if count == 1 else f"all its {count} pods have"
+        return passed(f"{all_of_them} a node")
     if not context.snapshot.nodes:
         return unknown(_NO_NODES)
     if why := blocked_by_levels(context):
         return unknown(why)
-    if stranded := check_stranded(context):
-        return stranded
+    return _bound_to_domain(context) or _room_anywhere(context)
 
+
+def _bound_to_domain(context: Context) -> Step | None:
+    """Where only some domain is left for the waiting pods."""
+    for system in waiting():
+        step = system.check_room(context)
+        if step:
+            return step
+
+    return None
+
+
+def _room_anywhere(context: Context) -> Step:
     verdicts = list(_remaining_verdicts(context))
     for remaining in verdicts:
         if remaining.verdict.kind in _NO_ROOM:
@@ -235,11 +250,11 @@ def _remaining_verdicts(context: Context) -> Iterator[_RemainingVerdict]:
         if workload is None or verdict is None:
             continue
 
-        waiting = _waiting_demand(workload, len(context.placed))
-        checker = Checker(without_own(context)) if waiting else context.checker
-        on_waiting = checker.verdict(waiting)
-        if waiting and on_waiting:
-            yield _RemainingVerdict(waiting, on_waiting, checker, whole=False)
+        rest = _waiting_demand(workload, len(context.placed))
+        checker = Checker(context.without_own) if rest else context.checker
+        on_rest = checker.verdict(rest)
+        if rest and on_rest:
+            yield _RemainingVerdict(rest, on_rest, checker, whole=False)
         else:
             yield _RemainingVerdict(workload, verdict, context.checker, whole=bool(context.placed))
 
@@ -262,8 +277,8 @@ def _waiting_demand(workload: Workload, placed: int) -> Workload | None:
     if len(pod_kinds) != 1 or count <= 0:
         return None
 
-    waiting = replace(pod_kinds[0], count=count)
-    return replace(workload, groups=(Group(groups[0].name, (waiting,)),))
+    rest = replace(pod_kinds[0], count=count)
+    return replace(workload, groups=(Group(groups[0].name, (rest,)),))
 
 
 def _room(context: Context, verdicts: Sequence[_RemainingVerdict]) -> Step:

@@ -7,10 +7,12 @@ from typing import Any, Final
 
 from toposcope.api.conditions import HIERARCHY_CONSISTENT, LEVELS_AVAILABLE, unavailable_levels
 from toposcope.explain.context import Context, rule_name
-from toposcope.explain.object_store import PUBLISH_FIELDS
 from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import Field, Finding, kind_of
 from toposcope.integrations.framework.features import Step, condition, failed, passed, unknown
+from toposcope.integrations.framework.published import PublishedKind
+from toposcope.integrations.framework.waiting import levels_command
+from toposcope.integrations.registry import waiting
 from toposcope.kube.discovery import Kind
 from toposcope.text import Command, shell
 
@@ -49,6 +51,15 @@ _OWN_STEP: Final = frozenset((*_TOPOLOGY_RULES, *_LEVEL_RULES, *_HIERARCHY_RULES
 def objection(finding: Finding) -> str:
     """A finding in one line."""
     return f"{finding.field}: {finding.message}" if finding.field else finding.message
+
+
+def is_settled(context: Context, finding: Finding) -> bool:
+    """Whether the cluster answers what a finding about the document leaves open."""
+    for system in waiting():
+        if system.settles(finding, context):
+            return True
+
+    return False
 
 
 def blocked_by_topology(context: Context) -> str:
@@ -118,7 +129,7 @@ def _list_topologies(context: Context) -> list[Command]:
     return commands
 
 
-def _unpublished(context: Context, workload: Workload, kind: Kind) -> Step:
+def _unpublished(context: Context, workload: Workload, kind: PublishedKind) -> Step:
     """A topology of this name is known, but not as the kind that the scheduler reads."""
     name = workload.topology or ""
     message = f"there is no {kind.kind} {name} for {workload.system} to read"
@@ -132,9 +143,8 @@ def _unpublished(context: Context, workload: Workload, kind: Kind) -> Step:
         return failed(message, detail, commands=commands[:1])
 
     detail = _reported(scope.topology.status.get("published"), kind)
-    field = PUBLISH_FIELDS.get(kind.key, "")
-    if not detail and scope.topology.publish.get(field) == "Never":
-        detail = f"ClusterTopology {name} sets spec.publish.{field}: Never"
+    if not detail and scope.topology.publish.get(kind.option) == "Never":
+        detail = f"ClusterTopology {name} sets spec.publish.{kind.option}: Never"
 
     if not detail:
         detail = f"ClusterTopology {name} exists, but is not published as {kind.kind}"
@@ -245,25 +255,6 @@ def _with_fixes(findings: Sequence[Finding]) -> list[str]:
     return lines
 
 
-def levels_command(topology: str | None = None) -> Command:
-    """The command that shows the levels of a topology."""
-    return shell("toposcope levels {}", topology) if topology else shell("toposcope levels")
-
-
-def tree_command(topology: str | None, level: str = "") -> Command:
-    """The command that shows the domains of a level of a topology."""
-    template, values = "toposcope tree", []
-    if topology:
-        template += " {}"
-        values.append(topology)
-
-    if level:
-        template += " --level {}"
-        values.append(level)
-
-    return shell(template, *values)
-
-
 def check_hierarchy(context: Context) -> Step:
     """No part asks for a broader level than the whole; levels that do not nest are mentioned."""
     if why := blocked_by_levels(context):
@@ -295,12 +286,8 @@ def check_rules(context: Context) -> Step:
     """Anything else that a system would reject, or take differently from how it was meant."""
     errors, warnings = [], []
     for finding in context.all_findings:
-        if rule_name(finding) in _OWN_STEP:
+        if rule_name(finding) in _OWN_STEP or is_settled(context, finding):
             continue
-        # the pods say who it is
-        if finding.rule == "grove/scheduler-default" and context.schedulers:
-            continue
-
         if finding.severity == "error":
             errors.append(finding)
         elif finding.severity == "warning":

@@ -18,7 +18,7 @@ from toposcope.integrations.framework.packing import PODS
 from toposcope.integrations.framework.system import Held, Reading
 from toposcope.integrations.framework.verdict import Kind, Remedy, Shortage, Verdict
 from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES
-from toposcope.integrations.grove.features import named_kai_topology
+from toposcope.integrations.grove.waiting import named_kai_topology
 from toposcope.integrations.kai.queues import missing
 from toposcope.integrations.readings import READS, readings
 from toposcope.placement import known_topologies
