@@ -8,9 +8,9 @@ from unittest.mock import patch
 from toposcope.agent.describe import Description
 from toposcope.agent.labels import NO_GPUS
 from toposcope.controller.election import Election
-from toposcope.controller.publishers import objects
 from toposcope.hierarchy.effective_levels import effective_levels
 from toposcope.integrations.framework.published import Published, Target
+from toposcope.integrations.framework.publishing import objects
 from toposcope.kube.client import METADATA_LIST, Request
 from toposcope.kube.errors import ResourceExpiredError, UnreachableError
 from toposcope.kube.reflector import Reflector
@@ -59,8 +59,13 @@ def _and_waits(client: Any, target: Target, *what: Any) -> Published:
     return _remove(client, target, *what) or target.not_in_sync("Waiting", "", 1.0)
 
 
-_PUBLISHERS: Final = ("grove", "immutable_topology", "objects")
-_OURS: Final = tuple(f"controller.publishers.{name}.is_ours" for name in _PUBLISHERS)
+_PUBLISHERS: Final = (
+    "framework.publishing.immutable_topology",
+    "framework.publishing.objects",
+    "grove.publisher",
+    "kai.publisher",
+)
+_OURS: Final = tuple(f"integrations.{name}.is_ours" for name in _PUBLISHERS)
 PLANTED: Final[Mapping[str, tuple[str, Mapping[str, Callable[..., Any]]]]] = {
     "the fence is gone": (
         "writer",
@@ -101,11 +106,11 @@ PLANTED: Final[Mapping[str, tuple[str, Mapping[str, Callable[..., Any]]]]] = {
     ),
     "a Topology is made again by a later pass": (
         "",
-        {"controller.publishers.objects.remove": _and_waits},
+        {"integrations.framework.publishing.objects.remove": _and_waits},
     ),
     "new levels are not tried first": (
         "",
-        {"controller.publishers.objects.try_create": lambda *_: None},
+        {"integrations.framework.publishing.objects.try_create": lambda *_: None},
     ),
     "a level goes before its grace period is over": (
         "levels",
@@ -124,7 +129,10 @@ PLANTED: Final[Mapping[str, tuple[str, Mapping[str, Callable[..., Any]]]]] = {
         },
     ),
 }
-"""What is done, to the invariant that it breaks (none: only a trace shows it), and what takes the place of what."""
+"""What is done, to the invariant that it breaks (none.
+
+Only a trace shows it), and what takes the place of what.
+"""
 
 
 @contextlib.contextmanager

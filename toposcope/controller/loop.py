@@ -18,7 +18,7 @@ from toposcope.controller.informer import Cache, InformerFactory
 from toposcope.controller.metrics import ControllerMetrics
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.controller.options import Options
-from toposcope.controller.publishers.cached_reader import CachedReader
+from toposcope.controller.publishing.cached_reader import CachedReader
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.requirements import Requirements
 from toposcope.controller.resource_discovery import ResourceDiscovery

@@ -22,8 +22,8 @@ from toposcope.integrations.framework.level_requests import (
     read_object,
     roll_up,
 )
-from toposcope.integrations.registry import WATCHED
-from toposcope.integrations.volcano.api import TIER
+from toposcope.integrations.framework.publishing.publisher import LevelNames
+from toposcope.integrations.registry import WATCHED, needed_groups, read_annotations
 from toposcope.kube.discovery import Served, discover, is_gone
 from toposcope.kube.errors import KubeError
 from toposcope.kube.reflector import Raw, key
@@ -129,11 +129,12 @@ class Requirements:
         for kind, informer in before.items():
             if kind not in served and informer.synced and not is_gone(self._client, informer.path):
                 served[kind] = informer.version
-        groups = {kind.group for kind in served if not kind.only_with}
+        groups = {kind.group for kind in served if not needed_groups(kind)}
         now: dict[WatchedKind, _KindInformer] = {}
         started = []
         for kind, version in served.items():
-            if kind.only_with and not kind.only_with & groups:
+            needed = needed_groups(kind)
+            if needed and not needed & groups:
                 continue
             old = before.get(kind)
             if old is None or old.version != version:
@@ -177,7 +178,7 @@ class _KindInformer(Informer[ObjectRequests]):
 
     def _decode(self, raw: Raw) -> tuple[str, str, ObjectRequests | None]:
         """Raises ValueError for an object without a name."""
-        read = read_object(self._kind, self.version, raw)
+        read = read_object(self._kind, self.version, raw, read_annotations)
         if not read.workload.name:
             raise ValueError(read.problem)
         name = key(read.workload.namespace, read.workload.name)
@@ -235,20 +236,21 @@ def resolve(
     levels: Mapping[str, Sequence[Level]],
     requests: Mapping[WorkloadRef, Sequence[LevelRequest]],
     catalogue: Catalogue = BUILT_IN,
-    tiers: Mapping[str, Mapping[str, int]] = MappingProxyType({}),
+    names: LevelNames = MappingProxyType({}),
 ) -> dict[str, Resolved]:
     """What `requests` ask of each topology in `levels` (its effective levels, by the topology's name): pure.
 
-    `tiers`: those of the domains of topologies with HyperNodes, by name.
+    `names`: other names that requests have for levels.
 
     A request concerns the topology that it names, and none when that is not ours. One that names none concerns every
     topology that has the level; where none has it, the one called `cluster`, or all.
     """
-    domains = {
-        name: {term: level.domain for level in of for term in (level.domain, level.key)}
-        | {TIER.format(tier): domain for domain, tier in tiers.get(name, {}).items()}
-        for name, of in levels.items()
-    }
+    domains: dict[str, dict[str, str]] = {}
+    for name, its_levels in levels.items():
+        terms = domains[name] = {}
+        for level in its_levels:
+            terms[level.domain] = terms[level.key] = level.domain
+        terms.update(names.get(name, {}))
     required: dict[str, _Collected] = {name: {} for name in levels}
     missing: dict[str, _Collected] = {name: {} for name in levels}
     preferred: dict[str, _Collected] = {name: {} for name in levels}

@@ -9,14 +9,17 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from operator import attrgetter
 from types import ModuleType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from toposcope.integrations.framework.level_requests import WatchedKind
+from toposcope.integrations.framework.level_requests import Annotated, LevelRequest, WatchedKind
 from toposcope.integrations.framework.plugin import GangMark, Part, Plugin
-from toposcope.integrations.framework.published import PublishedKind
+from toposcope.integrations.framework.published import PublishedKind, finalizers
+from toposcope.integrations.framework.publishing.publisher import Publishing, PublishSettings
+from toposcope.kube.client import Caller
 from toposcope.kube.discovery import Kind
 
 if TYPE_CHECKING:  # the controller loads none of these
+    from toposcope.integrations.framework.configuration import Configuration
     from toposcope.integrations.framework.export import Format
     from toposcope.integrations.framework.placement import Placement
     from toposcope.integrations.framework.system import System
@@ -50,6 +53,10 @@ WATCHED: Final[tuple[WatchedKind, ...]] = tuple(
     kind for plugin in PLUGINS for kind in plugin.watched
 )
 """Kinds whose objects ask for levels."""
+ANNOTATING_GROUPS: Final = frozenset(
+    kind.group for plugin in PLUGINS if plugin.read_annotations for kind in plugin.watched
+)
+"""API groups of the kinds whose systems read annotations of others' workloads."""
 PUBLISHED: Final[tuple[PublishedKind, ...]] = tuple(
     kind for plugin in PLUGINS for kind in plugin.published
 )
@@ -73,6 +80,18 @@ EXCLUSIVE_POD_LABELS: Final[tuple[str, ...]] = tuple(
 """Pods with one of these labels keep pods of other groups out of their domain."""
 
 
+def read_annotations(places: Annotated) -> Iterator[LevelRequest]:
+    """The levels that annotations ask any of the systems for. Raises ValueError."""
+    for plugin in PLUGINS:
+        if plugin.read_annotations:
+            yield from plugin.read_annotations(places)
+
+
+def needed_groups(kind: WatchedKind) -> frozenset[str]:
+    """A kind is watched only while one of these API groups is; empty: always."""
+    return kind.only_with | ANNOTATING_GROUPS if kind.by_annotations else kind.only_with
+
+
 def parts(part: Part) -> tuple[ModuleType, ...]:
     """The files of one part, of every system that has it."""
     modules = (plugin.part(part) for plugin in PLUGINS)
@@ -89,10 +108,42 @@ def readers() -> tuple["System", ...]:
     return tuple(systems)
 
 
+def publishing(settings: PublishSettings) -> Publishing:
+    """What writes the systems' resources during one term of leadership."""
+    systems = [module.PUBLISHING(settings) for module in parts(Part.PUBLISHER)]
+    return Publishing(systems, settings)
+
+
+def holders(client: Caller, kind: PublishedKind, document: Mapping[str, Any]) -> list[str]:
+    """What must let go of a published object before it can be deleted. Raises KubeError."""
+    for plugin in PLUGINS:
+        module = plugin.part(Part.PUBLISHER)
+        if kind in plugin.published and module is not None:
+            held: list[str] = module.PUBLISHING.holders(client, document)
+            return held
+    return finalizers(document)
+
+
+@cache
+def configurations() -> tuple["Configuration", ...]:
+    """What documents beside a workload say to the systems."""
+    return tuple(module.CONFIGURATION for module in parts(Part.CONFIGURATION))
+
+
 @cache
 def placements() -> tuple["Placement", ...]:
     """What the systems know about places."""
     return tuple(module.PLACEMENT for module in parts(Part.PLACEMENT))
+
+
+def placement_of(plugin: Plugin) -> "Placement":
+    """What one system knows about places; `Placement` itself where it has no such part."""
+    from toposcope.integrations.framework.placement import (  # noqa: PLC0415 - see above
+        Placement,
+    )
+
+    module = plugin.part(Part.PLACEMENT)
+    return Placement() if module is None else module.PLACEMENT
 
 
 @cache

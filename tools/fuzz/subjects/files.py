@@ -1,4 +1,7 @@
-"""Files that users write or send: captures, configurations, profiles, saved clusters and packed snapshots."""
+"""Files that users write or send.
+
+Captures, configurations, profiles, saved clusters and packed snapshots.
+"""
 
 import dataclasses
 import io
@@ -80,7 +83,7 @@ def captures(case: Any) -> Outcome:
 
 
 def _disagreeing(text: str) -> str:
-    """Two devices whose rows differ in the cell that they share, in a matrix that is laid out as it should be."""
+    """Two devices whose rows differ in the cell that they share, in a well laid out matrix."""
     lines = iter(text.splitlines())
     header = next((line for line in lines if line.split()[:2] == ["GPU0", "GPU1"]), "")
     devices = header.partition("CPU Affinity")[0].split()

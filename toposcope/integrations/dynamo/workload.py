@@ -131,7 +131,8 @@ class _Top:
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     spec = root / "spec"
     known = schema(
-        f"{DEPLOYMENTS.kind} {'v1beta1' if _name_field(root) == _NEWEST_NAME else 'v1alpha1'}"
+        "dynamo",
+        f"{DEPLOYMENTS.kind} {'v1beta1' if _name_field(root) == _NEWEST_NAME else 'v1alpha1'}",
     )
     check_fields(spec, known, "dynamo/field", "Dynamo (main, 2026-08)")
     parts = tuple(_components(spec))

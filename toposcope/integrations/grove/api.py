@@ -10,20 +10,28 @@ from typing import Final
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.level_requests import (
     ANNOTATIONS,
+    Annotated,
     LevelRequest,
+    ReadAnnotations,
     WatchedKind,
     requests_at,
 )
 from toposcope.integrations.framework.published import PublishedKind
-from toposcope.integrations.kai import api as kai
 from toposcope.kube.discovery import Kind
 
 GROUP: Final = "grove.io"
+_VERDICTS: Final = "schedulerTopologyStatuses"
+"""In a binding's status: whether the topologies that it names have its levels."""
 BINDINGS: Final = PublishedKind(
-    GROUP, "ClusterTopologyBinding", "clustertopologybindings", ("v1alpha1",), "grove"
+    GROUP,
+    "ClusterTopologyBinding",
+    "clustertopologybindings",
+    ("v1alpha1",),
+    "grove",
+    verdict_field=_VERDICTS,
 )
 OLDER_TOPOLOGIES: Final = PublishedKind(
-    GROUP, "ClusterTopology", "clustertopologies", ("v1alpha1",), "grove"
+    GROUP, "ClusterTopology", "clustertopologies", ("v1alpha1",), "grove", verdict_field=_VERDICTS
 )
 """What preceded the binding, in two shapes: that of alpha.4 to alpha.8 is written by Grove's operator."""
 SCALING_GROUP: Final = Kind(
@@ -49,9 +57,9 @@ def clique_names(scaling_group: Field) -> list[str]:
     return [text for name in (scaling_group / "cliqueNames").items() if (text := name.text())]
 
 
-def requests(root: Field) -> Iterator[LevelRequest]:
+def requests(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRequest]:
     """The requests of a PodCliqueSet."""
-    yield from kai.annotated(root)
+    yield from read_annotations(Annotated(root))
     template = root / "spec" / "template"
     default = (template / "topologyConstraint" / "topologyName").text()
     inherited: dict[str, str | None] = {}

@@ -10,6 +10,7 @@ from toposcope.integrations.kueue.api import (
     TOPOLOGIES,
     WORKLOAD_OF,
     WORKLOADS,
+    annotated,
 )
 
 PLUGIN: Final = Plugin(
@@ -17,6 +18,7 @@ PLUGIN: Final = Plugin(
     name="kueue",
     title="Kueue",
     watched=(WORKLOADS,),
+    read_annotations=annotated,
     published=(TOPOLOGIES,),
     followed=(FLAVORS,),
     admits=True,
