@@ -12,7 +12,7 @@ from toposcope.explain.topology_steps import (
     blocked_by_topology,
     level_complaints,
     lost_levels,
-    mentions,
+    names_level,
 )
 from toposcope.hardware.rails import reported
 from toposcope.hierarchy.coverage import Coverage, cover, some_names
@@ -153,18 +153,23 @@ def _lost_nodes(context: Context) -> Step | None:
 
 def _lost(context: Context, wanted: Collection[Level]) -> Step | None:
     """A level that it asks for and that the ClusterTopology reports as lost."""
-    complaints = [finding.message for finding in level_complaints(context)]
+    complaints = level_complaints(context)
     wanted_domains = {level.domain for level in wanted}
     for lost in lost_levels(context):
-        if lost.domain not in wanted_domains and not any(
-            mentions(context, complaint, lost.domain) for complaint in complaints
-        ):
+        is_named = any(names_level(context, complaint, lost.domain) for complaint in complaints)
+        if not is_named and lost.domain not in wanted_domains:
             continue
 
         topology = context.topologies[0] if context.topologies else lost.topology
-        gone = "no node carries its label any more; restore the label, or ask for another level"
-        commands = levels_command(topology), shell("kubectl describe gtopo {}", topology)
-        return failed(lost.message, gone, *complaints[:1], commands=commands)
+        return failed(
+            lost.message,
+            "no node carries its label any more; restore the label, or ask for another level",
+            *(complaint.message for complaint in complaints[:1]),
+            commands=(
+                levels_command(topology),
+                shell("kubectl describe gtopo {}", topology),
+            ),
+        )
 
     return None
 

@@ -1,6 +1,5 @@
 """The first checks: the topology exists, has the levels that are named, and in a valid order."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -193,16 +192,11 @@ def lost_levels(context: Context) -> list[LostLevel]:
     return list(lost.values())
 
 
-def mentions(context: Context, text: str, domain: str) -> bool:
-    """Whether a message is about a level.
-
-    It has its domain, or a label key that usually carries it, as a word.
-    """
-    for name in (domain, *context.snapshot.catalogue.keys.get(domain, ())):
-        if re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w./-])", text):
-            return True
-
-    return False
+def names_level(context: Context, finding: Finding, domain: str) -> bool:
+    """Whether a field names this level: by its domain, or by a label key that usually carries it."""
+    return finding.value == domain or finding.value in context.snapshot.catalogue.keys.get(
+        domain, ()
+    )
 
 
 def level_complaints(context: Context) -> list[Finding]:
@@ -215,7 +209,7 @@ def wrong_levels(context: Context) -> list[Finding]:
     lost = lost_levels(context)
     wrong = []
     for complaint in level_complaints(context):
-        if not any(mentions(context, complaint.message, level.domain) for level in lost):
+        if not any(names_level(context, complaint, level.domain) for level in lost):
             wrong.append(complaint)
 
     return wrong

@@ -14,8 +14,8 @@ from toposcope.integrations.framework.placement import (
 )
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.grove.api import BINDINGS, GANG, OLDER_TOPOLOGIES
-from toposcope.integrations.grove.features import named_kai_topology
 from toposcope.integrations.grove.plugin import PLUGIN
+from toposcope.integrations.grove.waiting import named_kai_topology
 from toposcope.text import listing
 
 _BINDINGS: Final = frozenset({BINDINGS.kind, OLDER_TOPOLOGIES.kind})
