@@ -10,4 +10,5 @@ PLUGIN: Final = Plugin(
     name="dynamo",
     title="Dynamo",
     watched=(DEPLOYMENTS,),
+    pod_metadata=("nvidia.com/",),
 )
