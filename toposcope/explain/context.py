@@ -228,6 +228,7 @@ class Context:
         for pod in self.snapshot.pods or ():
             if (pod.namespace, pod.name) not in own:
                 others.append(pod)
+
         return replace(self.snapshot, nodes=tuple(nodes), pods=tuple(others))
 
     def members(self, kind: Kind) -> Iterator[tuple[Ref, Object]]:
@@ -317,9 +318,11 @@ def _is_constrained(checked: Checked) -> bool:
     workload = checked.reading.workload
     if workload is None:
         return True
+
     reader = READERS_OF_PLAIN_PODS.get(workload.system)
     if reader is None:
         return True
+
     asks = bool(workload.topology or checked.reading.findings)
     return bool(reader.reads) and asks
 

@@ -23,6 +23,7 @@ def meaning(text: str) -> str:
     known = features.meaning_of(text)
     for system in waiting():
         known = known or system.meaning(text)
+
     return known
 
 

@@ -42,12 +42,9 @@ def check_drift(context: Context) -> features.Step:
         else:
             open_questions.append(_nothing_to_compare(workload, resource))
 
-    blocked = blocked_by_topology(context)
-    if blocked:
-        open_questions.append(blocked)
-
-    if open_questions:
-        return features.unknown(open_questions[0])
+    open_questions.append(blocked_by_topology(context))
+    for question in filter(None, open_questions):
+        return features.unknown(question)
 
     return features.passed("; ".join(dict.fromkeys(agreeing)) or "it asks for no topology")
 

@@ -190,10 +190,13 @@ def _domain(snapshot: Snapshot, node: NodeView) -> Step:
 
 
 def _partitions(snapshot: Snapshot, node: NodeView) -> Iterator[str]:
-    """The partitions of its NVSwitch that Fabric Manager offers, if NVIDIA's driver publishes them."""
-    gpus = _devices_of(snapshot, node).gpus_of(DRIVER)
+    """The partitions of its NVSwitch that Fabric Manager offers, if its driver publishes them."""
+    gpus = list(_devices_of(snapshot, node).gpus_of(DRIVER))
     for size in _PARTITION_SIZES:
-        numbers = {device.attribute(f"partition{size}") for device in gpus} - {None}
-        if numbers:
-            partitions = plural(len(numbers), "partition")
-            yield f"Fabric Manager has {len(numbers)} {partitions} of {size} GPUs"
+        attribute = f"partition{size}"
+        numbers = {device.attribute(attribute) for device in gpus}
+        numbers.discard(None)
+        count = len(numbers)
+        if count:
+            partitions = plural(count, "partition")
+            yield f"Fabric Manager has {count} {partitions} of {size} GPUs"

@@ -204,14 +204,17 @@ def check_room(context: Context) -> Step:
     """The verdict of `toposcope check`, its own pods left aside, and the domains considered."""
     if context.finished:
         return passed("it has finished")
+
     if context.all_placed:
         count = len(context.ownership.pods)
         all_of_them = "its only pod has" if count == 1 else f"all its {count} pods have"
         return passed(f"{all_of_them} a node")
+
     if not context.snapshot.nodes:
         return unknown(_NO_NODES)
     if why := blocked_by_levels(context):
         return unknown(why)
+
     return _bound_to_domain(context) or _room_anywhere(context)
 
 

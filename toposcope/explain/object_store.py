@@ -28,6 +28,7 @@ def _topology_kinds() -> dict[str, tuple[PublishedKind, ...]]:
     for system in waiting():
         for reader in system.readers:
             kinds[reader] = system.topology_kinds
+
     return kinds
 
 
@@ -41,8 +42,10 @@ def _around() -> tuple[Kind, ...]:
     kinds: dict[Kind, None] = {}
     for system in waiting():
         kinds.update(dict.fromkeys(system.around))
+
     for topology_kinds in TOPOLOGY_KINDS.values():
         kinds.update(dict.fromkeys(topology_kinds))
+
     return tuple(kinds)
 
 
@@ -71,6 +74,7 @@ class Unread:
         """Why nothing is known, in a few words."""
         if self.forbidden:
             return f"{self.kind.name} may not be listed with these credentials"
+
         return f"the files have no {self.kind.kind} (kubectl get {self.kind.name} -A)"
 
 
@@ -106,7 +110,9 @@ class ObjectStore:
             unread = self.unread.get(kind.key)
             if unread is None:
                 return ""
+
             first = first or unread.why
+
         return first
 
 
@@ -124,6 +130,7 @@ class FileCollector:
         """Whether objects of the kind are kept at all: then `put` is called with each."""
         if (group, kind) == POD.key:
             return self._pod is not None
+
         return (group, kind) in _KEPT
 
     def put(self, document: Object) -> None:
@@ -165,6 +172,7 @@ def owner_of(document: Object) -> Ref | None:
         if reference.value and (reference / "controller").flag():
             owner = reference
             break
+
     if owner is None:
         return None
 
@@ -172,6 +180,7 @@ def owner_of(document: Object) -> Ref | None:
     name = (owner / "name").text()
     if not kind or not name:
         return None
+
     return Ref(group, kind, ref_of(document).namespace, name)
 
 
@@ -188,8 +197,10 @@ def load_objects(
     loader = _Loader(client, store, progress)
     for kind in (*SUBJECTS, *AROUND):
         loader.load(kind)
+
     if pod is not None:
         loader.load(POD, f"metadata.name={pod}")
+
     return store
 
 
@@ -209,6 +220,7 @@ class _Loader:
                 if error.forbidden:
                     self.store.unread[kind.key] = Unread(kind, forbidden=True)
                     return
+
                 if not error.not_found:
                     raise
             else:
@@ -221,6 +233,7 @@ class _Loader:
             fields=fields,
             progress=partial(self.progress, kind.name),
         )
+
         for item in found:
             # Items of a list have neither.
             named = {"apiVersion": kind.api_version(version), "kind": kind.kind}

@@ -46,16 +46,16 @@ def subject_of(
 ) -> Ref:
     """The object of this kind and name. Raises ObjectNotFoundError."""
     wanted = namespace or store.namespace
-    existing = {ref for ref, _ in store.of_kind(kind)}
-    if kind is POD:
-        existing.update(map(_pod_ref, snapshot.pods or ()))
+    existing = _existing(store, snapshot, kind)
 
     namespaces, matching = [], []
+
     for ref in existing:
         if ref.name == name:
             namespaces.append(ref.namespace)
             if wanted in (None, ref.namespace):
                 matching.append(ref.namespace)
+
     if len(matching) == 1:
         return Ref(kind.group, kind.kind, matching[0], name)
 
@@ -65,6 +65,7 @@ def subject_of(
         raise ObjectNotFoundError(
             f"{called} exists in several namespaces; choose one with -n: {choice}"
         )
+
     if why := store.why_unknown(kind):
         raise ObjectNotFoundError(f"cannot read {called}: {why}")
 
@@ -72,7 +73,17 @@ def subject_of(
     hint = _did_you_mean(name, existing, wanted)
     if namespaces:
         hint = f"; it is in namespace {', '.join(sorted(namespaces))}"
+
     raise ObjectNotFoundError(f"there is no {called}{where}{hint}")
+
+
+def _existing(store: ObjectStore, snapshot: Snapshot, kind: Kind) -> set[Ref]:
+    """The objects of a kind, in whatever namespace."""
+    existing = {ref for ref, _ in store.of_kind(kind)}
+    if kind is POD:
+        existing.update(map(_pod_ref, snapshot.pods or ()))
+
+    return existing
 
 
 def _did_you_mean(name: str, existing: Collection[Ref], namespace: str | None) -> str:

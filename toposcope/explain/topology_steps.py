@@ -193,10 +193,9 @@ def lost_levels(context: Context) -> list[LostLevel]:
 
 
 def names_level(context: Context, finding: Finding, domain: str) -> bool:
-    """Whether a field names this level: by its domain, or by a label key that usually carries it."""
-    return finding.value == domain or finding.value in context.snapshot.catalogue.keys.get(
-        domain, ()
-    )
+    """Whether a field names this level: by its domain, or by a label key that usually has it."""
+    keys = context.snapshot.catalogue.keys.get(domain, ())
+    return finding.value == domain or finding.value in keys
 
 
 def level_complaints(context: Context) -> list[Finding]:

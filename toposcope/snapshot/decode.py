@@ -35,7 +35,7 @@ from toposcope.text import bounded, listing
 
 
 def checked_names(**names: str) -> None:
-    """Raise ValueError, with the path of the field, for metadata that the API server would refuse."""
+    """Raise ValueError, with the path of the field, for names that the API server would refuse."""
     for field, name in names.items():
         if not is_name(name):
             raise ValueError(f"{name!r} {_NO_NAME} - at `$.metadata.{field}`")
@@ -187,6 +187,10 @@ class _PodStatus(msgspec.Struct, frozen=True, gc=False):
     conditions: list[_Condition] | None = None
 
 
+_NO_POD_SPEC: Final = _PodSpec()
+_NO_POD_STATUS: Final = _PodStatus()
+
+
 class _OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     api_version: str
     kind: str
@@ -294,7 +298,7 @@ def every(_name: str, _not_ok: bool) -> bool:
 
 @contextmanager
 def paused_gc() -> Iterator[None]:
-    """Without the cyclic garbage collector: it would scan every object of a growing heap again and again."""
+    """Without the cyclic garbage collector, which would scan a growing heap again and again."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -329,10 +333,8 @@ class Decoder:
             return []
 
         names = listing(self._capped, _MOST_NAMED)
-        return [
-            f"{names}: an amount there is larger than Kubernetes counts, "
-            f"and counts as {MOST}; correct it"
-        ]
+        larger = f"{names}: an amount there is larger than Kubernetes counts"
+        return [f"{larger}, and counts as {MOST}; correct it"]
 
     def node(self, read: Callable[[type[Any]], Any]) -> NodeView:
         """One Node; `read` decodes the object to the type that it is given.
@@ -426,40 +428,44 @@ class Decoder:
         return self._matrices.setdefault(matrix, matrix)
 
     def _pod(self, pod: _Pod) -> PodView | None:
-        spec, status, meta = pod.spec or _PodSpec(), pod.status or _PodStatus(), pod.metadata
+        spec, status = pod.spec or _NO_POD_SPEC, pod.status or _NO_POD_STATUS
+        meta, node = pod.metadata, spec.node_name or ""
         checked_names(name=meta.name, namespace=meta.namespace)
-        if spec.node_name and not is_name(spec.node_name):
-            raise ValueError(f"{spec.node_name!r} {_NO_NAME} - at `$.spec.nodeName`")
+        if node and not is_name(node):
+            raise ValueError(f"{node!r} {_NO_NAME} - at `$.spec.nodeName`")
         if status.phase in FINISHED:
             return None
 
-        requests = _requests_of(spec)
-        if MOST in requests.values():
-            self._capped.append(f"pod {meta.namespace}/{meta.name}")
-
         annotations = self._kept(meta.annotations)
+        requests = self._requested(spec, meta)
         wants = NOTHING
         if self._places_matter(spec, annotations, requests):
             wants = self._wanted(spec)
 
-        share = self._strings.setdefault
-        node = spec.node_name or ""
-        scheduler = spec.scheduler_name or ""
-
         return PodView(
-            namespace=share(meta.namespace, meta.namespace),
+            namespace=self._share(meta.namespace),
             name=meta.name,
-            node=share(node, node),
-            phase=share(status.phase, status.phase),
-            requests=_shared(self._pod_requests, tuple(requests.items())) if requests else NOTHING,
-            owner=self._owner(meta.owner_references or ()),
+            node=self._share(node),
+            phase=self._share(status.phase),
+            requests=requests,
+            owner=self._owner(meta.owner_references),
             labels=self._kept(meta.labels),
             annotations=annotations,
-            scheduler=share(scheduler, scheduler),
-            waiting="" if node else _waiting(status.conditions or ()),
+            scheduler=self._share(spec.scheduler_name),
+            waiting="" if node else _waiting(status.conditions),
             wants=wants,
             priority=spec.priority or 0,
         )
+
+    def _requested(self, spec: _PodSpec, meta: _PodMeta) -> Requests:
+        requests = _requests_of(spec)
+        if MOST in requests.values():
+            self._capped.append(f"pod {meta.namespace}/{meta.name}")
+        return _shared(self._pod_requests, tuple(requests.items())) if requests else NOTHING
+
+    def _share(self, text: str | None) -> str:
+        """The same text, once in memory."""
+        return self._strings.setdefault(text, text) if text else ""
 
     @staticmethod
     def _places_matter(spec: _PodSpec, annotations: Mapping[str, str], requests: Requests) -> bool:
@@ -524,8 +530,8 @@ class Decoder:
         wants = {name: value for name, value in fields.items() if value is not None}
         return self._wants.setdefault(msgspec.json.encode(wants), wants)
 
-    def _owner(self, references: Sequence[_OwnerReference]) -> Owner | None:
-        for reference in references:
+    def _owner(self, references: Sequence[_OwnerReference] | None) -> Owner | None:
+        for reference in references or ():
             if reference.controller:
                 key = (reference.api_version, reference.kind, reference.name)
                 return self._owners.get(key) or self._owners.setdefault(key, Owner(*key))
@@ -546,8 +552,8 @@ def _shared(
     return mapping
 
 
-def _waiting(conditions: Iterable[_Condition]) -> str:
-    for condition in conditions:
+def _waiting(conditions: Iterable[_Condition] | None) -> str:
+    for condition in conditions or ():
         if condition.type == "PodScheduled" and condition.status != "True":
             return bounded(condition.message)
 

@@ -1,4 +1,4 @@
-"""A snapshot of a live cluster: paged lists, typed decoding, and a warning for every missing permission."""
+"""A snapshot of a live cluster: paged lists, typed decoding, a warning for every missing right."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class ForbiddenError(KubeError):
 
 
 def forbidden(resource: str, consequence: str, error: ApiError, where: str = "") -> str:
-    """The message for a forbidden list: the missing permission, its consequence, what to ask for."""
+    """The message for a forbidden list: the missing right, its consequence, what to ask for."""
     return (
         f"these credentials cannot list {resource}, so {consequence}; "
         f"ask an admin for a ClusterRole with the verb list on {resource}{where} "

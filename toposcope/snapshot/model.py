@@ -86,7 +86,10 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def without_agent(self) -> bool:
-        """Whether it has GPUs, and no agent has counted them: the default selector leaves such a node out."""
+        """Whether it has GPUs, and no agent has counted them.
+
+        The default selector leaves such a node out.
+        """
         return GPUS not in self.places and self.has_gpus
 
     @property
@@ -323,7 +326,10 @@ class Snapshot:
 
 
 def with_devices(snapshot: Snapshot) -> Snapshot:
-    """The same with the GPUs of ResourceSlices, by driver, on nodes where no device plugin offers any."""
+    """The same with the GPUs of ResourceSlices, by driver.
+
+    Of nodes where no device plugin offers any.
+    """
     gpus = snapshot.inventory.gpus
     if not gpus:
         return snapshot
