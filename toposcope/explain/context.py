@@ -6,6 +6,7 @@ Nothing is read or checked before a question asks for it; what has been read is 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import filterfalse
 from typing import Final, NamedTuple
 
 import msgspec
@@ -58,8 +59,7 @@ class Context:
         own = self.ownership.pods
         pods = self.snapshot.pods
         if pods:
-            own_names = {(pod.namespace, pod.name) for pod in own}
-            pods = tuple([pod for pod in pods if (pod.namespace, pod.name) not in own_names])
+            pods = _without(pods, own)
 
         return Checker(replace(self.snapshot, pods=pods), own=own)
 
@@ -97,12 +97,12 @@ class Context:
     @cached_property
     def waiting(self) -> tuple[PodView, ...]:
         """Its pods that have no node."""
-        return tuple(pod for pod in self.ownership.pods if not pod.node)
+        return tuple(filterfalse(_has_node, self.ownership.pods))
 
     @cached_property
     def placed(self) -> tuple[PodView, ...]:
         """Its pods that have one."""
-        return tuple(pod for pod in self.ownership.pods if pod.node)
+        return tuple(filter(_has_node, self.ownership.pods))
 
     @property
     def cluster_nodes(self) -> Mapping[str, NodeView]:
@@ -153,14 +153,22 @@ class Context:
     @cached_property
     def workloads(self) -> tuple[Workload, ...]:
         """What it asks for, once for each system."""
-        workloads = (checked.reading.workload for checked in self.checked)
-        return tuple(filter(None, workloads))
+        workloads = []
+        for checked in self.checked:
+            if checked.reading.workload:
+                workloads.append(checked.reading.workload)
+
+        return tuple(workloads)
 
     @cached_property
     def topologies(self) -> tuple[str, ...]:
         """The topologies that it asks for."""
-        names = (workload.topology for workload in self.workloads)
-        return tuple(dict.fromkeys(filter(None, names)))
+        names: dict[str, None] = {}
+        for workload in self.workloads:
+            if workload.topology:
+                names[workload.topology] = None
+
+        return tuple(names)
 
     @cached_property
     def asked_levels(self) -> tuple[Level, ...]:
@@ -201,8 +209,13 @@ class Context:
     def verdict_within(self, workload: Workload, nodes: Collection[str]) -> Verdict | None:
         """Whether it would fit on these nodes, beside its own pods that run."""
         snapshot = self.without_own
-        inside = tuple(node for node in snapshot.nodes if node.name in nodes)
-        return Checker(replace(snapshot, nodes=inside)).verdict(workload)
+        inside = []
+        for node in snapshot.nodes:
+            if node.name in nodes:
+                inside.append(node)
+
+        part = replace(snapshot, nodes=tuple(inside))
+        return Checker(part).verdict(workload)
 
     def answer(self, verdict: Verdict) -> str:
         """A verdict in one sentence."""
@@ -223,13 +236,8 @@ class Context:
         for node in self.snapshot.nodes:
             nodes.append(_less(node, held.get(node.name, NOTHING)))
 
-        own = {(pod.namespace, pod.name) for pod in self.placed}
-        others = []
-        for pod in self.snapshot.pods or ():
-            if (pod.namespace, pod.name) not in own:
-                others.append(pod)
-
-        return replace(self.snapshot, nodes=tuple(nodes), pods=tuple(others))
+        others = _without(self.snapshot.pods or (), self.placed)
+        return replace(self.snapshot, nodes=tuple(nodes), pods=others)
 
     def members(self, kind: Kind) -> Iterator[tuple[Ref, Object]]:
         """The objects of a kind that belong to the workload."""
@@ -327,9 +335,27 @@ def _is_constrained(checked: Checked) -> bool:
     return bool(reader.reads) and asks
 
 
+def _has_node(pod: PodView) -> bool:
+    return bool(pod.node)
+
+
+def _without(pods: Iterable[PodView], own: Iterable[PodView]) -> tuple[PodView, ...]:
+    """The pods that are not its own."""
+    own_names = {(pod.namespace, pod.name) for pod in own}
+    others = []
+    for pod in pods:
+        if (pod.namespace, pod.name) not in own_names:
+            others.append(pod)
+
+    return tuple(others)
+
+
 def _less(node: NodeView, taken: Requests) -> NodeView:
     if not taken:
         return node
 
-    left = {name: amount - taken.get(name, 0) for name, amount in node.allocatable.items()}
+    left = {}
+    for name, amount in node.allocatable.items():
+        left[name] = amount - taken.get(name, 0)
+
     return msgspec.structs.replace(node, allocatable=left)

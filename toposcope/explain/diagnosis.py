@@ -1,6 +1,5 @@
 """All checks in their order, the answer (the first that failed), and what schedulers reported."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,6 +13,7 @@ from toposcope.explain.observed_placement import ObservedPlacement, observed_pla
 from toposcope.integrations.framework import features
 from toposcope.integrations.framework.features import Outcome
 from toposcope.integrations.registry import waiting
+from toposcope.snapshot.model import PodView
 
 _MAX_MESSAGES: Final = 8
 
@@ -43,15 +43,24 @@ def scheduler_messages(context: Context) -> Iterator[features.SchedulerMessage]:
 
 def _pod_messages(context: Context) -> Iterator[features.SchedulerMessage]:
     """Why its pods wait, the message of most pods first."""
-    texts = Counter(pod.waiting for pod in context.waiting if pod.waiting)
-    for text, count in texts.most_common(_MAX_MESSAGES):
-        first = next(pod for pod in context.waiting if pod.waiting == text)
-        pods = f"pod/{first.name}"
-        if count > 1:
-            pods += f" and {count - 1} more"
+    pods_by_text: dict[str, list[PodView]] = {}
+    for pod in context.waiting:
+        if pod.waiting:
+            pods_by_text.setdefault(pod.waiting, []).append(pod)
 
-        scheduler = first.scheduler or "the scheduler"
-        yield features.SchedulerMessage(f"{scheduler} on {pods}", text)
+    most_pods_first = sorted(
+        pods_by_text.values(),
+        key=len,
+        reverse=True,
+    )
+
+    for pods in most_pods_first[:_MAX_MESSAGES]:
+        first, *others = pods
+        about = f"{first.scheduler or 'the scheduler'} on pod/{first.name}"
+        if others:
+            about += f" and {len(others)} more"
+
+        yield features.SchedulerMessage(about, first.waiting)
 
 
 def check_features(context: Context) -> features.Step:

@@ -37,7 +37,12 @@ def examine(snapshot: Snapshot, node: NodeView) -> tuple[Step, ...]:
         "domain": _domain,
     }
 
-    return tuple(replace(check(snapshot, node), name=name) for name, check in checks.items())
+    steps = []
+    for name, check in checks.items():
+        step = check(snapshot, node)
+        steps.append(replace(step, name=name))
+
+    return tuple(steps)
 
 
 def _agent(_: Snapshot, node: NodeView) -> Step:

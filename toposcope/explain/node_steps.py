@@ -10,6 +10,7 @@ from toposcope.explain.context import Context, pod_count
 from toposcope.explain.topology_steps import (
     blocked_by_levels,
     blocked_by_topology,
+    domain_names,
     level_complaints,
     lost_levels,
     names_level,
@@ -51,11 +52,15 @@ class _Gap(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        coverage, level = self.coverage, self.coverage.level
-        names = some_names(coverage.missing_nodes, coverage.missing)
-        nodes = f"{coverage.missing} of {self.nodes} {plural(self.nodes, 'node')}"
-        lack = plural(coverage.missing, "lacks", "lack")
-        return f"{nodes} {lack} level {level.domain} ({level.key}): {names}"
+        missing = self.coverage.missing
+        names = some_names(self.coverage.missing_nodes, missing)
+        nodes = plural(self.nodes, "node")
+        lack = plural(missing, "lacks", "lack")
+        level = self.coverage.level
+
+        return (
+            f"{missing} of {self.nodes} {nodes} {lack} level {level.domain} ({level.key}): {names}"
+        )
 
 
 def check_labels(context: Context) -> Step:
@@ -75,7 +80,7 @@ def check_labels(context: Context) -> Step:
         return passed(_NO_LEVEL)
 
     if context.all_placed or context.finished or not _is_short(context):
-        sentences = dict.fromkeys(gap.sentence for gap in gaps)
+        sentences = _sentences(gaps)
         return passed("some nodes lack a level, but there is room without them", *sentences)
 
     return _short_and_unlabelled(gaps)
@@ -86,6 +91,11 @@ def _gaps(context: Context) -> Iterator[_Gap]:
         for coverage in _coverage(context, workload):
             if coverage.missing and coverage.nodes:
                 yield _Gap(workload, coverage, len(context.nodes(workload)))
+
+
+def _sentences(gaps: Sequence[_Gap]) -> list[str]:
+    """What each gap is, equal ones once."""
+    return list(dict.fromkeys(gap.sentence for gap in gaps))
 
 
 def _is_short(context: Context) -> bool:
@@ -114,7 +124,7 @@ def _short_and_unlabelled(gaps: Sequence[_Gap]) -> Step:
 
     return failed(
         f"there is too little room, and {first.sentence}",
-        *dict.fromkeys(gap.sentence for gap in others),
+        *_sentences(others),
         f"a node that lacks one level is left out of the whole topology; {fix}",
         commands=tuple(commands),
     )
@@ -137,8 +147,7 @@ def check_availability(context: Context) -> Step:
     if unusable:
         return unusable
 
-    names = dict.fromkeys(level.domain for level in wanted)
-    return passed(f"Ready, uncordoned nodes carry {', '.join(names)}")
+    return passed(f"Ready, uncordoned nodes carry {domain_names(wanted)}")
 
 
 def _lost_nodes(context: Context) -> Step | None:
@@ -164,7 +173,7 @@ def _lost(context: Context, wanted: Collection[Level]) -> Step | None:
         return failed(
             lost.message,
             "no node carries its label any more; restore the label, or ask for another level",
-            *(complaint.message for complaint in complaints[:1]),
+            complaints[0].message if complaints else "",
             commands=(
                 levels_command(topology),
                 shell("kubectl describe gtopo {}", topology),

@@ -136,15 +136,18 @@ class FileCollector:
     def put(self, document: Object) -> None:
         """Keep an object."""
         ref = ref_of(document)
-        if (ref.group, ref.kind) != POD.key or ref.name == self._pod:
+        is_pod = (ref.group, ref.kind) == POD.key
+        if not is_pod or ref.name == self._pod:
             self._store.objects[ref] = document
 
     def store(self) -> ObjectStore:
         """All that was kept. Files that hold no object of a kind say nothing about that kind."""
-        seen = {(ref.group, ref.kind) for ref in self._store.objects}
-        for kind in _KEPT.values():
-            if kind.key not in seen:
-                self._store.unread[kind.key] = Unread(kind, forbidden=False)
+        missing = dict(_KEPT)
+        for ref in self._store.objects:
+            missing.pop((ref.group, ref.kind), None)
+
+        for key, kind in missing.items():
+            self._store.unread[key] = Unread(kind, forbidden=False)
 
         return self._store
 

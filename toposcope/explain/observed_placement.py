@@ -125,19 +125,33 @@ def _of_copy(
 
     Domains are told apart by all values from the broadest level down, as schedulers do.
     """
-    counts = Counter(_domain(snapshot, pod.node, upper) for pod in pods)
-    names = Counter(path[-1] for path in counts)
+    counts: Counter[tuple[str, ...]] = Counter()
+    for pod in pods:
+        counts[_domain(snapshot, pod.node, upper)] += 1
+
+    names: Counter[str] = Counter()
+    for path in counts:
+        names[path[-1]] += 1
+
     domains = []
+    for path in sorted(counts, key=lambda path: (-counts[path], path)):
+        is_unique = names[path[-1]] == 1
+        name = path[-1] if is_unique else "/".join(path)
+        domains.append((name, counts[path]))
 
-    for path, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        domains.append((path[-1] if names[path[-1]] == 1 else "/".join(path), count))
-
-    required = group.required is not None
+    is_required = group.required is not None
     kept: bool | None = len(counts) == 1 and _NO_LABEL not in next(iter(counts))
-    if not kept and not required:
+    if not kept and not is_required:
         kept = None
 
-    return ObservedPlacement(group.name, copy, upper[-1], required, tuple(domains), kept)
+    return ObservedPlacement(
+        group=group.name,
+        copy=copy,
+        level=upper[-1],
+        required=is_required,
+        domains=tuple(domains),
+        kept=kept,
+    )
 
 
 def _domain(snapshot: Snapshot, name: str, levels: Sequence[Level]) -> tuple[str, ...]:

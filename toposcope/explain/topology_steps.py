@@ -1,10 +1,11 @@
 """The first checks: the topology exists, has the levels that are named, and in a valid order."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from toposcope.api.conditions import HIERARCHY_CONSISTENT, LEVELS_AVAILABLE, unavailable_levels
+from toposcope.api.levels import Level
 from toposcope.explain.context import Context, rule_name
 from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import Field, Finding, kind_of
@@ -135,9 +136,11 @@ def _unpublished(context: Context, workload: Workload, kind: PublishedKind) -> S
     commands = (shell("kubectl get {}", kind.name), shell("kubectl describe gtopo {}", name))
     scope = context.scope(workload)
     if scope is None or scope.topology is None:
-        others = [
-            resource.handle for resource in context.snapshot.published if resource.name == name
-        ]
+        others = []
+        for resource in context.snapshot.published:
+            if resource.name == name:
+                others.append(resource.handle)
+
         detail = f"{', '.join(others)} exists, but {workload.system} does not read it"
         return failed(message, detail, commands=commands[:1])
 
@@ -208,10 +211,18 @@ def wrong_levels(context: Context) -> list[Finding]:
     lost = lost_levels(context)
     wrong = []
     for complaint in level_complaints(context):
-        if not any(names_level(context, complaint, level.domain) for level in lost):
+        if not _is_of_lost(context, complaint, lost):
             wrong.append(complaint)
 
     return wrong
+
+
+def _is_of_lost(context: Context, complaint: Finding, lost: Sequence[LostLevel]) -> bool:
+    for level in lost:
+        if names_level(context, complaint, level.domain):
+            return True
+
+    return False
 
 
 def check_levels(context: Context) -> Step:
@@ -225,8 +236,8 @@ def check_levels(context: Context) -> Step:
         return failed(*_with_fixes(findings), commands=commands)
 
     if context.asked_levels:
-        names = dict.fromkeys(level.domain for level in context.asked_levels)
-        return passed(f"the topology has what it asks for: {', '.join(names)}")
+        names = domain_names(context.asked_levels)
+        return passed(f"the topology has what it asks for: {names}")
 
     if level_complaints(context):
         return passed("the topology had the level that it asks for")
@@ -236,6 +247,11 @@ def check_levels(context: Context) -> Step:
             return unknown(workload.notes[0])
 
     return passed("it asks for no level")
+
+
+def domain_names(levels: Iterable[Level]) -> str:
+    """The domains of some levels, each once."""
+    return ", ".join(dict.fromkeys(level.domain for level in levels))
 
 
 def _with_fixes(findings: Sequence[Finding]) -> list[str]:
@@ -271,8 +287,11 @@ def check_hierarchy(context: Context) -> Step:
 
 
 def _order(context: Context, name: str) -> list[str]:
-    workload = next(workload for workload in context.workloads if workload.topology == name)
-    return [level.domain for level in context.levels(workload)]
+    for workload in context.workloads:
+        if workload.topology == name:
+            return [level.domain for level in context.levels(workload)]
+
+    return []
 
 
 def check_rules(context: Context) -> Step:
