@@ -225,7 +225,8 @@ def _device(expression: str) -> None:
 
 
 def _status(given: str) -> None:
-    conditions.unavailable_levels({"status": "False", "message": given})
+    condition = {"type": conditions.LEVELS_AVAILABLE, "status": "False", "message": given}
+    conditions.unavailable_levels({"conditions": [condition]})
     cluster_topology.typed_status(
         {"conditions": [{"type": given, "status": given, "message": given}]}
     )

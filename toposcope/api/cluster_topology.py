@@ -63,6 +63,10 @@ class _StatusCondition(msgspec.Struct, frozen=True, rename="camel"):
     last_transition_time: str = ""
 
 
+class _UnavailableLevel(msgspec.Struct, frozen=True):
+    domain: str
+
+
 class _RequiredLevel(msgspec.Struct, frozen=True):
     domain: str
     workloads: int
@@ -103,6 +107,7 @@ class _StatusFabric(msgspec.Struct, frozen=True):
 _STATUS: Final[dict[str, Any]] = {
     "levels": list[_StatusLevel],
     "conditions": list[_StatusCondition],
+    "unavailableLevels": list[_UnavailableLevel],
     "requiredBy": list[_RequiredLevel],
     "preferredBy": list[_PreferredLevel],
     "published": list[_PublishedObject],

@@ -189,7 +189,7 @@ def lost_levels(context: Context) -> list[LostLevel]:
             continue
 
         message = f"ClusterTopology {topology.name}: {reported.message}"
-        for domain in unavailable_levels({"status": reported.status, "message": reported.message}):
+        for domain in unavailable_levels(topology.status):
             lost[domain] = LostLevel(topology.name, domain, message)
 
     return list(lost.values())
