@@ -59,6 +59,15 @@ class GangMark:
     """
 
 
+@dataclass(frozen=True, slots=True)
+class RequiredField:
+    """Where the object of a gang says which level all of it has to stay within: a label key."""
+
+    kind: Kind
+    path: tuple[str, ...]
+    """Below `spec`; its first part may have a `mode`, and `soft` requires nothing."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plugin:
     """One system, without its parts."""
@@ -82,6 +91,10 @@ class Plugin:
     decisive: tuple[Kind, ...] = ()
     """What decides about a place besides topologies: queues, quota, groups of pods."""
     gang_marks: tuple[GangMark, ...] = ()
+    required_fields: tuple[RequiredField, ...] = ()
+    """Of the objects that it makes for gangs."""
+    requiring_annotations: tuple[str, ...] = ()
+    """Annotations of pods that name a level all of their gang has to stay within."""
     exclusive_pod_labels: tuple[str, ...] = ()
     """Pods with one of these labels keep pods of other groups out of their domain."""
 

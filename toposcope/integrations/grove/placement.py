@@ -9,11 +9,10 @@ from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.placement import (
     ClusterView,
     Placement,
-    RequiredField,
     ViewedResource,
 )
 from toposcope.integrations.framework.system import ClusterFacts
-from toposcope.integrations.grove.api import BINDINGS, GANG, OLDER_TOPOLOGIES
+from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES
 from toposcope.integrations.grove.features import named_kai_topology
 from toposcope.integrations.grove.plugin import PLUGIN
 from toposcope.text import listing
@@ -22,9 +21,6 @@ _BINDINGS: Final = frozenset({BINDINGS.kind, OLDER_TOPOLOGIES.kind})
 
 
 class _Placement(Placement):
-    required_fields = (RequiredField(GANG, ("topologyConstraint", "packConstraint", "required")),)
-    """Source: Grove v0.1.0-alpha.12 (scheduler/api/core/v1alpha1, PodGang)."""
-
     def findings(
         self, workload: Workload, cluster: ClusterFacts, view: ClusterView
     ) -> Iterator[Finding]:

@@ -2,9 +2,10 @@
 
 from typing import Final
 
-from toposcope.integrations.framework.plugin import GangMaker, GangMark, Plugin
+from toposcope.integrations.framework.plugin import GangMaker, GangMark, Plugin, RequiredField
 from toposcope.integrations.grove.api import (
     BINDINGS,
+    GANG,
     GANG_OF,
     OLDER_TOPOLOGIES,
     POD_CLIQUE_SETS,
@@ -18,4 +19,6 @@ PLUGIN: Final = Plugin(
     watched=(POD_CLIQUE_SETS,),
     published=(BINDINGS, OLDER_TOPOLOGIES),
     gang_marks=(GangMark("PodGang", (GANG_OF,), GangMaker.SCHEDULER),),
+    # Source: Grove v0.1.0-alpha.12 (scheduler/api/core/v1alpha1, PodGang)
+    required_fields=(RequiredField(GANG, ("topologyConstraint", "packConstraint", "required")),),
 )

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from toposcope.integrations.framework.plugin import GangMaker, GangMark, Plugin
-from toposcope.integrations.kai.api import GROUP_OF, POD_GROUPS, QUEUES, TOPOLOGIES
+from toposcope.integrations.framework.plugin import GangMaker, GangMark, Plugin, RequiredField
+from toposcope.integrations.kai.api import GROUP_OF, POD_GROUPS, QUEUES, REQUIRED, TOPOLOGIES
 
 PLUGIN: Final = Plugin(
     package=__package__,
@@ -13,4 +13,7 @@ PLUGIN: Final = Plugin(
     published=(TOPOLOGIES,),
     decisive=(QUEUES,),
     gang_marks=(GangMark("PodGroup", (GROUP_OF,), GangMaker.SCHEDULER, annotation=True),),
+    # Source: KAI 0.17.0 (PodGroup, which it makes of OSMO's, Run:ai's and Dynamo's workloads too)
+    required_fields=(RequiredField(POD_GROUPS, ("topologyConstraint", "requiredTopologyLevel")),),
+    requiring_annotations=(REQUIRED,),
 )

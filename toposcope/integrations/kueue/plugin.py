@@ -7,6 +7,7 @@ from toposcope.integrations.kueue.api import (
     FLAVORS,
     POD_GROUP,
     READ,
+    REQUIRED,
     TOPOLOGIES,
     WORKLOAD_OF,
     WORKLOADS,
@@ -25,4 +26,5 @@ PLUGIN: Final = Plugin(
         GangMark("Workload", (WORKLOAD_OF,), GangMaker.QUEUE, annotation=True),
         GangMark("Pod", (POD_GROUP,), GangMaker.QUEUE),
     ),
+    requiring_annotations=(REQUIRED,),
 )
