@@ -1,4 +1,6 @@
-"""`make reference`: write the generated parts of docs/; `--check` writes nothing and names the pages that would change.
+"""`make reference`: write the generated parts of docs/.
+
+`--check` writes nothing and names the pages that would change.
 
 A part stands between two comments of its page; everything else is written by hand.
 """

@@ -23,7 +23,7 @@ from toposcope.integrations.framework.level_requests import (
     roll_up,
 )
 from toposcope.integrations.framework.publishing.publisher import LevelNames
-from toposcope.integrations.registry import WATCHED
+from toposcope.integrations.registry import WATCHED, needed_groups, read_annotations
 from toposcope.kube.discovery import Served, discover, is_gone
 from toposcope.kube.errors import KubeError
 from toposcope.kube.reflector import Raw, key
@@ -129,11 +129,12 @@ class Requirements:
         for kind, informer in before.items():
             if kind not in served and informer.synced and not is_gone(self._client, informer.path):
                 served[kind] = informer.version
-        groups = {kind.group for kind in served if not kind.only_with}
+        groups = {kind.group for kind in served if not needed_groups(kind)}
         now: dict[WatchedKind, _KindInformer] = {}
         started = []
         for kind, version in served.items():
-            if kind.only_with and not kind.only_with & groups:
+            needed = needed_groups(kind)
+            if needed and not needed & groups:
                 continue
             old = before.get(kind)
             if old is None or old.version != version:
@@ -177,7 +178,7 @@ class _KindInformer(Informer[ObjectRequests]):
 
     def _decode(self, raw: Raw) -> tuple[str, str, ObjectRequests | None]:
         """Raises ValueError for an object without a name."""
-        read = read_object(self._kind, self.version, raw)
+        read = read_object(self._kind, self.version, raw, read_annotations)
         if not read.workload.name:
             raise ValueError(read.problem)
         name = key(read.workload.namespace, read.workload.name)

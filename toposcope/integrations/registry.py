@@ -11,7 +11,7 @@ from operator import attrgetter
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from toposcope.integrations.framework.level_requests import WatchedKind
+from toposcope.integrations.framework.level_requests import Annotated, LevelRequest, WatchedKind
 from toposcope.integrations.framework.plugin import GangMark, Part, Plugin
 from toposcope.integrations.framework.published import PublishedKind, finalizers
 from toposcope.integrations.framework.publishing.publisher import Publishing, PublishSettings
@@ -19,6 +19,7 @@ from toposcope.kube.client import Caller
 from toposcope.kube.discovery import Kind
 
 if TYPE_CHECKING:  # the controller loads none of these
+    from toposcope.integrations.framework.configuration import Configuration
     from toposcope.integrations.framework.export import Format
     from toposcope.integrations.framework.placement import Placement
     from toposcope.integrations.framework.system import System
@@ -52,6 +53,10 @@ WATCHED: Final[tuple[WatchedKind, ...]] = tuple(
     kind for plugin in PLUGINS for kind in plugin.watched
 )
 """Kinds whose objects ask for levels."""
+ANNOTATING_GROUPS: Final = frozenset(
+    kind.group for plugin in PLUGINS if plugin.read_annotations for kind in plugin.watched
+)
+"""API groups of the kinds whose systems read annotations of others' workloads."""
 PUBLISHED: Final[tuple[PublishedKind, ...]] = tuple(
     kind for plugin in PLUGINS for kind in plugin.published
 )
@@ -73,6 +78,18 @@ EXCLUSIVE_POD_LABELS: Final[tuple[str, ...]] = tuple(
     label for plugin in PLUGINS for label in plugin.exclusive_pod_labels
 )
 """Pods with one of these labels keep pods of other groups out of their domain."""
+
+
+def read_annotations(places: Annotated) -> Iterator[LevelRequest]:
+    """The levels that annotations ask any of the systems for. Raises ValueError."""
+    for plugin in PLUGINS:
+        if plugin.read_annotations:
+            yield from plugin.read_annotations(places)
+
+
+def needed_groups(kind: WatchedKind) -> frozenset[str]:
+    """A kind is watched only while one of these API groups is; empty: always."""
+    return kind.only_with | ANNOTATING_GROUPS if kind.by_annotations else kind.only_with
 
 
 def parts(part: Part) -> tuple[ModuleType, ...]:
@@ -105,6 +122,12 @@ def holders(client: Caller, kind: PublishedKind, document: Mapping[str, Any]) ->
             held: list[str] = module.PUBLISHING.holders(client, document)
             return held
     return finalizers(document)
+
+
+@cache
+def configurations() -> tuple["Configuration", ...]:
+    """What documents beside a workload say to the systems."""
+    return tuple(module.CONFIGURATION for module in parts(Part.CONFIGURATION))
 
 
 @cache

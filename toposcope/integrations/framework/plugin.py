@@ -5,7 +5,8 @@
 | `plugin.py` | `PLUGIN`: names, and kinds of objects; light | everybody |
 | `workload.py` | `READERS`: what documents ask for, and what is wrong with them | check, explain |
 | `topology.py` | `READERS` of the resources that list levels | check, export |
-| `publisher.py` | `publishing()`: writes such a resource | controller |
+| `configuration.py` | `CONFIGURATION`: documents beside a workload | check, export |
+| `publisher.py` | `PUBLISHING`: writes such a resource | controller |
 | `placement.py` | `PLACEMENT`: what its own procedure makes of a verdict | check, planning |
 | `waiting.py` | `WAITING`: why its pods wait, and what its messages mean | explain |
 | `export.py` | `FORMATS`: the topology in its formats | export |
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from types import ModuleType
 
-from toposcope.integrations.framework.level_requests import WatchedKind
+from toposcope.integrations.framework.level_requests import ReadAnnotations, WatchedKind
 from toposcope.integrations.framework.published import PublishedKind
 from toposcope.kube.discovery import Kind
 
@@ -30,6 +31,7 @@ class Part(StrEnum):
 
     WORKLOAD = "workload"
     TOPOLOGY = "topology"
+    CONFIGURATION = "configuration"
     PUBLISHER = "publisher"
     PLACEMENT = "placement"
     WAITING = "waiting"
@@ -82,6 +84,8 @@ class Plugin:
     """Who places the pods of its workloads, as people say it; empty: the system itself."""
     watched: tuple[WatchedKind, ...] = ()
     """Kinds whose objects ask for levels."""
+    read_annotations: ReadAnnotations | None = None
+    """Reads the levels in annotations of others' workloads."""
     published: tuple[PublishedKind, ...] = ()
     """Kinds that its publisher writes, or compares with."""
     followed: tuple[PublishedKind, ...] = ()
@@ -90,6 +94,8 @@ class Plugin:
     """Whether it holds workloads back before a scheduler sees their pods."""
     decisive: tuple[Kind, ...] = ()
     """What decides about a place besides topologies: queues, quota, groups of pods."""
+    names_topology: bool = True
+    """Whether its workloads name their topology; False: another object says which one."""
     gang_marks: tuple[GangMark, ...] = ()
     required_fields: tuple[RequiredField, ...] = ()
     """Of the objects that it makes for gangs."""

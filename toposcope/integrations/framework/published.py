@@ -62,7 +62,7 @@ class Published:
 
     @property
     def handle(self) -> str:
-        """What `kubectl get` calls it, with the group: KAI and Kueue both have a Topology."""
+        """What `kubectl get` calls it, with the group: several have a Topology."""
         return f"{self.kind.lower()}.{self.api_version.partition('/')[0]}/{self.name}"
 
 

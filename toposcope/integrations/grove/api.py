@@ -10,12 +10,13 @@ from typing import Final
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.level_requests import (
     ANNOTATIONS,
+    Annotated,
     LevelRequest,
+    ReadAnnotations,
     WatchedKind,
     requests_at,
 )
 from toposcope.integrations.framework.published import PublishedKind
-from toposcope.integrations.kai import api as kai
 from toposcope.kube.discovery import Kind
 
 GROUP: Final = "grove.io"
@@ -56,9 +57,9 @@ def clique_names(scaling_group: Field) -> list[str]:
     return [text for name in (scaling_group / "cliqueNames").items() if (text := name.text())]
 
 
-def requests(root: Field) -> Iterator[LevelRequest]:
+def requests(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRequest]:
     """The requests of a PodCliqueSet."""
-    yield from kai.annotated(root)
+    yield from read_annotations(Annotated(root))
     template = root / "spec" / "template"
     default = (template / "topologyConstraint" / "topologyName").text()
     inherited: dict[str, str | None] = {}

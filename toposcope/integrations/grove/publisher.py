@@ -1,7 +1,7 @@
 """Grove's `ClusterTopologyBinding` (v0.1.0-alpha.9 and later) in the cluster.
 
 Grove's operator reads every binding when it starts and exits on the first bad one, long after the
-write, so everything that Grove, KAI and Kueue refuse is checked before anything is written.
+write, so everything that schedulers refuse is checked before anything is written.
 Development versions before alpha.9 call the same thing `ClusterTopology`. That of alpha.4 to
 alpha.8 is another: its operator writes one, `grove-topology`, from its own configuration and
 overwrites every edit, so it is compared with the levels that nodes carry, and never written.
@@ -258,7 +258,7 @@ def _refused(target: Target, error: ApiError, *, named: bool) -> Published:
     return answer
 
 
-class GrovePublishing(SystemPublishing):
+class _GrovePublishing(SystemPublishing):
     """Grove's binding."""
 
     def publisher(self, client: Caller, delay: float) -> GrovePublisher:
@@ -266,4 +266,4 @@ class GrovePublishing(SystemPublishing):
         return GrovePublisher(client, self.settings.runtime)
 
 
-PUBLISHING: Final = GrovePublishing
+PUBLISHING: Final = _GrovePublishing

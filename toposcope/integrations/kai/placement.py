@@ -32,6 +32,7 @@ from toposcope.integrations.framework.placement import (
     kind_of_pod,
 )
 from toposcope.integrations.framework.system import ClusterFacts
+from toposcope.integrations.framework.topologies import aliases_of
 from toposcope.integrations.framework.verdict import Kind, Placed, Verdict
 from toposcope.integrations.kai.allocation import (
     VERSION,
@@ -42,7 +43,6 @@ from toposcope.integrations.kai.allocation import (
 )
 from toposcope.integrations.kai.api import GROUP_OF, SUB_GROUP_OF
 from toposcope.integrations.kai.queues import excess, missing
-from toposcope.integrations.kai.topology import aliases_of
 from toposcope.text import plural
 
 

@@ -3,13 +3,21 @@
 from typing import Final
 
 from toposcope.integrations.framework.plugin import GangMaker, GangMark, Plugin, RequiredField
-from toposcope.integrations.kai.api import GROUP_OF, POD_GROUPS, QUEUES, REQUIRED, TOPOLOGIES
+from toposcope.integrations.kai.api import (
+    GROUP_OF,
+    POD_GROUPS,
+    QUEUES,
+    REQUIRED,
+    TOPOLOGIES,
+    annotated,
+)
 
 PLUGIN: Final = Plugin(
     package=__package__,
     name="kai",
     title="KAI",
     watched=(POD_GROUPS,),
+    read_annotations=annotated,
     published=(TOPOLOGIES,),
     decisive=(QUEUES,),
     gang_marks=(GangMark("PodGroup", (GROUP_OF,), GangMaker.SCHEDULER, annotation=True),),

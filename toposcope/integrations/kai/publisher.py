@@ -157,11 +157,11 @@ def _is_left_to_grove(topology: Topology, binding: Document | None) -> bool:
     return topology.publish.get("grove", "Auto") == "Auto"
 
 
-class KaiPublishing(SystemPublishing):
+class _KaiPublishing(SystemPublishing):
     """KAI's Topology."""
 
     def publisher(self, client: Caller, delay: float) -> KaiPublisher:
         return KaiPublisher(client, self.settings.runtime, delay)
 
 
-PUBLISHING: Final = KaiPublishing
+PUBLISHING: Final = _KaiPublishing

@@ -4,14 +4,16 @@ Levels are label keys. Which topology it will be depends on the ResourceFlavor t
 one. `unconstrained` asks for no level. v1beta1, v1beta2 and v1 agree in the fields that are read.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
 
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.level_requests import (
+    Annotated,
     LevelRequest,
+    ReadAnnotations,
     WatchedKind,
     level_request,
     requests_at,
@@ -77,7 +79,7 @@ class _Layer(msgspec.Struct, frozen=True):
 _LAYER_LIST: Final = msgspec.json.Decoder(list[_Layer])
 
 
-def requests(root: Field) -> Iterator[LevelRequest]:
+def requests(root: Field, _: ReadAnnotations) -> Iterator[LevelRequest]:
     """The requests of a Workload: those of each pod set."""
     for pod_set in (root / "spec" / "podSets").items():
         request = pod_set / "topologyRequest"
@@ -87,9 +89,9 @@ def requests(root: Field) -> Iterator[LevelRequest]:
         )
 
 
-def annotated(templates: Iterable[Field]) -> Iterator[LevelRequest]:
+def annotated(places: Annotated) -> Iterator[LevelRequest]:
     """The requests in the annotations of pod templates."""
-    for template in templates:
+    for template in places.pods:
         annotations = template / "metadata" / "annotations"
         if not annotations:
             continue

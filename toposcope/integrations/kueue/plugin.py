@@ -11,6 +11,7 @@ from toposcope.integrations.kueue.api import (
     TOPOLOGIES,
     WORKLOAD_OF,
     WORKLOADS,
+    annotated,
 )
 
 PLUGIN: Final = Plugin(
@@ -18,10 +19,12 @@ PLUGIN: Final = Plugin(
     name="kueue",
     title="Kueue",
     watched=(WORKLOADS,),
+    read_annotations=annotated,
     published=(TOPOLOGIES,),
     followed=(FLAVORS,),
     admits=True,
     decisive=READ,
+    names_topology=False,  # the flavor does
     gang_marks=(
         GangMark("Workload", (WORKLOAD_OF,), GangMaker.QUEUE, annotation=True),
         GangMark("Pod", (POD_GROUP,), GangMaker.QUEUE),

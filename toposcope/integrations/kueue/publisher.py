@@ -94,7 +94,7 @@ def _flavors(client: Caller) -> Sequence[Document]:
     return ()
 
 
-class KueuePublishing(SystemPublishing):
+class _KueuePublishing(SystemPublishing):
     """Kueue's Topology."""
 
     @staticmethod
@@ -105,4 +105,4 @@ class KueuePublishing(SystemPublishing):
         return KueuePublisher(client, self.settings.runtime, delay)
 
 
-PUBLISHING: Final = KueuePublishing
+PUBLISHING: Final = _KueuePublishing

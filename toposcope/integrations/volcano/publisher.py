@@ -290,7 +290,7 @@ def _summary(plan: Mapping[str, HyperNode], kept: int) -> str:
     return text
 
 
-class VolcanoPublishing(SystemPublishing):
+class _VolcanoPublishing(SystemPublishing):
     """Volcano's HyperNodes."""
 
     def __init__(self, settings: PublishSettings) -> None:
@@ -308,4 +308,4 @@ class VolcanoPublishing(SystemPublishing):
         return VolcanoPublisher(client, self._plans, self.settings.runtime)
 
 
-PUBLISHING: Final = VolcanoPublishing
+PUBLISHING: Final = _VolcanoPublishing
