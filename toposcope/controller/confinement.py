@@ -3,15 +3,13 @@
 import logging
 import threading
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from toposcope.api.cluster_topology import PATH
-from toposcope.api.label_keys import HOSTNAME
 from toposcope.controller.options import LEASE
 from toposcope.integrations.framework.published import MANAGER
 from toposcope.integrations.node_plan import CONFIG_MAP
 from toposcope.integrations.registry import PUBLISHED
-from toposcope.integrations.volcano.hyper_nodes import member
 from toposcope.kube.account_rights import AccountRights, Right
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.confinement import NOBODY, Confinement
@@ -61,11 +59,9 @@ def foreign_writes(client: ApiClient, pod: str) -> dict[str, Request]:
         "kind": "ClusterTopology",
         "metadata": metadata,
     }
-    levels, members = (
-        [{"domain": "host", "key": HOSTNAME, "nodeLabel": HOSTNAME}],
-        [member("Node", NOBODY)],
-    )
-    spec = {"levels": levels, "tier": 1, "members": members}
+    spec: dict[str, Any] = {}
+    for kind in PUBLISHED:
+        spec |= kind.example
     writes = {"a ClusterTopology that belongs to no segment": create(PATH, topology, MANAGER)}
     served = discover(client, PUBLISHED)
     for kind in PUBLISHED:

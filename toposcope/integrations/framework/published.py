@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import API_VERSION, KIND, MANAGED_BY, TOPOSCOPE, Topology
+from toposcope.api.label_keys import HOSTNAME
 from toposcope.kube.discovery import Kind
 from toposcope.kube.errors import ApiError, RefusedError
 
@@ -126,6 +127,11 @@ class Target:
         )
 
 
+def _example() -> Mapping[str, Any]:
+    """One level, in the form of any system."""
+    return {"levels": [{"domain": "host", "key": HOSTNAME, "nodeLabel": HOSTNAME}]}
+
+
 @dataclass(frozen=True, slots=True)
 class PublishedKind(Kind):
     """A kind that is published, or that is read to see what others publish."""
@@ -133,6 +139,8 @@ class PublishedKind(Kind):
     option: str
     """Its field in `spec.publish`."""
     namespaced: bool = field(default=False, kw_only=True)
+    example: Mapping[str, Any] = field(default_factory=_example, kw_only=True, compare=False)
+    """A spec that every version of its schema takes; fields that it lacks are ignored."""
     verdict_field: str = field(default="", kw_only=True)
     """The field of its status that its publisher looks at."""
 

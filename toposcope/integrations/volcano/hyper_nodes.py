@@ -21,9 +21,19 @@ from toposcope.hierarchy.table import Table
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.foreign_patterns import compiled
 from toposcope.integrations.framework.published import PublishedKind
+from toposcope.kube.confinement import NOBODY
 
+_EXAMPLE: Final = {
+    "tier": 1,
+    "members": [{"type": "Node", "selector": {"exactMatch": {"name": NOBODY}}}],
+}
 HYPER_NODES: Final = PublishedKind(
-    "topology.volcano.sh", "HyperNode", "hypernodes", ("v1alpha1",), "volcano"
+    "topology.volcano.sh",
+    "HyperNode",
+    "hypernodes",
+    ("v1alpha1",),
+    "volcano",
+    example=_EXAMPLE,
 )
 Names = frozenset[str]
 _DIGITS: Final = 10
