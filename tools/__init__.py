@@ -1,1 +1,4 @@
-"""What develops Toposcope and ships nowhere: benchmarks, chaos, fuzzing, generated documentation."""
+"""What develops Toposcope and ships nowhere.
+
+Benchmarks, chaos, fuzzing, generated documentation.
+"""

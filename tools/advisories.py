@@ -47,7 +47,8 @@ class Result:
         lines += [f"  {line}" for line in self.vulnerable]
         if self.skipped:
             lines.append(
-                f"  not checked, because the index has no advisories for them: {', '.join(self.skipped)}"
+                "  not checked, because the index has no advisories for them: "
+                f"{', '.join(self.skipped)}"
             )
         return lines
 

@@ -82,7 +82,9 @@ def _messages(nodes: Sequence[ast.AST]) -> Iterator[str]:
         if len(node.generators) > 1:
             yield f"has a comprehension of two loops on line {node.lineno}: write a loop"
         elif _holds_comprehension(node):
-            yield f"has a comprehension in a comprehension on line {node.lineno}: name the inner one"
+            yield (
+                f"has a comprehension in a comprehension on line {node.lineno}: name the inner one"
+            )
 
 
 def paths_of(nodes: Sequence[ast.AST]) -> int:

@@ -1,4 +1,7 @@
-"""Measured tables in docs/figures/*.json: what measures writes them, tools.docgen puts them on pages."""
+"""Measured tables in docs/figures/*.json.
+
+What measures writes them, tools.docgen puts them on pages.
+"""
 
 import json
 import os
@@ -53,7 +56,10 @@ def command(target: str) -> str:
 
 
 def read(page: str) -> dict[str, Table]:
-    """Subject to table, as measured last; `page` is the name of a page of docs/ without its suffix."""
+    """Subject to table, as measured last.
+
+    `page` is the name of a page of docs/ without its suffix.
+    """
     return {
         subject: Table(**table)
         for subject, table in json.loads(_file(page).read_text(encoding="utf-8")).items()
@@ -61,7 +67,7 @@ def read(page: str) -> dict[str, Table]:
 
 
 def write(page: str, target: str, tables: Mapping[str, Rows]) -> None:
-    """Replace the tables of these subjects with those of this run of a target of make, and keep the others."""
+    """Replace the tables of these subjects with those of this run, and keep the others."""
     known = read(page) if _file(page).exists() else {}
     for subject, (head, *rows) in tables.items():
         known[subject] = Table(machine(), command(target), list(head), [list(row) for row in rows])
@@ -79,7 +85,10 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def part(page: str, *subjects: str) -> str:
-    """The tables of some subjects as Markdown: one table for neighbours with the same columns, then the runs."""
+    """The tables of some subjects as Markdown.
+
+    One table for neighbours with the same columns, then the runs.
+    """
     tables = [read(page)[subject] for subject in subjects]
     groups = groupby(tables, lambda table: table.head)
     parts = [

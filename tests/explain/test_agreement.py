@@ -10,10 +10,9 @@ from tests.explain.waiting import binding, cluster_topology, kai_topology
 from tests.support.paths import ROOT
 from tests.support.saved import demo_nodes, pod, saved
 from tests.support.tables import named_objects
-from toposcope.explain.context import build_context
-from toposcope.explain.diagnosis import diagnose
+from toposcope.explain.context import Context
+from toposcope.explain.diagnosis import Diagnosis
 from toposcope.explain.object_store import ObjectStore, ref_of
-from toposcope.explain.ownership import ownership_of
 from toposcope.hierarchy.platforms import KEYS
 from toposcope.integrations.kueue.api import READ
 from toposcope.integrations.registry import PUBLISHED
@@ -124,7 +123,7 @@ def _member(number: int) -> dict[str, Any]:
 
 
 def explained(snapshot: Snapshot, store: ObjectStore, document: dict[str, Any]) -> bool:
-    return diagnose(build_context(snapshot, store, ownership_of(store, snapshot, ref_of(document)))).well
+    return Diagnosis(Context(snapshot, store, ref_of(document))).well
 
 
 def on_the_page(snapshot: Snapshot, *documents: dict[str, Any]) -> bool:

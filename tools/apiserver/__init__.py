@@ -1,1 +1,1 @@
-"""A real kube-apiserver on etcd, for tests, benchmarks and chaos, and a client for its administrator."""
+"""A real kube-apiserver on etcd; for tests, benchmarks, chaos; its administrator's client."""

@@ -1,7 +1,8 @@
-"""Build kube-apiserver and etcd at the versions that tests/apiserver/go.mod pins, once, into a cache folder.
+"""Build kube-apiserver and etcd at the versions of tests/apiserver/go.mod, into a cache folder.
 
-TOPOSCOPE_KUBERNETES=oldest takes Kubernetes of tests/apiserver/oldest/go.mod, the oldest that Toposcope runs on;
-TOPOSCOPE_KUBERNETES=latest takes the latest release, of tests/apiserver/latest/go.mod.
+TOPOSCOPE_KUBERNETES=oldest takes Kubernetes of tests/apiserver/oldest/go.mod, the oldest that
+Toposcope runs on; TOPOSCOPE_KUBERNETES=latest takes the latest release, of
+tests/apiserver/latest/go.mod.
 
     python -m tools.apiserver.build
 
@@ -26,9 +27,12 @@ _OTHERS = ("oldest", "latest")
 
 
 def kubernetes_module(chosen: str) -> Path:
-    """The Go module that pins the programs of Kubernetes: of `oldest` or `latest`, else the usual one.
+    """The Go module that pins the programs of Kubernetes.
 
-    Raises ValueError for any other choice: a typing error must not test the usual version in place of another.
+    Of `oldest` or `latest`, else the usual one.
+
+    Raises ValueError for any other choice: a typing error must not test the usual version in place
+    of another.
     """
     if chosen in _OTHERS:
         return NEWEST / chosen
@@ -98,9 +102,12 @@ def programs_once(
 
 
 def made_once(folder: Path, is_made: Callable[[Path], bool], make: Callable[[Path], None]) -> Path:
-    """Return the folder, filled by `make` (given where to write) unless it is; raises what `make` raises.
+    """Return the folder, filled by `make` (given where to write) unless it is.
+
+    Raises what `make` raises.
 
     Runs beside each other do it once, and one that is interrupted leaves nothing half made.
+
     """
     if is_made(folder):
         return folder
@@ -119,7 +126,10 @@ def made_once(folder: Path, is_made: Callable[[Path], bool], make: Callable[[Pat
 
 
 def run_go(command: Sequence[str], module: Path | None = None, **more: str) -> str:
-    """What a `go` command prints in a module's folder, with more of an environment; raises `BuildError`."""
+    """What a `go` command prints in a module's folder, with more of an environment.
+
+    Raises `BuildError`.
+    """
     print(" ".join(command[:5]), file=sys.stderr, flush=True)  # noqa: T201 - minutes of silence look like a hang
     environment = _environment() | more
     done = subprocess.run(
@@ -135,7 +145,8 @@ def usable_go() -> str:
     go = shutil.which("go")
     if go is None:
         raise BuildError(
-            f"no `go` on PATH: install Go {_GO}, or set KUBEBUILDER_ASSETS to a folder with both programs"
+            f"no `go` on PATH: install Go {_GO}, "
+            "or set KUBEBUILDER_ASSETS to a folder with both programs"
         )
     done = subprocess.run(
         [go, "env", "GOVERSION"], env=_environment(), capture_output=True, text=True, check=False

@@ -28,7 +28,10 @@ _USAGES = (
 
 
 def make_certificates(folder: Path, address: str = "127.0.0.1") -> Certificates:
-    """Write a fresh set of certificates, valid for a day; the server's is for `address` and localhost."""
+    """Write a fresh set of certificates, valid for a day.
+
+    The server's is for `address` and localhost.
+    """
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     authority = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tests")])
     ca = (

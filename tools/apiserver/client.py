@@ -1,4 +1,7 @@
-"""A plain HTTP client and an administrator's API on it, so that what checks the product does not use its client."""
+"""A plain HTTP client and an administrator's API on it.
+
+What checks the product does not use its client.
+"""
 
 import http.client
 import json
@@ -55,7 +58,10 @@ class HttpClient:
         self._idle: list[http.client.HTTPConnection] = []
 
     def close(self) -> None:
-        """Close the connections that are kept; the garbage collector would, too, and warn of sockets left open."""
+        """Close the connections that are kept.
+
+        The garbage collector would, too, and warn of sockets left open.
+        """
         while self._idle:
             self._idle.pop().close()
 
@@ -260,7 +266,10 @@ def pod_token(api: AdminApi, pod: dict[str, Any]) -> str:
 
 
 def wait_until(done: Callable[[], bool], what: str, patience: float = _PATIENCE) -> None:
-    """Ask until the answer is yes, with a moment in between: who is asked needs the processor more than who asks."""
+    """Ask until the answer is yes, with a moment in between.
+
+    Who is asked needs the processor more than who asks.
+    """
     deadline = time.monotonic() + patience
     while not done():
         assert time.monotonic() < deadline, f"did not happen within {patience:.0f} s: {what}"

@@ -77,11 +77,13 @@ def find_binaries() -> Binaries:
 
 
 class RealApiServer:
-    """Two processes in a folder, a temporary one unless it is given; a context manager that starts and ends them.
+    """Two processes in a folder, a temporary one unless it is given.
 
-    Ports and data stay the same when a process is started again. `users` are names with their group, beside the
-    administrator; each has a token in `tokens`. `flags` are for kube-apiserver, beside the usual ones;
-    `environment` is for both, beside that of this process.
+    A context manager that starts and ends them.
+
+    Ports and data stay the same when a process is started again. `users` are names with their
+    group, beside the administrator; each has a token in `tokens`. `flags` are for kube-apiserver,
+    beside the usual ones; `environment` is for both, beside that of this process.
     """
 
     def __init__(
@@ -182,7 +184,10 @@ class RealApiServer:
     def write_kubeconfig(
         self, path: Path, user: dict[str, str] | None = None, port: int | None = None
     ) -> None:
-        """Write a kubeconfig that only its owner may read: the administrator's, or `user`'s, perhaps of a proxy."""
+        """Write a kubeconfig that only its owner may read.
+
+        The administrator's, or `user`'s, perhaps of a proxy.
+        """
         url = f"https://{self.address}:{port or self.port}"
         config = kubeconfig(url, self.ca_file, user or {"token": self.admin_token})
         path.touch(mode=0o600)
@@ -259,9 +264,12 @@ SHARED: Final[list[RealApiServer]] = []
 
 
 def free_ports(count: int) -> list[int]:
-    """TCP ports that nothing listens on, on any address; all are held until the last is known, so they differ.
+    """TCP ports that nothing listens on, on any address.
+
+    All are held until the last is known, so they differ.
 
     Another program may take one before it is used: a server that is started on it has to notice.
+
     """
     with contextlib.ExitStack() as held:
         return [

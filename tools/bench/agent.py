@@ -1,7 +1,10 @@
-"""The agent from outside: memory, start and a cycle; and one probe with what follows from it, part by part.
+"""The agent from outside: memory, start and a cycle.
 
-The programs are the production code on a recorded DGX H200 (8 GPUs, 12 NICs): in-cluster configuration, TLS, metrics
-port, two processes. What no recording has is NVIDIA's libnvidia-ml and its time in the driver.
+And one probe with what follows from it, part by part.
+
+The programs are the production code on a recorded DGX H200 (8 GPUs, 12 NICs): in-cluster
+configuration, TLS, metrics port, two processes. What no recording has is NVIDIA's libnvidia-ml and
+its time in the driver.
 """
 
 import contextlib
@@ -182,7 +185,7 @@ def _memory_of(name: str, site: Site, *, bare: bool) -> Memory:
 
 
 def start_figures(*, quick: bool) -> Iterator[Figure]:
-    """CPU and time from the start of the program to its first PATCH, which the server holds while clocks are read."""
+    """CPU and time from a program's start to its first PATCH, which the server holds meanwhile."""
     runs = 1 + (3 if quick else 9)
     with site_with(2 * runs) as site:
         flags = _flags(site, _INTERVAL, port=0)
@@ -198,7 +201,7 @@ def start_figures(*, quick: bool) -> Iterator[Figure]:
 
 
 def _until_patch(site: Site, name: str, node: str, *flags: str) -> tuple[float, float]:
-    """CPU of a program and all its processes until its PATCH reaches the server, and the time it took; milliseconds."""
+    """CPU of a program and its processes until its PATCH arrives, and the time; milliseconds."""
     site.server.tell("hold", "PATCH", "/api/v1/nodes/")
     began = time.monotonic()
     with program(name, site.environment(node), site.folder, *flags) as running:
@@ -209,13 +212,16 @@ def _until_patch(site: Site, name: str, node: str, *flags: str) -> tuple[float, 
 
 
 _SETTLED: Final = 10.0
-"""Seconds after which the watch of its Node has shown an agent its first write, on which it probes once more."""
+"""Seconds after which an agent has seen its first write, on which it probes once more."""
 
 
 def cycle_figures(*, quick: bool) -> Iterator[Figure]:
-    """CPU of both processes for one turn: probe, describe, compare, the messages between them, and the wait.
+    """CPU of both processes for one turn.
+
+    Probe, describe, compare, the messages between them, and the wait.
 
     Then for a minute of waiting alone, in which both look for events every other second.
+
     """
     cycles, seconds = (3, 4.0) if quick else (11, 12.0)
     with site_with(1) as site:

@@ -1,7 +1,9 @@
-"""The controller from outside: its first look at a large cluster, and how soon it writes down a change.
+"""The controller from outside.
 
-The server is the embedded one in a process of its own, over TLS; it shares two CPUs with what is measured, so elapsed
-times are upper bounds. CPU and memory are the controller's alone.
+Its first look at a large cluster, and how soon it writes down a change.
+
+The server is the embedded one in a process of its own, over TLS; it shares two CPUs with what is
+measured, so elapsed times are upper bounds. CPU and memory are the controller's alone.
 """
 
 import time
@@ -43,10 +45,12 @@ REST: Final = RESYNC_SECONDS + 5
 
 
 def sync_figures(*, quick: bool) -> Iterator[Figure]:
-    """From the controller's start to its first status: CPU, peak memory, time; no debounce, metrics port open.
+    """From the controller's start to its first status: CPU, peak memory, time.
 
-    Beside it: to decode Nodes alone, as msgspec does it, a process that only reads the same bytes, and one that reads,
-    decodes and keeps the facts.
+    No debounce, metrics port open.
+
+    Beside it: to decode Nodes alone, as msgspec does it, a process that only reads the same bytes,
+    and one that reads, decodes and keeps the facts.
     """
     collect_rarely()  # as the controller does
     compile_programs()
@@ -72,7 +76,7 @@ def sync_figures(*, quick: bool) -> Iterator[Figure]:
 
 
 def _decoding(nodes: int, runs: int) -> Sample:
-    """Seconds of CPU that decoding so many Nodes takes, down to what is kept of them and nothing else."""
+    """Seconds of CPU that decoding so many Nodes takes, down to what is kept of them."""
     objects = [msgspec.json.encode(node) for node in large_cluster(min(nodes, _DECODED))]
     decode = NODE_JSON.decode
     some = cpu(lambda: [decode(obj) for obj in objects], runs)
@@ -128,7 +132,10 @@ def topology(client: ApiClient) -> Any:
 
 
 def forget_status(client: ApiClient) -> None:
-    """Make the ClusterTopology as new: a controller that agrees with its status would not write it."""
+    """Make the ClusterTopology as new.
+
+    A controller that agrees with its status would not write it.
+    """
     client.call(merge(f"{PATH}/cluster/status", {"status": None}))
 
 
@@ -138,10 +145,10 @@ def merge(path: str, change: dict[str, Any]) -> Request:
 
 
 def change_figures(*, quick: bool) -> Iterator[Figure]:
-    """From a changed label being stored to the ClusterTopology's new status being stored, by the server's clock.
+    """From a changed label being stored to the new status being stored, by the server's clock.
 
-    Every change moves one node to a rack of its own or back. Without debounce; Grove is served, so each pass also
-    asks for Grove's API and its binding before it writes.
+    Every change moves one node to a rack of its own or back. Without debounce; Grove is served, so
+    each pass also asks for Grove's API and its binding before it writes.
     """
     yield from _changes(15_000, 20 if quick else 100, rest=True)
     if not quick and has_room(100_000):
@@ -180,7 +187,7 @@ def _changes(nodes: int, changes: int, *, rest: bool = False) -> Iterator[Figure
 
 
 def at_rest(server: ApiServer) -> tuple[int, int]:
-    """Writes and reads while nothing changes, for long enough that everything is looked at again once."""
+    """Writes and reads while nothing changes, until everything was looked at again once."""
     server.tell("forget")
     time.sleep(REST)
     methods = [method for method, *_ in server.tell("entries")]
@@ -189,7 +196,10 @@ def at_rest(server: ApiServer) -> tuple[int, int]:
 
 
 def moves(client: ApiClient, count: int) -> list[tuple[str, str]]:
-    """So many changes, each a node and its new rack: one node after the other to a rack of its own, and back."""
+    """So many changes, each a node and its new rack.
+
+    One node after the other to a rack of its own, and back.
+    """
     items = client.call(Request("GET", NODES, {"limit": "100"}))["items"]
     racks = [(item["metadata"]["name"], item["metadata"]["labels"][RACK_KEY]) for item in items]
     return [
@@ -200,7 +210,7 @@ def moves(client: ApiClient, count: int) -> list[tuple[str, str]]:
 def change(
     server: ApiServer, client: ApiClient, name: str, rack: str, running: Program
 ) -> tuple[float, float]:
-    """Seconds until the status is written, and those of them in which no request of the controller's was handled."""
+    """Seconds until the status is written, and those in which no request was handled."""
     server.tell("forget")
     client.call(merge(f"{NODES}/{name}", {"metadata": {"labels": {RACK_KEY: rack}}}))
     entries = server.wait(running, "await", *STATUS)

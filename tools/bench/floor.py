@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 def ask(calls: "Iterable[tuple[str, tuple[Any, ...]]]") -> None:
-    """Make calls: `gpu:0` is a handle, `("struct", NAME)` a struct to be filled; what they answer is thrown away."""
+    """Make calls: `gpu:0` is a handle, `("struct", NAME)` a struct to be filled.
+
+    What they answer is thrown away.
+    """
     handles: dict[str, Any] = {}
     for name, arguments in calls:
         given = [

@@ -21,7 +21,10 @@ _WHOLE_REQUEST: Final = 0x5
 _INITIAL_WINDOW: Final = 0x4
 _STREAM_WINDOW: Final = 1 << 24
 _CONNECTION_WINDOW: Final = 1 << 30
-"""Bytes that the server may send before it waits for us: more than a measurement needs, so that it never waits."""
+"""Bytes that the server may send before it waits for us.
+
+More than a measurement needs, so that it never waits.
+"""
 _READ: Final = 1 << 20
 _ONE_BYTE: Final = 127
 """Lengths below it take one byte in HPACK (RFC 7541, 5.1)."""

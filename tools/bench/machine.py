@@ -1,4 +1,7 @@
-"""The machine that agents are measured on: a sysfs tree, and the table from which a libnvidia-ml in C answers."""
+"""The machine that agents are measured on.
+
+A sysfs tree, and the table from which a libnvidia-ml in C answers.
+"""
 
 import ctypes
 import itertools
@@ -24,7 +27,10 @@ from toposcope.simulator.sysfs import write_sysfs
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the agent finds in `sysfs`, what NVML answers by `table`, and what a probe saw: `raw`."""
+    """What the agent finds in `sysfs`, what NVML answers by `table`, and what a probe saw.
+
+    `raw`.
+    """
 
     sysfs: Path
     table: Path

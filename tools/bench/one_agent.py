@@ -30,7 +30,10 @@ _FLAP: Final = 5.0
 
 @dataclass(slots=True)
 class Hardware:
-    """Stands for the process that probes: the same machine each time, or with a link of its first GPU `down`."""
+    """Stands for the process that probes.
+
+    The same machine each time, or with a link of its first GPU `down`.
+    """
 
     raw: RawNode
     down: bool = False
@@ -67,7 +70,10 @@ class Clock(Runtime):
 
 @contextmanager
 def _labelled() -> Iterator[tuple[Site, Hardware, Agent, Clock]]:
-    """An agent, of the production loop and publisher, that has written its labels at second 0; what follows counts."""
+    """An agent, of the production loop and publisher, that has written its labels at second 0.
+
+    What follows counts.
+    """
     # its news is no part of the report
     logging.getLogger("agent").addHandler(logging.NullHandler())
     clock = Clock()
@@ -99,9 +105,10 @@ def rest_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an hour 
 
 
 def flapping_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an hour costs seconds
-    """Writes in an hour of the agent's own clock in which a link goes down or comes up, and says so, every 5 s.
+    """Writes in an hour of the agent's clock in which a link goes down or comes up every 5 s.
 
-    The agent turns as `toposcope.agent.run` makes it turn: at each event, and in between when it wants to.
+    The agent turns as `toposcope.agent.run` makes it turn: at each event, and in between when it
+    wants to.
     """
     with _labelled() as (site, hardware, agent, clock):
         turns, event = 0, _FLAP

@@ -1,7 +1,10 @@
-"""What 10,000 agents that watch the controller's plan cost a real kube-apiserver: memory, CPU, and one change's way.
+"""What 10,000 agents that watch the controller's plan cost a real kube-apiserver.
 
-All watches are held by this process over a few HTTP/2 connections, as a user of their own whom RBAC grants this object.
-An agent has a connection of its own, which costs the server about as much again. Server and watchers share the CPUs.
+Memory, CPU, and one change's way.
+
+All watches are held by this process over a few HTTP/2 connections, as a user of their own whom RBAC
+grants this object. An agent has a connection of its own, which costs the server about as much
+again. Server and watchers share the CPUs.
 """
 
 import selectors
@@ -71,7 +74,7 @@ def plan_figures(*, quick: bool) -> Iterator[Figure]:
 def _change(
     api: AdminApi, watchers: "Watchers", pid: int, number: int
 ) -> tuple[float, float, float]:
-    """Change the plan; milliseconds until half of all watches and all of them have it, and of the server's CPU."""
+    """Change the plan; milliseconds until half and all watches have it, and of server CPU."""
     before = _settled(pid)
     began = time.monotonic()
     api.patch(f"{_PATH}/{CONFIG_MAP}", {"data": {FIELD: _plan(number)}})
@@ -81,7 +84,7 @@ def _change(
 
 
 def _plan(number: int) -> str:
-    """The plan of a cluster with some ClusterTopologies of five levels, which differs by its number."""
+    """The plan of a cluster with some ClusterTopologies of five levels; each number differs."""
     levels = tuple(
         Level(f"level-{depth}", f"topology.example.com/level-{depth}") for depth in range(5)
     )
@@ -139,7 +142,10 @@ def _named(version: str, kind: str, name: str) -> dict[str, Any]:
 
 
 def _settled(pid: int) -> float:
-    """Wait until the server does no more than it does at rest; the CPU that it has used, in seconds."""
+    """Wait until the server does no more than it does at rest.
+
+    The CPU that it has used, in seconds.
+    """
     return idle(pid, moment=_MOMENT, nothing=_AT_REST)
 
 

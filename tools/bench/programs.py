@@ -1,8 +1,11 @@
-"""Programs that the benchmarks start: each function is one process, and loads only what its name says.
+"""Programs that the benchmarks start.
 
-Whatever a program imports is part of what is measured, so each imports what it needs when it begins. The environment
-is that of a pod; `BENCH_ACCOUNT` names the folder that stands for its service account, `BENCH_SYSFS` a tree that stands
-for /sys, and `BENCH_CALLS` the NVML calls of a probe.
+Each function is one process, and loads only what its name says.
+
+Whatever a program imports is part of what is measured, so each imports what it needs when it
+begins. The environment is that of a pod; `BENCH_ACCOUNT` names the folder that stands for its
+service account, `BENCH_SYSFS` a tree that stands for /sys, and `BENCH_CALLS` the NVML calls of a
+probe.
 """
 
 from __future__ import annotations
@@ -55,7 +58,10 @@ def nvml_calls() -> int:
 
 
 def patch() -> int:
-    """The shortest program that patches the Node `NODE_NAME` over TLS: the limit for an agent's start."""
+    """The shortest program that patches the Node `NODE_NAME` over TLS.
+
+    The limit for an agent's start.
+    """
     import http.client
     import json
     from pathlib import Path
@@ -85,7 +91,10 @@ def serve() -> int:
 
 
 def drain() -> int:
-    """Read the streamed list of all Nodes and throw the bytes away: what TLS and HTTP alone cost in Python."""
+    """Read the streamed list of all Nodes and throw the bytes away.
+
+    What TLS and HTTP alone cost in Python.
+    """
     from pathlib import Path
 
     account = Path(os.environ["BENCH_ACCOUNT"])
@@ -103,7 +112,10 @@ def drain() -> int:
 
 
 def decode() -> int:
-    """Read the streamed list of all Nodes, decode each to `NodeFacts` and keep those: what any controller must do."""
+    """Read the streamed list of all Nodes, decode each to `NodeFacts` and keep those.
+
+    What any controller must do.
+    """
     from pathlib import Path
     from typing import Any
 

@@ -1,7 +1,10 @@
-"""The controller beside a real kube-apiserver with etcd: its first look, and how soon a change is written down.
+"""The controller beside a real kube-apiserver with etcd.
 
-Nothing can be stopped or timed inside that server, so moments are those at which a client hears of them: a change
-counts from the answer to its PATCH to the watch event with the new status. Servers and controller share the CPUs.
+Its first look, and how soon a change is written down.
+
+Nothing can be stopped or timed inside that server, so moments are those at which a client hears of
+them: a change counts from the answer to its PATCH to the watch event with the new status. Servers
+and controller share the CPUs.
 """
 
 import contextlib
@@ -45,7 +48,10 @@ _MIB: Final = 1 << 20
 
 
 def real_figures(*, quick: bool) -> Iterator[Figure]:
-    """First look and changes at 5,000 nodes (1,000 when quick); nothing where there is no kube-apiserver."""
+    """First look and changes at 5,000 nodes (1,000 when quick).
+
+    Nothing where there is no kube-apiserver.
+    """
     if not is_there():
         return
     nodes, runs, changes = (1_000, 1, 20) if quick else (5_000, 3, 100)
@@ -100,7 +106,7 @@ def is_there() -> bool:
 
 @contextmanager
 def _real_cluster(nodes: int) -> Iterator[tuple[Path, dict[str, str], ApiClient]]:
-    """A pod's folder of credentials and its environment, and a client, of a server with that many nodes."""
+    """A pod's credentials and environment, and a client, of a server with that many nodes."""
     with scratch() as folder, RealApiServer(find_binaries()) as server:
         (folder / "token").write_text(server.admin_token)
         (folder / "namespace").write_text("toposcope-system")
@@ -142,7 +148,7 @@ def _unmade(node: Mapping[str, Any]) -> dict[str, Any]:
 def _first_look(
     folder: Path, environment: Mapping[str, str], client: ApiClient, nodes: int
 ) -> tuple[float, ...]:
-    """CPU seconds, peak MiB and elapsed seconds until a client sees the first status of a fresh controller."""
+    """CPU seconds, peak MiB and elapsed seconds until a fresh controller's first status is seen."""
     forget_status(client)
     began = time.monotonic()
     with _statuses(client) as news, program("controller", environment, folder, *_FLAGS) as running:
@@ -156,7 +162,7 @@ def _first_look(
 def _changes(
     folder: Path, environment: Mapping[str, str], client: ApiClient, count: int
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Milliseconds from each change to the status that a client sees, and of as many plain requests."""
+    """Milliseconds from each change to the status a client sees, and of as many plain requests."""
     waits, trips = [], []
     forget_status(client)
     with _statuses(client) as news, program("controller", environment, folder, *_FLAGS) as running:
@@ -173,9 +179,12 @@ def _changes(
 
 
 def _writes(client: ApiClient, count: int) -> tuple[float, ...]:
-    """Milliseconds from sending the apply of a status to the event that shows it: the server's part of every change.
+    """Milliseconds from sending the apply of a status to the event that shows it.
 
-    It is the status that the controller wrote last, with another count in it each time, and nobody else is at work.
+    The server's part of every change.
+
+    It is the status that the controller wrote last, with another count in it each time, and nobody
+    else is at work.
     """
     cluster = client.call(get(f"{PATH}/cluster"))
     waits = []

@@ -1,4 +1,7 @@
-"""The controller's computing alone, in this process: a full assessment, and the flow of node events."""
+"""The controller's computing alone, in this process.
+
+A full assessment, and the flow of node events.
+"""
 
 import gc
 import threading
@@ -37,7 +40,7 @@ _KIB: Final = 1024
 
 
 def recompute_figures(*, quick: bool) -> Iterator[Figure]:
-    """One assessment of all nodes that the index has by name, beside counting distinct tuples of their label values.
+    """One assessment of all nodes, beside counting distinct tuples of their label values.
 
     And the status of a ClusterTopology that comes of it, as JSON.
     """
@@ -100,7 +103,10 @@ def cpu(work: Callable[[], object], runs: int) -> Sample:
 
 
 class Replayed:
-    """A client whose first stream lists the nodes, and whose second sends one event for each of them, then stops."""
+    """A client whose first stream lists the nodes.
+
+    Its second sends an event for each, then stops.
+    """
 
     def __init__(
         self, listed: Iterable[bytes], events: Iterable[bytes], stop: threading.Event
@@ -120,7 +126,10 @@ class Replayed:
 
 
 def events_figures(*, quick: bool) -> Iterator[Figure]:
-    """Node events from the socket's lines to the index, each a changed label of a full-sized Node; beside decoding."""
+    """Node events from the socket's lines to the index, each a changed label of a full-sized Node.
+
+    Beside decoding.
+    """
     nodes, runs = 1_000, 3 if quick else 9
     objects = [msgspec.json.encode(node) for node in large_cluster(nodes)]
     decode = NodeDecoder(TRACKED)

@@ -8,7 +8,10 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Measurements of one thing in one unit; `share` is the part of them that lies at or below the figure reported."""
+    """Measurements of one thing in one unit.
+
+    `share` is the part of them that lies at or below the figure reported.
+    """
 
     values: tuple[float, ...]
     unit: str
@@ -40,7 +43,7 @@ class Target:
     limit: float | None = None
 
     def met(self, value: float, peer: float | None = None) -> bool:
-        """Whether a measured value reaches it, as a number or beside what the first peer took in the same run."""
+        """Whether a value reaches it, as a number or beside the first peer's of the same run."""
         reached = value <= self.value if self.at_most else value >= self.value
         if reached or self.limit is None or not peer:
             return reached
@@ -57,7 +60,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """What a figure is held against, measured in the same run: a limit that nothing can beat, or a part of it."""
+    """What a figure is held against, measured in the same run.
+
+    A limit that nothing can beat, or a part of it.
+    """
 
     name: str
     sample: Sample

@@ -1,8 +1,8 @@
-"""The API server of a benchmark, as a process of its own with the arguments FOLDER MACHINES NODES [pods].
+"""The API server of a benchmark: a process with the arguments FOLDER MACHINES NODES [pods].
 
-It serves `MACHINES` bare Nodes `node-0` ... for agents, and a cluster of `NODES` labelled ones for the controller,
-with `pods` some pods on each.
-Orders come as JSON lists on standard input, and each is answered with one line of JSON; see `Journal.obey`.
+It serves `MACHINES` bare Nodes `node-0` ... for agents, and a cluster of `NODES` labelled ones for
+the controller, with `pods` some pods on each. Orders come as JSON lists on standard input, and each
+is answered with one line of JSON; see `Journal.obey`.
 """
 
 import sys
@@ -28,17 +28,20 @@ from toposcope.simulator.node_object import node_object, pod_objects
 _SPEC: Final = {"publish": {"kai": "Never"}}
 """Grove makes KAI's Topology from the binding, and no Grove runs here."""
 _SLICE: Final = 1.0
-"""Seconds that one order waits at most, so that the caller can check whether waiting still makes sense."""
+"""Seconds that one order waits at most; then the caller checks whether that still makes sense."""
 
 
 _REFUSED: Final = Response.of(
     StatusError(403, "Forbidden", "the policies of an installation refuse that")
 )
-"""To what programs try to prove that policies confine them; unrefused, they try again every minute."""
+"""To what programs try to prove that policies confine them.
+
+Unrefused, they try again every minute.
+"""
 
 
 class Journal:
-    """Every request with the times at which it came and was done, on the clock that all processes share."""
+    """Every request with the times at which it came and was done, on the machine's clock."""
 
     def __init__(self, handle: Callable[[Request], Response]) -> None:
         self._handle = handle

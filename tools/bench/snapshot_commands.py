@@ -1,7 +1,8 @@
-"""Commands on saved clusters, from a program's start to its end, beside reading the bytes or loading the cluster.
+"""Commands on saved clusters, from start to end, beside reading the bytes or loading the cluster.
 
-The file is what `kubectl get nodes,pods -A -o json` prints (without managedFields, many lines): the labels, conditions
-and images of GPU nodes, and two or three pods on each. Everything is in the page cache.
+The file is what `kubectl get nodes,pods -A -o json` prints (without managedFields, many lines): the
+labels, conditions and images of GPU nodes, and two or three pods on each. Everything is in the page
+cache.
 """
 
 import os
@@ -28,9 +29,17 @@ import sys
 status = open("/proc/self/status").read()
 print(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")), file=sys.stderr)
 """
-"""Said at the end by the program itself: what the system keeps of a process that has ended counts its parent's too."""
+"""Said at the end by the program itself.
+
+What the system keeps of a process that has ended counts its parent's too.
+"""
 _COMMAND: Final = f"from toposcope.cli.main import main\nmain()\n{_PEAK}"
-_READ: Final = f"import sys\nwith open(sys.argv[1], 'rb') as file:\n    while file.read(1 << 20):\n        pass\n{_PEAK}"
+_READ: Final = (
+    "import sys\n"
+    "with open(sys.argv[1], 'rb') as file:\n"
+    "    while file.read(1 << 20):\n"
+    f"        pass\n{_PEAK}"
+)
 
 _DECODE: Final = f"""
 import sys
@@ -53,7 +62,10 @@ from toposcope.snapshot.files import load_files
 with paused_gc():
     print("pods", sum(1 for _ in load_files([sys.argv[1]]).pods))
 {_PEAK}"""
-"""What the commands of docs/planning.md import, and the file with its pods: what they do is beyond that."""
+"""What the commands of docs/planning.md import, and the file with its pods.
+
+What they do is beyond that.
+"""
 _WORKLOAD: Final = str(Path(__file__).with_name("workload.yaml"))
 _PLANNING: Final = {
     "score": b"SCORE",
@@ -72,7 +84,10 @@ _BEYOND: Final = {15_000: 1.0, 100_000: 8.0}
 
 
 def look_figures(*, quick: bool) -> Iterator[Figure]:
-    """CPU, time and peak memory of the whole commands: on kubectl's file, then on what `toposcope save` makes of it."""
+    """CPU, time and peak memory of the whole commands.
+
+    On kubectl's file, then on what `toposcope save` makes of it.
+    """
     for nodes, runs in _SIZES.items():
         if quick and nodes > min(_SIZES):
             return
@@ -97,7 +112,7 @@ def look_figures(*, quick: bool) -> Iterator[Figure]:
 
 
 def planning_figures(*, quick: bool) -> Iterator[Figure]:
-    """CPU, time and peak memory of the commands that help to decide, on a file of `toposcope save`."""
+    """CPU, time and peak memory of commands that help to decide, on a file of `toposcope save`."""
     for nodes, seconds in _BEYOND.items():
         if quick and nodes > min(_BEYOND):
             return
@@ -119,7 +134,7 @@ def planning_figures(*, quick: bool) -> Iterator[Figure]:
 
 
 def runs_on(file: Path, runs: int) -> dict[str, "Runs"]:
-    """Both commands, the reading of the bytes alone, and of JSON the least that can be decoded, on one file."""
+    """Both commands, reading the bytes alone, and decoding the least of JSON, on one file."""
     source = ("--from", str(file))
     return {
         "read": _several(runs, _READ, b"", str(file)),

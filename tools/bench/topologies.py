@@ -1,4 +1,7 @@
-"""The controller with hundreds of ClusterTopologies over few nodes: passes, memory, metrics, a level lost meanwhile."""
+"""The controller with hundreds of ClusterTopologies over few nodes.
+
+Passes, memory, metrics, a level lost meanwhile.
+"""
 
 import time
 import urllib.request
@@ -30,7 +33,10 @@ _LIMIT: Final = 256
 
 
 def topologies_figures(*, quick: bool) -> Iterator[Figure]:
-    """Passes that write every status; those beyond the supported number say so once and cost no more."""
+    """Passes that write every status.
+
+    Those beyond the supported number say so once and cost no more.
+    """
     compile_programs()
     for count, target in _CPU.items():
         if quick and count > min(_CPU):
@@ -75,7 +81,10 @@ def _figures(folder: Path, server: ApiServer, count: int, target: Target) -> Ite
 def label(
     client: ApiClient, server: ApiServer, running: Program, key: str, value: str | None
 ) -> None:
-    """Give all nodes a label (`own`: each its name), and wait for the first status that is written because of that."""
+    """Give all nodes a label (`own`.
+
+    Each its name), and wait for the first status that is written because of that.
+    """
     server.tell("forget")
     nodes: list[Any] = client.call(Request("GET", NODES, {}))["items"]
     for name in (node["metadata"]["name"] for node in nodes):
@@ -85,7 +94,7 @@ def label(
 
 
 def _lost(client: ApiClient, server: ApiServer, running: Program) -> float:
-    """Seconds from the loss of a level that the oldest requires until its condition says so, the debounce included."""
+    """Seconds from the loss of a required level until the condition says so, with the debounce."""
     label(client, server, running, ZONE_KEY, "one")
     began = time.monotonic()
     label(client, server, running, RACK_KEY, None)

@@ -1,7 +1,10 @@
-"""The page's server from outside: its first snapshot of a large cluster, a change on its way to a page, and rest.
+"""The page's server from outside.
 
-Nodes have two or three pods each. The API server is the embedded one in a process of its own, over TLS; it shares two
-CPUs with what is measured, so elapsed times are upper bounds. CPU and memory are those of the page's server alone.
+Its first snapshot of a large cluster, a change on its way to a page, and rest.
+
+Nodes have two or three pods each. The API server is the embedded one in a process of its own, over
+TLS; it shares two CPUs with what is measured, so elapsed times are upper bounds. CPU and memory are
+those of the page's server alone.
 """
 
 import http.client
@@ -153,7 +156,7 @@ def _state(state: str) -> dict[str, Any]:
 def _change(
     client: ApiClient, streams: "list[_Stream]", running: Program, patch: dict[str, Any]
 ) -> tuple[float, float]:
-    """Milliseconds from a node's change until the first page has fetched it, and of CPU until all have."""
+    """Milliseconds from a node's change until the first page has it, and of CPU until all have."""
     name = _name(client, 2)
     before = idle(running.pid)
     began = time.monotonic()

@@ -1,4 +1,7 @@
-"""What processes use, seen from outside: CPU to the nanosecond, and memory without counting anything twice."""
+"""What processes use, seen from outside.
+
+CPU to the nanosecond, and memory without counting anything twice.
+"""
 
 import time
 from collections.abc import Iterable

@@ -1,4 +1,7 @@
-"""Where measurements are made: a temporary folder, an API server in a process of its own, programs as in pods."""
+"""Where measurements are made.
+
+A temporary folder, an API server in a process of its own, programs as in pods.
+"""
 
 import functools
 import os
@@ -126,7 +129,10 @@ def scratch() -> Iterator[Path]:
 
 @contextmanager
 def api_server(folder: Path, *what: str, machines: int = 0, nodes: int = 0) -> Iterator[ApiServer]:
-    """A server in a process of its own, and in a folder the credentials for it; `what`: as in `cluster`."""
+    """A server in a process of its own, and in a folder the credentials for it.
+
+    `what`: as in `cluster`.
+    """
     account(folder)
     with program(
         "serve", os.environ, folder, str(folder), str(machines), str(nodes), *what
@@ -136,13 +142,16 @@ def api_server(folder: Path, *what: str, machines: int = 0, nodes: int = 0) -> I
 
 @contextmanager
 def cluster(nodes: int, *what: str) -> Iterator[tuple[Path, ApiServer]]:
-    """A folder, and a server with that many nodes, with `pods` on them, or eight `rails` each, or neither."""
+    """A folder, and a server with that many nodes, each with `pods`, eight `rails` or neither."""
     with scratch() as folder, api_server(folder, *what, nodes=nodes) as server:
         yield folder, server
 
 
 def has_room(nodes: int, size: int = 40_000) -> bool:
-    """Whether a server of so many nodes fits into memory, `size` bytes each with what it sends; says so if not."""
+    """Whether a server of so many nodes fits into memory, `size` bytes each with what it sends.
+
+    Says so if not.
+    """
     fits = psutil.virtual_memory().available >= nodes * size
     if not fits:
         print(
@@ -158,7 +167,7 @@ def tls(folder: Path) -> Certificates:
 
 
 def account(folder: Path) -> None:
-    """Make a folder what a pod's service account is, and the server's certificate and key beside it."""
+    """Make a folder a pod's service account, with the server's certificate and key beside it."""
     make_certificates(folder)
     (folder / "token").write_text("nobody-checks-it")
     (folder / "namespace").write_text("toposcope-system")
@@ -206,11 +215,12 @@ def _bytecode() -> TemporaryDirectory[str]:
 
 
 def _with_bytecode() -> dict[str, str]:
-    """This process' environment, changed so that programs keep their bytecode from the first run on.
+    """This process' environment, with which programs keep their bytecode from the first run on.
 
-    An image carries all bytecode; a source tree may have none, and compiling it would be most of a start. Like the
-    image's, it has neither docstrings nor columns, no tables of a locale are loaded, and nothing of setuptools, whose
-    hook for distutils every interpreter of a development environment loads.
+    An image carries all bytecode; a source tree may have none, and compiling it would be most of a
+    start. Like the image's, it has neither docstrings nor columns, no tables of a locale are
+    loaded, and nothing of setuptools, whose hook for distutils every interpreter of a development
+    environment loads.
     """
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     stripped = {

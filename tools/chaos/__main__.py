@@ -177,7 +177,7 @@ def _faults(only: str | None) -> list[Fault]:
 
 
 def _shrink(binaries: Binaries, scale: Scale, failed: Outcome) -> None:
-    """Try parts of a schedule, one cluster for each, and print the command for the smallest that fails."""
+    """Try parts of a schedule, and print the command of the smallest that fails."""
 
     def fails(schedule: Schedule) -> bool:
         with World(binaries, scale) as world:

@@ -24,7 +24,10 @@ _REFUSED: Final = 300
 
 
 class Write(msgspec.Struct, frozen=True):
-    """One request that the server took; times are RFC 3339 with six digits, so that they compare as text."""
+    """One request that the server took.
+
+    Times are RFC 3339 with six digits, so that they compare as text.
+    """
 
     pod: str
     user: str
@@ -51,7 +54,10 @@ class AuditLog:
         self._began: dict[str, dict[str, Any]] = {}
 
     def read(self) -> tuple[list[Write], list[Write]]:
-        """Writes that succeeded, and those of which nobody knows: the server died with them in hand. Oldest first."""
+        """Writes that succeeded, and those of which nobody knows.
+
+        The server died with them in hand. Oldest first.
+        """
         done = [write for line in self._lines() if (write := self._take(line))]
         lost = [write for write in map(_write, self._began.values()) if write]
         return sorted(done, key=lambda write: write.done), sorted(
@@ -124,7 +130,10 @@ class Turns:
         """When the server stood still, and until when."""
 
     def server_stops(self, now: datetime) -> None:
-        """From now on the server reads nothing: what was sent before is read when it goes on, and nobody claims."""
+        """From now on the server reads nothing.
+
+        What was sent before is read when it goes on, and nobody claims.
+        """
         if not self._stops or self._stops[-1][1] is not None:
             self._stops.append((now, None))
 
@@ -175,7 +184,10 @@ class Turns:
 
 
 class PublishedWrites:
-    """What the programs did to published objects: only ours, only to say what is desired, never without cause."""
+    """What the programs did to published objects.
+
+    Only ours, only to say what is desired, never without cause.
+    """
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
@@ -186,9 +198,9 @@ class PublishedWrites:
         self.deletion_expected = False
         """Whether something was done to published objects that is a cause to delete them."""
         self.free: set[str] = set()
-        """API groups in which nothing of others was there for a while, so that every name was free."""
+        """API groups in which every name was free for a while, as nothing of others was there."""
         self.allowed: set[tuple[str, str]] = set()
-        """(API group, name) of objects that are Toposcope's to make while something else is not served."""
+        """(API group, name) of objects that Toposcope makes while something else is not served."""
         self.late_grove = False
         """Whether Grove has been away so far, even if only for a while."""
 

@@ -1,4 +1,7 @@
-"""What stands in the cluster before Toposcope comes: Nodes, and objects of others that must never change."""
+"""What stands in the cluster before Toposcope comes.
+
+Nodes, and objects of others that must never change.
+"""
 
 import copy
 import functools
@@ -101,7 +104,10 @@ def _other_nodes() -> str:
 
 
 def other_nodes() -> list[dict[str, Any]]:
-    """Nodes whose labels were written once and are nobody's business here: the rest of the cluster."""
+    """Nodes whose labels were written once and are nobody's business here.
+
+    The rest of the cluster.
+    """
     nodes: list[dict[str, Any]] = json.loads(_other_nodes())
     return nodes
 
@@ -117,7 +123,10 @@ def passing_node() -> dict[str, Any]:
 
 
 def foreign_objects() -> list[tuple[str, dict[str, Any]]]:
-    """Collection and object: Grove's, KAI's and Kueue's that somebody else made, two with a name that we want."""
+    """Collection and object.
+
+    Grove's, KAI's and Kueue's that somebody else made, two with a name that we want.
+    """
     of_group = {path.split("/")[2]: path for path in PUBLISHED}
     documents = yaml.safe_load_all((_HERE / "foreign_objects.yaml").read_text(encoding="utf-8"))
     return [

@@ -1,4 +1,7 @@
-"""What an undisturbed controller makes of a cluster: a copy of it on a server of its own, and a fresh `--once`."""
+"""What an undisturbed controller makes of a cluster.
+
+A copy of it on a server of its own, and a fresh `--once`.
+"""
 
 import subprocess
 import sys
@@ -16,15 +19,19 @@ from toposcope.simulator.apiserver import EmbeddedApiServer
 _HISTORY: Final = frozenset(
     {"lastTransitionTime", "observedGeneration", "uid", "resourceVersion", "generation"}
 )
-"""What two controllers that agree may still say differently: when, and about which edition of an object."""
+"""What two controllers that agree may still say differently.
+
+When, and about which edition of an object.
+"""
 _TURNS: Final = 3
 """Grove makes its part from the binding, and the controller then says so."""
 
 
 def desired(api: AdminApi, folder: Path, *, late_grove: bool = False) -> dict[str, Any]:
-    """Path of each object to what it should say, from the Nodes and specs that the server of `api` has just now.
+    """Path of each object to what it should say, by the Nodes and specs of the server of `api`.
 
-    With `late_grove` Grove came when KAI's Topologies had been made: they stay, and the bindings name them.
+    With `late_grove` Grove came when KAI's Topologies had been made: they stay, and the bindings
+    name them.
     """
     with EmbeddedApiServer() as server:
         server.load(
@@ -39,7 +46,10 @@ def desired(api: AdminApi, folder: Path, *, late_grove: bool = False) -> dict[st
 def made(
     api: AdminApi, copy: AdminApi, once: Callable[[], object], *, late_grove: bool
 ) -> dict[str, Any]:
-    """The same on `copy`, a server that has the Nodes of `api` and nothing else; `once` runs the controller there."""
+    """The same on `copy`, a server that has the Nodes of `api` and nothing else.
+
+    `once` runs the controller there.
+    """
     kinds = crds()
     grove = kinds.pop("grove")
     for crd in (

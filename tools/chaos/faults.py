@@ -121,7 +121,10 @@ def _go_on_serving(world: World, _target: str) -> None:
 
 
 def _compact(world: World, _target: str) -> None:
-    """Have nobody be able to go on from where it was: etcd forgets, and the API server's memory goes with it."""
+    """Have nobody be able to go on from where it was.
+
+    Etcd forgets, and the API server's memory goes with it.
+    """
     world.servers.compact()
     world.servers.kill("kube-apiserver")
 
@@ -185,7 +188,10 @@ def _done(answer: tuple[int, Any], *codes: int) -> None:
 
 
 def _create_node(world: World, target: str) -> None:
-    """Make it again, and the agent's token: the admission policy ties one to the very Node that it was issued on."""
+    """Make it again, and the agent's token.
+
+    The admission policy ties one to the very Node that it was issued on.
+    """
     actor = world.actors[target]
     machine = actor.machine
     if machine and world.api.request("GET", f"{NODES}/{machine.node}")[0] == 404:
@@ -279,7 +285,7 @@ def _signal_worker(number: signal.Signals) -> Action:
 
 
 def _feed(world: World, target: str) -> None:
-    """Write noise into the worker's end of the socket, as a driver that has overwritten its memory might."""
+    """Write noise into the worker's end of the socket, as a driver that corrupts memory might."""
     actor = world.actors[target]
     if actor.machine:
         actor.machine.now.silent = True

@@ -30,7 +30,10 @@ class Evidence:
 
 @dataclass
 class Machine:
-    """One machine, and what was done to it: in this round, and in the one before, whose last write may be under way."""
+    """One machine, and what was done to it.
+
+    In this round, and in the one before, whose last write may be under way.
+    """
 
     node: str
     profile: str

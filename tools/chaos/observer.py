@@ -139,14 +139,17 @@ class ObjectRules:
 
 
 class TopologyRules:
-    """What holds for a ClusterTopology that has been fine: nothing but `may_lack` gives evidence against a level."""
+    """What holds for a ClusterTopology that has been fine.
+
+    Nothing but `may_lack` gives evidence against a level.
+    """
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
         self.levels: dict[str, Any] = {}
         """Name to the levels that its status should show."""
         self.may_lack: Callable[[str], set[str]] = lambda _name: set()
-        """Which of them have been gone from all nodes for longer than the grace period of that name."""
+        """Which of them have been gone from all nodes for longer than their grace period."""
 
     def gone(self, document: dict[str, Any]) -> None:
         """Nothing to say: a ClusterTopology is the administrator's."""

@@ -61,7 +61,7 @@ PLANTED: Final[dict[str, tuple[str, str, Action]]] = {
     "a level is taken from Grove": ("levels", "clustertopologybindings/cluster", _publish_less),
     "a program ends by itself": ("programs", "ended with code", _end_a_program),
 }
-"""What is done, to the invariant that it breaks, words that the violation must have, and the action."""
+"""What is done, to the invariant it breaks, words that the violation must have, and the action."""
 
 _PATIENCE: Final = 20.0
 _LOOK: Final = 0.2

@@ -1,4 +1,7 @@
-"""The programs under test: started, killed, stopped, looked at, and started again as a kubelet would."""
+"""The programs under test.
+
+Started, killed, stopped, looked at, and started again as a kubelet would.
+"""
 
 import contextlib
 import os
@@ -21,7 +24,7 @@ _LEASE_SECONDS: Final = 8.0
 """How long a Lease lasts by the machine's clock: a busy one needs some seconds for a request."""
 _SLOWEST: Final = 60.0
 _SILENCE: Final = 180.0
-"""Seconds, by the controller's clock, until a connection that says nothing is given up and made anew."""
+"""Seconds, by the controller's clock, until a silent connection is given up and made anew."""
 
 
 @dataclass(frozen=True, slots=True)

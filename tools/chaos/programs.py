@@ -1,11 +1,12 @@
-"""The programs under test, each a process with a clock that may run faster than the machine's and be stepped.
+"""The programs under test, each a process with a clock that may run fast and be stepped.
 
-`CHAOS_SPEED` is the factor, `CHAOS_WALL` names a file that holds how many seconds the wall clock is off just now.
-Timers, deadlines and waits follow the faster clock, so that hours pass in minutes; the clock that never jumps does not
-jump here either. Installed before anything of the program is loaded, because modules keep what they import.
+`CHAOS_SPEED` is the factor, `CHAOS_WALL` names a file that holds how many seconds the wall clock is
+off just now. Timers, deadlines and waits follow the faster clock, so that hours pass in minutes;
+the clock that never jumps does not jump here either. Installed before anything of the program is
+loaded, because modules keep what they import.
 
-A preloaded library (libfaketime) would need no such care, but breaks Python's waits: its sleep ends with EINVAL, its
-timed locks never end.
+A preloaded library (libfaketime) would need no such care, but breaks Python's waits: its sleep ends
+with EINVAL, its timed locks never end.
 """
 
 import datetime as dt

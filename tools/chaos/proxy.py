@@ -1,7 +1,7 @@
-"""A proxy between one program and the API server that stalls, slows down, cuts, goes silent, refuses or throttles.
+"""A proxy between a program and the API server that stalls, cuts, goes silent or refuses.
 
-It ends TLS on both sides, so that it can cut within a line and answer 429 itself. One proxy serves one program: each
-can be cut off alone.
+It ends TLS on both sides, so that it can cut within a line and answer 429 itself. One proxy serves
+one program: each can be cut off alone.
 """
 
 import asyncio
@@ -30,9 +30,12 @@ class Mode(Enum):
 
     PASS = "pass"  # noqa: S105 - no password
     STALL = "stall"
-    """Nothing moves; when it is over, what waited goes on, unless its sender has given up meanwhile."""
+    """Nothing moves; afterwards, what waited goes on, unless its sender has given up meanwhile."""
     SILENT = "silent"
-    """As a firewall that has lost its table: connections stay open and never carry anything again."""
+    """As a firewall that has lost its table.
+
+    Connections stay open and never carry anything again.
+    """
     SLOW = "slow"
     """20 kB a second in each direction."""
     CUT = "cut"
@@ -72,7 +75,7 @@ class Pair:
 
 
 class Proxy:
-    """One proxy; create and switch it from any thread, its work is done in the loop of `ProxyThread`."""
+    """One proxy; create and switch it from any thread. Its work is done in `ProxyThread`'s loop."""
 
     def __init__(self, upstream: tuple[str, int], certificates: Certificates) -> None:
         self.mode = Mode.PASS

@@ -16,7 +16,10 @@ def tables(
     speeds: Mapping[str, float],
     seconds: float,
 ) -> dict[str, list[list[str]]]:
-    """The tables of a run, each with its head first; one that would have nothing else is left out."""
+    """The tables of a run, each with its head first.
+
+    One that would have nothing else is left out.
+    """
     violations = Counter(
         violation.invariant for outcome in outcomes for violation in outcome.violations
     )
@@ -34,7 +37,7 @@ def tables(
 
 
 def _faults(outcomes: Sequence[Outcome]) -> list[list[str]]:
-    """One row a fault: how often, how long until all was well again, and whether anything was violated."""
+    """One row a fault: how often, how long until all was well again, and what was violated."""
     rows = [["fault", "what happens", "times", "settled after, median (longest)", "violations"]]
     for name, fault in FAULTS.items():
         rounds = [

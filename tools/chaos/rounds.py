@@ -1,4 +1,4 @@
-"""One round: faults come and go, everything is healed, the cluster has to become what it should, and all is judged."""
+"""One round: faults come and go, all is healed, the cluster has to become what it should."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

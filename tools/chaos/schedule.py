@@ -1,4 +1,7 @@
-"""Which faults, when, for how long, and at whom: drawn from a seed, written as text, read again, and shrunk."""
+"""Which faults, when, for how long, and at whom.
+
+Drawn from a seed, written as text, read again, and shrunk.
+"""
 
 import random
 import re

@@ -1,4 +1,4 @@
-"""etcd and a kube-apiserver with an audit log that may be stopped, compacted and set back to an older state."""
+"""etcd and a kube-apiserver with an audit log that may be stopped, compacted and set back."""
 
 import base64
 import contextlib
@@ -27,7 +27,7 @@ class Servers(RealApiServer):
         self.api = AdminApi("real", self.url, kubeconfig, self.ca_file, self.admin_token)
 
     def _ended(self) -> str:
-        """Of no account: a server that ended is one that a fault has ended, and `launch` starts it again."""
+        """Of no account: a fault has ended the server, and `launch` starts it again."""
         return ""
 
     def kill(self, name: str) -> None:
@@ -41,7 +41,10 @@ class Servers(RealApiServer):
             os.kill(self._processes[name].pid, number)
 
     def compact(self) -> None:
-        """Make etcd forget every version but the present one: watches that begin at an older one get 410."""
+        """Make etcd forget every version but the present one.
+
+        Watches that begin at an older one get 410.
+        """
         answer = self._ask_etcd("/v3/kv/range", {"key": base64.b64encode(b"/").decode()})
         self._ask_etcd(
             "/v3/kv/compaction", {"revision": answer["header"]["revision"], "physical": True}
@@ -61,7 +64,10 @@ class Servers(RealApiServer):
         return copy
 
     def restore(self, copy: Path) -> None:
-        """Set etcd back to an earlier state, as an administrator does: both stop, data is replaced, both start."""
+        """Set etcd back to an earlier state, as an administrator does.
+
+        Both stop, data is replaced, both start.
+        """
         self.kill("kube-apiserver")
         self.kill("etcd")
         data = self.folder / "etcd"

@@ -1,4 +1,6 @@
-"""What else lives in the cluster: Grove's operator, the garbage collector, and a kubelet that reports again and again.
+"""What else lives in the cluster.
+
+Grove's operator, the garbage collector, and a kubelet that reports again and again.
 
 Nothing but an API server runs here, so somebody has to do it; never more often than once a second.
 """
@@ -33,7 +35,10 @@ class StandIns:
         self._nodes = nodes
         self._passing = passing
         self.busy = False
-        """Whether a Node comes and goes: something for the controller to write about all the time."""
+        """Whether a Node comes and goes.
+
+        Something for the controller to write about all the time.
+        """
         self.here = False
         """Whether that Node is to come, and to stay."""
         self._stop = threading.Event()
@@ -45,7 +50,10 @@ class StandIns:
             self.turn()
 
     def turn(self, *, idle: bool = False) -> None:
-        """Let each of them do its work once; `idle` says that nothing has changed for those who look at objects."""
+        """Let each of them do its work once.
+
+        `idle` says that nothing has changed for those who look at objects.
+        """
         lookers = (
             () if idle else (lambda: collect_garbage(self._api), lambda: start_grove(self._api))
         )

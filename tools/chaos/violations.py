@@ -72,7 +72,7 @@ _ALLOWED: Final = {"memory": 12.0, "descriptors": 6, "threads": 4, "maps": 60}
 _FEWEST: Final = 6
 """Rests that tell a trend."""
 _CERTAIN: Final = 3.0
-"""The slope of the line through a series, by least squares, counts from so many times its own standard error on."""
+"""The slope of a series (least squares) counts from so many times its own standard error on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +124,10 @@ class Leaks:
 
 
 def grows(series: Sequence[float], slack: float) -> bool:
-    """Whether it rises by more than `slack`, more than chance explains, and without ever coming back.
+    """Whether it rises by more than `slack` and than chance explains, without ever coming back.
 
-    The last: the least of its last third is more than the most of its first. What rises once and stays, as a cache
-    that fills up, rises in a third at most.
+    The last: the least of its last third is more than the most of its first. What rises once and
+    stays, as a cache that fills up, rises in a third at most.
     """
     count = len(series)
     slope, start = linear_regression(range(count), series)

@@ -1,4 +1,7 @@
-"""One cluster to be broken: servers, a proxy and a token for each program, the programs, and who watches them."""
+"""One cluster to be broken.
+
+Servers, a proxy and a token for each program, the programs, and who watches them.
+"""
 
 import contextlib
 import shutil
@@ -59,7 +62,7 @@ class World:
         self.actors: dict[str, Actor] = {}
         self.desired: dict[str, Any] = {}
         self._desired_later: dict[str, Any] = {}
-        """The same where Grove was away for long enough that KAI's Topologies were made without it."""
+        """The same where Grove was away so long that KAI's Topologies were made without it."""
         self.snapshot: Path | None = None
 
     def __enter__(self) -> Self:
@@ -114,7 +117,10 @@ class World:
         )
 
     def rotate(self, actor: Actor) -> None:
-        """Make the pod of a program anew: its token ends at once, and a new one is written to the file."""
+        """Make the pod of a program anew.
+
+        Its token ends at once, and a new one is written to the file.
+        """
         path = f"{cluster.PODS}/{actor.pod['metadata']['name']}"
         self.api.request(
             "DELETE", path, {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
@@ -305,13 +311,19 @@ class World:
         return missing
 
     def _wanted(self) -> Iterator[dict[str, Any]]:
-        """What may be in the end: who made KAI's Topologies depends on whether Grove was there then."""
+        """What may be in the end.
+
+        Who made KAI's Topologies depends on whether Grove was there then.
+        """
         yield self.desired
         if self.published_writes.late_grove:
             yield self._desired_later
 
     def change_something(self) -> None:
-        """Give the controller something to notice: a Node comes, and somebody edits Grove's resource."""
+        """Give the controller something to notice.
+
+        A Node comes, and somebody edits Grove's resource.
+        """
         self.stand_ins.here = True
         self.published_writes.deletion_expected = True
         by_hand = {"spec": {"levels": [{"domain": "host", "key": HOSTNAME}]}}

@@ -1,1 +1,4 @@
-"""The pages of docs/ that say what the code says: tables of labels, metrics, levels, flags and fields."""
+"""The pages of docs/ that say what the code says.
+
+Tables of labels, metrics, levels, flags and fields.
+"""

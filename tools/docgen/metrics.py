@@ -1,4 +1,7 @@
-"""Metrics: name, type, labels and help text as a scrape gets them; `metrics.toml` adds what those have no room for."""
+"""Metrics: name, type, labels and help text as a scrape gets them.
+
+`metrics.toml` adds what those have no room for.
+"""
 
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -24,7 +27,7 @@ _SUFFIX: Final = {"counter": "_total", "info": "_info"}
 
 
 class ForgottenNoteError(ToposcopeError):
-    """`metrics.toml` speaks of a metric that does not exist, or not of how many series one of the controller has."""
+    """`metrics.toml` names a metric that does not exist, or lacks the series of one that does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class Family:
 
 
 class _Collected(CollectorRegistry):
-    """Keeps what is registered with it, so that each can be asked for its labels without a sample."""
+    """Keeps what is registered with it, to ask each for its labels without a sample."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,7 +93,10 @@ def _families(collectors: Iterable[Any]) -> Iterator[Family]:
 
 
 def _labels(collector: Any, metric: Any) -> tuple[str, ...]:
-    """A metric has its labels, or belongs to a collector that has them; the client library tells neither publicly."""
+    """A metric has its labels, or belongs to a collector that has them.
+
+    The client library tells neither publicly.
+    """
     for holder in (metric, collector):
         names = getattr(holder, "labelnames", None) or getattr(holder, "_labelnames", None)
         if names:

@@ -1,7 +1,9 @@
-"""`python -m tools.docgen.packages OWNER/NAME`: what a release makes of wheel and chart under its repository's name.
+"""`python -m tools.docgen.packages OWNER/NAME`.
 
-dist/toposcope (the chart, made by `make chart`) gets the addresses of the repository, and dist/krew.yaml describes
-dist/toposcope-krew.tar.gz, which is krew's plugin.
+What a release makes of wheel and chart under its repository's name.
+
+dist/toposcope (the chart, made by `make chart`) gets the addresses of the repository, and
+dist/krew.yaml describes dist/toposcope-krew.tar.gz, which is krew's plugin.
 """
 
 import hashlib

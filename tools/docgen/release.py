@@ -1,4 +1,7 @@
-"""`python -m tools.docgen.release VERSION`: the changelog's section of a version; an error where it is no release."""
+"""`python -m tools.docgen.release VERSION`: the changelog's section of a version.
+
+An error where it is no release.
+"""
 
 import re
 import sys
@@ -16,7 +19,10 @@ _HEADING: Final = re.compile(
 
 
 class NoReleaseError(ToposcopeError):
-    """What is tagged cannot be released under this version; the message says what to change where."""
+    """What is tagged cannot be released under this version.
+
+    The message says what to change where.
+    """
 
 
 def notes(version: str, changelog: str) -> str:

@@ -1,8 +1,11 @@
-"""What the site needs beside docs/: files of the repository that its pages link to, and links that fit both places.
+"""What the site needs beside docs/.
 
-A hook of MkDocs, which loads this file by its path. Pages link as GitHub wants it (`../manifests/...`); on the site
-what they link to lies under `source/`, Markdown as a page and everything else as text. A link to nothing is left as it
-is, so that `mkdocs build --strict` stumbles over it.
+Files of the repository that its pages link to, and links that fit both places.
+
+A hook of MkDocs, which loads this file by its path. Pages link as GitHub wants it
+(`../manifests/...`); on the site what they link to lies under `source/`, Markdown as a page and
+everything else as text. A link to nothing is left as it is, so that `mkdocs build --strict`
+stumbles over it.
 """
 
 import posixpath
@@ -29,7 +32,7 @@ _LINK: Final = re.compile(r"(\]\()([^)#\s]+)(#[^)\s]*)?(\))")
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add what pages link to, what the added pages link to, and the program that draws the diagrams."""
+    """Add what pages link to, what those link to, and the program that draws the diagrams."""
     files.append(File.generated(config, "mermaid.js", abs_src_path=str(_MERMAID)))
     texts = [
         (_in_repository(file.src_uri), file.content_string) for file in files.documentation_pages()
@@ -70,7 +73,10 @@ def _linked(at: str, text: str) -> Iterator[str]:
 
 
 def _resolved(at: str, target: str) -> str | None:
-    """The file of the repository that a link in the file `at` leads to; None where it leads elsewhere."""
+    """The file of the repository that a link in the file `at` leads to.
+
+    None where it leads elsewhere.
+    """
     path = posixpath.normpath(posixpath.join(posixpath.dirname(at), target))
     inside = not path.startswith("..") and ":" not in target and not target.startswith("/")
     return path if inside and (ROOT / path).is_file() else None

@@ -1,4 +1,7 @@
-"""Tables of docs/ that come from the code: labels, levels, fields of a ClusterTopology, commands and flags."""
+"""Tables of docs/ that come from the code.
+
+Labels, levels, fields of a ClusterTopology, commands and flags.
+"""
 
 import argparse
 import ast
@@ -69,7 +72,7 @@ def described(profile: str) -> Description:
 
 
 def meanings() -> dict[str, str]:
-    """Each key of Toposcope's own to what `toposcope/api/label_keys.py` says below it, in the order of that file."""
+    """Each of Toposcope's keys to what `toposcope/api/label_keys.py` says of it, in that order."""
     return dict(_documented(ast.parse(inspect.getsource(label_keys)).body))
 
 
@@ -126,7 +129,7 @@ def mistaken() -> str:
 
 
 def fields(part: str) -> str:
-    """The fields of `spec`, which an administrator writes, or of `status`, which the controller does."""
+    """The fields of `spec`, which an administrator writes, or of the controller's `status`."""
     (version,) = yaml.safe_load(CRD.read_text(encoding="utf-8"))["spec"]["versions"]
     schema = version["schema"]["openAPIV3Schema"]["properties"][part]
     rows = ([code(path), _type(field), _meaning(field)] for path, field in _fields(schema, part))
@@ -239,7 +242,10 @@ _PINNED: Final = re.compile(r"^([\w.-]+)==(\S+)(?! ;.*win32)", re.MULTILINE)
 
 
 def licences() -> str:
-    """What is installed with Toposcope, with its licence; what a lock pins for other platforms is left out."""
+    """What is installed with Toposcope, with its licence.
+
+    What a lock pins for other platforms is left out.
+    """
     rows = []
     for name, version in _PINNED.findall(LOCK.read_text(encoding="utf-8")):
         try:

@@ -1,7 +1,10 @@
-"""How the time of every reader grows with its text: eight times the text may cost forty times the processor time.
+"""How the time of every reader grows with its text.
 
-Quadratic time would be sixty-four times as much. Each reader runs in a child process, which the kernel ends where one
-text takes too long; `python -m tools.fuzz.growth` shows a table, and names of readers limit it.
+Eight times the text may cost forty times the processor time.
+
+Quadratic time would be sixty-four times as much. Each reader runs in a child process, which the
+kernel ends where one text takes too long; `python -m tools.fuzz.growth` shows a table, and names of
+readers limit it.
 """
 
 import json
@@ -60,9 +63,12 @@ def measure(
     note: Callable[[Unit], None] = lambda _: None,
     clock: Callable[[], float] = time.process_time,
 ) -> Measured:
-    """The unit that grows, or the one that takes longest where none does; `note` gets each before it is tried.
+    """The unit that grows, or the one that takes longest where none does.
 
-    A reader may refuse a text with a ValueError or one of our own errors; anything else it raises is passed on.
+    `note` gets each before it is tried.
+
+    A reader may refuse a text with a ValueError or one of our own errors; anything else it raises
+    is passed on.
     """
     worst: Measured | None = None
     for unit in units:
@@ -97,7 +103,10 @@ def in_child(name: str, module: str = "tools.fuzz.growth") -> tuple[Measured | N
     if done.returncode == 0:
         unit, small, large = json.loads(done.stdout)
         found = Measured(tuple(unit), small, large)
-        words = f"{FACTOR} times the text took {large / max(small, 1e-6):.0f} times as long ({large:.2f} s)"
+        words = (
+            f"{FACTOR} times the text took {large / max(small, 1e-6):.0f} times as long "
+            f"({large:.2f} s)"
+        )
         return found, f"{name}: {words}: {shown(found.unit)}" if found.grows else ""
     why = (
         f"still at it after {_BUSY} s"
@@ -114,7 +123,10 @@ def shown(unit: Unit) -> str:
 
 
 def child(read: Callable[[str], object], units: Sequence[Unit], path: Path) -> Measured:
-    """Measure in this process, which ends where one text takes too long; `path` has the unit then."""
+    """Measure in this process, which ends where one text takes too long.
+
+    `path` has the unit then.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
 
     def note(unit: Unit) -> None:

@@ -1,7 +1,9 @@
-"""`python -m tools.fuzz.guided SUBJECT [libFuzzer's flags]`: coverage chooses the cases of a subject (atheris).
+"""`python -m tools.fuzz.guided SUBJECT [libFuzzer's flags]`.
 
-The bytes that libFuzzer makes up are what the subject's cases are drawn from, so both ways try the same things. The
-modules that read text are instrumented, as is the YAML reader in Python.
+Coverage chooses the cases of a subject (atheris).
+
+The bytes that libFuzzer makes up are what the subject's cases are drawn from, so both ways try the
+same things. The modules that read text are instrumented, as is the YAML reader in Python.
 """
 
 import sys

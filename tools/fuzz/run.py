@@ -1,7 +1,10 @@
-"""Cases of one subject for a while, drawn by Hypothesis from a seed; in a process of its own when run as a program.
+"""Cases of one subject for a while, drawn by Hypothesis from a seed.
 
-`python -m tools.fuzz.run SUBJECT SECONDS SEED BATCHES FILE` is that process: one that crashes, or eats its memory, is a
-finding and not the end. It writes seed and case into FILE before each attempt, and prints what came of all as JSON.
+In a process of its own when run as a program.
+
+`python -m tools.fuzz.run SUBJECT SECONDS SEED BATCHES FILE` is that process: one that crashes, or
+eats its memory, is a finding and not the end. It writes seed and case into FILE before each
+attempt, and prints what came of all as JSON.
 """
 
 import faulthandler
@@ -81,10 +84,10 @@ def fuzz(
     *,
     shrink: bool = True,
 ) -> Result:
-    """Try batch after batch, each from the next seed, until time is over, so many are done, or a case fails.
+    """Try batch after batch, each from the next seed, until time, count or a failure ends it.
 
-    `note` gets the batch's seed and each case before it is tried. Without `shrink` a case that fails is reported as it
-    was drawn.
+    `note` gets the batch's seed and each case before it is tried. Without `shrink` a case that
+    fails is reported as it was drawn.
     """
     outcomes: Counter[str] = Counter()
     result = Result(subject.name)
@@ -122,7 +125,10 @@ def fuzz(
 
 
 def noted(path: Path, patience: float = _PATIENCE) -> Callable[[int, Any], None]:
-    """Write each seed and case into a file; an attempt that then takes longer than `patience` ends this process."""
+    """Write each seed and case into a file.
+
+    An attempt that then takes longer than `patience` ends this process.
+    """
 
     def note(seed: int, case: Any) -> None:
         path.write_text(
@@ -152,7 +158,10 @@ def in_child(name: str, seconds: float, seed: int, batches: int | None) -> Resul
 
 
 def guided_in_child(name: str, seconds: float, seed: int) -> tuple[str, str]:
-    """Let coverage choose the cases of a subject: what came of it in a few words, and the finding if there is one."""
+    """Let coverage choose the cases of a subject.
+
+    What came of it in a few words, and the finding if there is one.
+    """
     if importlib.util.find_spec("atheris") is None:
         return "left out: atheris is not installed (it has no wheel for this platform)", ""
     limits = f"-max_total_time={max(1, int(seconds))}", "-rss_limit_mb=2048", "-timeout=20"
@@ -173,7 +182,10 @@ def guided_in_child(name: str, seconds: float, seed: int) -> tuple[str, str]:
 
 
 def python(folder: str, seconds: float, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a module with temporary files in a folder; one that takes longer than `seconds` is killed, and says so."""
+    """Run a module with temporary files in a folder.
+
+    One that takes longer than `seconds` is killed, and says so.
+    """
     command, environment = [sys.executable, "-m", *arguments], {**os.environ, "TMPDIR": folder}
     try:
         return subprocess.run(  # noqa: S603 - our own program

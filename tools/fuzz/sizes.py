@@ -1,4 +1,6 @@
-"""Inputs that are bad by being large: each in a child process, with the time it takes and the memory at its peak.
+"""Inputs that are bad by being large.
+
+Each in a child process, with the time it takes and the memory at its peak.
 
 A row names what it may cost. Beyond that, or with a traceback, it is a finding.
 """
@@ -57,7 +59,7 @@ class Size:
     attempt: Callable[[], str]
     """What came of it, in words."""
     peak: int
-    """MiB that the whole process may have at its peak, interpreter and imports (some 60) included."""
+    """MiB that the whole process may have at its peak, imports (some 60) included."""
 
 
 def _annotation() -> str:
@@ -128,7 +130,10 @@ def _refused_from_file(content: bytes) -> str:
 
 
 def _laughs() -> str:
-    """Ten aliases of ten aliases ...: a kilobyte that is a billion values once somebody walks through them."""
+    """Ten aliases of ten aliases ....
+
+    A kilobyte that is a billion values once somebody walks through them.
+    """
     lines = [
         b"kind: Job",
         b"apiVersion: batch/v1",

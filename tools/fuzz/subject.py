@@ -131,7 +131,10 @@ def values(*likely: Any) -> SearchStrategy[Any]:
 
 
 def spoiled(documents: Sequence[Any], *likely: str) -> SearchStrategy[Any]:
-    """Good documents with up to four things wrong: a part gone, doubled, moved, of another type, or of another name."""
+    """Good documents with up to four things wrong.
+
+    A part gone, doubled, moved, of another type, or of another name.
+    """
 
     @st.composite
     def draw_one(draw: DrawFn) -> Any:

@@ -1,6 +1,9 @@
-"""Our own `libnvidia-ml.so.1`: compiled once, and its tables written from simulated and recorded machines.
+"""Our own `libnvidia-ml.so.1`.
 
-Found as the driver's is: by `pynvml`, through the loader, in a process that was started with `environment`.
+Compiled once, and its tables written from simulated and recorded machines.
+
+Found as the driver's is: by `pynvml`, through the loader, in a process that was started with
+`environment`.
 """
 
 import hashlib
@@ -83,7 +86,10 @@ def write_table(file: Path, lines: Iterable[str], *more: str) -> None:
 
 
 def lines_of(machine: SimulatedNvml | recording.Recording) -> list[str]:
-    """A table of what a probe asks and of what events there are; a recorded machine has no events."""
+    """A table of what a probe asks and of what events there are.
+
+    A recorded machine has no events.
+    """
     calls = machine.calls if isinstance(machine, recording.Recording) else _calls(machine)
     return [line for call in calls for line in _lines(call)]
 
@@ -134,7 +140,10 @@ def _reply(answer: recording.Answer) -> str:
 
 
 def _number(argument: recording.Argument) -> str:
-    """An argument as the table has it: a handle's number, a struct's version; nothing for a struct without one."""
+    """An argument as the table has it: a handle's number, a struct's version.
+
+    Nothing for a struct without one.
+    """
     if isinstance(argument, recording.Reference):
         return "" if argument.version is None else str(argument.version)
     return str(argument).removeprefix("gpu:")

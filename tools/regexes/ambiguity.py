@@ -1,8 +1,10 @@
-"""Whether backtracking over a pattern can take more than linear time: the pattern's automaton is searched for it.
+"""Whether backtracking over a pattern can take more than linear time.
 
-Exponential: some text leads from a position back to it in two ways. Quadratic or worse: some text leads from a first
-loop back to it, from there to a second loop, and from the second back to it. Both only cost where the match may fail
-afterwards.
+The pattern's automaton is searched for it.
+
+Exponential: some text leads from a position back to it in two ways. Quadratic or worse: some text
+leads from a first loop back to it, from there to a second loop, and from the second back to it.
+Both only cost where the match may fail afterwards.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -88,7 +90,7 @@ class _Judge:
         return False
 
     def _both(self, first: frozenset[int], second: frozenset[int]) -> bool:
-        """Whether one text leads around the first loop, from it to the second, and around the second."""
+        """Whether one text leads around the first loop, on to the second, and around that."""
         return any(self._leads(first, second, p, q) for p in first for q in second)
 
     def _leads(self, first: frozenset[int], second: frozenset[int], p: int, q: int) -> bool:
@@ -121,7 +123,7 @@ class _Judge:
 
 
 def components(nodes: Iterable[_Node], following: _Next[_Node]) -> list[list[_Node]]:
-    """The strongly connected components of what can be reached from these nodes (Tarjan's algorithm, no recursion)."""
+    """The strongly connected components among these nodes (Tarjan's algorithm, no recursion)."""
     number: dict[_Node, int] = {}
     lowest: dict[_Node, int] = {}
     path: list[_Node] = []

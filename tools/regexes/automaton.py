@@ -1,11 +1,13 @@
-"""The automaton of a pattern's positions (Glushkov's): each place of a character, and which may come next.
+"""The automaton of a pattern's positions (Glushkov's).
 
-Edges are counted, because `(a*)*` has two ways from one `a` to the next. A repetition with a bound is unrolled a few
-times; with a large bound, or around text of any length, it counts as one without. Lookaheads are side branches that
-lead nowhere; a backreference stands for its group's pattern.
+Each place of a character, and which may come next.
 
-Source of the method: Weideman, van der Merwe, Berglund, Watson, "Analyzing Matching Time Behavior of Backtracking
-Regular Expression Matchers by Using Ambiguity of NFA" (CIAA 2016).
+Edges are counted, because `(a*)*` has two ways from one `a` to the next. A repetition with a bound
+is unrolled a few times; with a large bound, or around text of any length, it counts as one without.
+Lookaheads are side branches that lead nowhere; a backreference stands for its group's pattern.
+
+Source of the method: Weideman, van der Merwe, Berglund, Watson, "Analyzing Matching Time Behavior
+of Backtracking Regular Expression Matchers by Using Ambiguity of NFA" (CIAA 2016).
 """
 
 import re
@@ -25,7 +27,10 @@ _REPEATS: Final = (op.MAX_REPEAT, op.MIN_REPEAT)
 
 
 class Mode(StrEnum):
-    """How a pattern is applied; `search` stands for all functions that try every place of the text."""
+    """How a pattern is applied.
+
+    `search` stands for all functions that try every place of the text.
+    """
 
     MATCH = "match"
     FULLMATCH = "fullmatch"
@@ -34,7 +39,10 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What a piece of the pattern contributes: positions that it can begin and end with, by the number of ways."""
+    """What a piece of the pattern contributes.
+
+    Positions that it can begin and end with, by the number of ways.
+    """
 
     first: Mapping[int, int] = field(default_factory=dict)
     last: Mapping[int, int] = field(default_factory=dict)
@@ -52,7 +60,10 @@ _ASSERTION: Final = _Part(sure_empty=False)
 
 @dataclass
 class Automaton:
-    """Positions, the characters of each, and the edges between them with their number of ways (2: several)."""
+    """Positions, the characters of each, and the edges between them with their number of ways (2.
+
+    Several).
+    """
 
     characters: list[int] = field(default_factory=list)
     edges: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -230,7 +241,10 @@ class _Builder:
         return self._then(whole, rest)
 
     def _atomic(self, value: Any, flags: int) -> _Part:
-        """One position for all of it, which is left at one place; the inside is judged on its own."""
+        """One position for all of it, which is left at one place.
+
+        The inside is judged on its own.
+        """
         least, most, body = value if isinstance(value, tuple) else (1, 1, value)
         inside = _Builder(self._alphabet)
         inside._groups = self._groups

@@ -17,7 +17,10 @@ MEANINGS: Final = "toposcope/integrations/*/meanings.yaml"
 
 
 def complaints(root: Path, package: str) -> list[str]:
-    """What is wrong below `root / package`, with file and line; and of the marks there that nothing needs."""
+    """What is wrong below `root / package`, with file and line.
+
+    And of the marks there that nothing needs.
+    """
     found = regexes(root, package)
     return [*filter(None, map(complaint, found)), *_tables(root)]
 
@@ -35,10 +38,14 @@ def complaint(regex: Regex) -> str:
     if regex.reason:
         return ""
     if worst is None:
-        return f"{where}: the pattern is not a constant; write `# linear: WHY` if nothing makes it slow"
+        return (
+            f"{where}: the pattern is not a constant; "
+            "write `# linear: WHY` if nothing makes it slow"
+        )
     ways = ", ".join(sorted(regex.modes))
     return (
-        f"{where} ({ways}): {worst} in the length of the text; give each text one way to match, bound the text, "
+        f"{where} ({ways}): {worst} in the length of the text; "
+        "give each text one way to match, bound the text, "
         "or use plain string code"
     )
 

@@ -1,7 +1,8 @@
-"""Every regular expression of a source tree, with the way it is applied, found in the source and never by importing.
+"""Every regular expression of a source tree and how it is applied, found without importing.
 
-A pattern may be written where it is used, or be a constant of the module or of another one; constants are put together
-from text, f-strings, `+`, `.join`, `re.escape` and the `.pattern` of other constants.
+A pattern may be written where it is used, or be a constant of the module or of another one;
+constants are put together from text, f-strings, `+`, `.join`, `re.escape` and the `.pattern` of
+other constants.
 """
 
 import ast
@@ -43,7 +44,10 @@ class Regex:
     flags: int
     modes: frozenset[Mode]
     reason: str
-    """Why it is linear although the search finds otherwise: the comment `# linear: WHY` beside it."""
+    """Why it is linear although the search finds otherwise.
+
+    The comment `# linear: WHY` beside it.
+    """
     source: str
     """The expression as it stands there."""
 

@@ -1,1 +1,4 @@
-"""Deterministic simulation: the production programs under one clock, one scheduler and one source of randomness."""
+"""Deterministic simulation.
+
+The production programs under one clock, one scheduler and one source of randomness.
+"""

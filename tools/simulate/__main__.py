@@ -1,7 +1,8 @@
-"""`make simulate`: agents, two controllers and an API server under one clock and one scheduler, from a printed seed.
+"""`make simulate`: agents, two controllers and an API server under one clock, from a seed.
 
-The corpus (tests/fixtures/seeds.yaml) runs first, then one seed after the other. A seed gives the same run each time;
-one that fails is shrunk to the fewest faults, and the command that repeats it is printed.
+The corpus (tests/fixtures/seeds.yaml) runs first, then one seed after the other. A seed gives the
+same run each time; one that fails is shrunk to the fewest faults, and the command that repeats it
+is printed.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What takes the label of a level from Nodes, what asks for that level meanwhile, and when the judge may miss it."""
+"""What takes a level's label from Nodes, what asks for it meanwhile, when the judge may miss it."""
 
 from dataclasses import dataclass
 from math import inf
@@ -30,11 +30,14 @@ class Loss:
     partly: bool = False
     """Whether any Node lacked it."""
     anew: bool = False
-    """Whether a ClusterTopology was deleted: a new one knows of no level that nodes had before, nor will have again."""
+    """Whether a ClusterTopology was deleted.
+
+    A new one knows of no level that nodes had before, nor will have again.
+    """
 
 
 class Levels:
-    """Of a world: what its faults do, by the names in faults.yaml, and whether a level may be missing for that."""
+    """What a world's faults do, by the names in faults.yaml, and whether a level may be missing."""
 
     def __init__(self, world: Any) -> None:
         self._world = world

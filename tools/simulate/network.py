@@ -1,8 +1,11 @@
-"""What lies between simulated programs and the API server: connections that are slow, cut, silent, or late.
+"""What lies between simulated programs and the API server.
 
-A connection hands the production client's request to the embedded API server's own code. A request arrives at once,
-late or never; its answer comes or does not. One that its sender gives up arrives before that, if at all: what a
-leader's Lease allows for (see `controller.election`). Claims of the Lease arrive at any time, whoever sent them.
+Connections that are slow, cut, silent, or late.
+
+A connection hands the production client's request to the embedded API server's own code. A request
+arrives at once, late or never; its answer comes or does not. One that its sender gives up arrives
+before that, if at all: what a leader's Lease allows for (see `controller.election`). Claims of the
+Lease arrive at any time, whoever sent them.
 """
 
 import functools
@@ -38,11 +41,14 @@ class Weather:
     slow: float = 0.0
     """Seconds that each way takes at most."""
     lost: float = 0.0
-    """The chance that a connection breaks: half of the time before the server has seen the request."""
+    """The chance that a connection breaks.
+
+    Half of the time before the server has seen the request.
+    """
     late: float = 0.0
     """The chance that a request takes so long that its sender gives up."""
     resent: float = 0.0
-    """The chance that a proxy sends a request once more, because it has seen no answer to the first one."""
+    """The chance that a proxy repeats a request, because it has seen no answer to the first one."""
     torn: float = 0.0
     """The chance that half of a watch's lines arrive, and the connection breaks."""
     stalled: bool = False
@@ -50,7 +56,10 @@ class Weather:
     status: int = 0
     """What a proxy answers to everything."""
     paged: float = 0.0
-    """Above 0, a server without streamed lists, an object a page: the chance that the version is gone by the next."""
+    """Above 0, a server without streamed lists, an object a page.
+
+    The chance that the version is gone by the next.
+    """
     lag: float = 0.0
     """Seconds by which watches are behind at most: those of a server whose cache is."""
 
@@ -251,7 +260,10 @@ class SimulatedConnection(Connection):
         return self.network.serve(self.process, request)
 
     def _arrives_late(self, request: Request, when: float) -> None:
-        """Have a request come while its sender waits for the answer, or never; a claim also after that."""
+        """Have a request come while its sender waits for the answer, or never.
+
+        A claim also after that.
+        """
         network = self.network
         if request.method == "GET" or when < 0.25:  # noqa: PLR2004 - one in four gets lost
             return

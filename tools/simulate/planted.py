@@ -129,7 +129,10 @@ PLANTED: Final[Mapping[str, tuple[str, Mapping[str, Callable[..., Any]]]]] = {
         },
     ),
 }
-"""What is done, to the invariant that it breaks (none: only a trace shows it), and what takes the place of what."""
+"""What is done, to the invariant that it breaks (none.
+
+Only a trace shows it), and what takes the place of what.
+"""
 
 
 @contextlib.contextmanager

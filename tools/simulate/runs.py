@@ -1,4 +1,4 @@
-"""A run of one seed: a cluster, some rounds of faults with quiet time between them, and what the judge says."""
+"""A run of one seed: a cluster, rounds of faults with quiet time between, and the judge's word."""
 
 import logging
 import random
@@ -56,9 +56,12 @@ def run(
     watched: Callable[[World], AbstractContextManager[Any]] = nullcontext,
     settles: float = inf,
 ) -> Run:
-    """Simulate one seed, with its own rounds or those given; `watched` looks on from the beginning to the end.
+    """Simulate one seed, with its own rounds or those given.
 
-    `settles` is how many seconds after its last fault the cluster may take to become what it should.
+    `watched` looks on from the beginning to the end.
+
+    `settles` is how many seconds after its last fault the cluster may take to become what it
+    should.
     """
     began, world = time.process_time(), World(seed)
     for handler in logging.getLogger().handlers:

@@ -1,7 +1,9 @@
-"""One clock and one scheduler: of all threads of all simulated processes one runs at a time, and a seed says which.
+"""One clock and one scheduler.
 
-A simulated thread is a greenlet: it gives way where it waits for time, an event, a lock or an answer, and nowhere else.
-Time passes only when nobody can run.
+Of all threads of all simulated processes one runs at a time, and a seed says which.
+
+A simulated thread is a greenlet: it gives way where it waits for time, an event, a lock or an
+answer, and nowhere else. Time passes only when nobody can run.
 """
 
 import hashlib
@@ -26,7 +28,10 @@ _YIELDS: Final = 0.2
 
 
 class KilledError(BaseException):
-    """The process has been killed: its threads end wherever they are, and nothing that they still do has an effect."""
+    """The process has been killed.
+
+    Its threads end wherever they are, and nothing that they still do has an effect.
+    """
 
 
 class Process:
@@ -93,7 +98,7 @@ class Thread:
 
 
 class Scheduler:
-    """Runs threads and `call`s in the order of their time, and of those that may run now any one."""
+    """Runs threads and `call`s in the order of their time; of those that may run now, any one."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng

@@ -1,4 +1,4 @@
-"""What goes wrong: the faults of `make chaos` at production's own timing, and those that only a simulation can do."""
+"""What goes wrong: `make chaos`'s faults at production's timing, and simulated ones."""
 
 import random
 from collections.abc import Callable, Sequence

@@ -123,7 +123,10 @@ class LeaseTrace(Trace):
         self._at = 0
         self._elections: dict[str, Election] = {}
         self._waits: dict[str, str] = {}
-        """What each contender waits for: `look`, `claim` that the server has not seen, `stored`, or nothing."""
+        """What each contender waits for.
+
+        `look`, `claim` that the server has not seen, `stored`, or nothing.
+        """
         self._claims: dict[str, Request | None] = {}
         """The last claim that each contender sent."""
         self._writes: Counter[tuple[str, int]] = Counter()
@@ -235,7 +238,10 @@ class LeaseTrace(Trace):
 
 
 class LabelsTrace(Trace):
-    """Of agents and the labels of their Nodes, without `state`: that says what the agent knows, not what there is."""
+    """Of agents and the labels of their Nodes, without `state`.
+
+    That says what the agent knows, not what there is.
+    """
 
     config = "LabelsTrace", "LabelsTrace"
     watched = (
@@ -347,7 +353,10 @@ class ReplacementTrace(Trace):
         super().__init__(world, most)
         self._wanted: dict[str, str] = {}
         self._passes: dict[str, tuple[Process, str]] = {}
-        """Who is at work on each Topology, and what it did last: nothing, or a step of the model."""
+        """Who is at work on each Topology, and what it did last.
+
+        Nothing, or a step of the model.
+        """
         self._failed = False
         """Whether a request of the present pass was refused."""
         self._writing: dict[str, str] = {}
@@ -434,7 +443,10 @@ class ReplacementTrace(Trace):
 
 
 class LevelsTrace(Trace):
-    """Of leaders' passes and the level whose label Nodes may lose; times are in millionths of the grace period."""
+    """Of leaders' passes and the level whose label Nodes may lose.
+
+    Times are in millionths of the grace period.
+    """
 
     config = "LevelsTrace", "LevelsTrace"
     watched = ((reconcile, "assess"),)

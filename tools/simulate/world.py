@@ -1,7 +1,8 @@
-"""The cluster of `make chaos`, with its faults and its judge, where everything but the programs is simulated.
+"""The cluster, faults and judge of `make chaos`; all but the programs is simulated.
 
-The programs are assembled by the production code; an agent's worker process is replaced by what the production probe
-says of the simulated machine. The store records every change, and the judge looks at each as it is made.
+The programs are assembled by the production code; an agent's worker process is replaced by what the
+production probe says of the simulated machine. The store records every change, and the judge looks
+at each as it is made.
 """
 
 import contextlib
@@ -98,7 +99,7 @@ class Patience(Scale):
 
 
 class RecordedStore(Store):
-    """Tells `seen` of each change (storage, object, whether it is gone), and can be set back to a copy of itself."""
+    """Tells `seen` of each change (storage, object, whether it is gone), and can be set back."""
 
     idle = inf
 
@@ -141,7 +142,10 @@ class RecordedStore(Store):
 
 
 class Server(Api):
-    """Programs cannot change the levels of Kueue's Topology, as in most of its versions; by hand it can be done."""
+    """Programs cannot change the levels of Kueue's Topology, as in most of its versions.
+
+    By hand it can be done.
+    """
 
     def _save(
         self, request: Request, route: Route, obj: Object, live: Object | None = None
@@ -223,7 +227,10 @@ class SimulatedMachine(Machine):
 
 
 class Program:
-    """A program with all that a fault may take hold of: chaos' `Actor` and `Program` of a simulated process."""
+    """A program with all that a fault may take hold of.
+
+    Chaos' `Actor` and `Program` of a simulated process.
+    """
 
     def __init__(self, owner: "World", name: str, machine: SimulatedMachine | None) -> None:
         self.name = name

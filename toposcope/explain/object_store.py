@@ -141,6 +141,7 @@ class FileCollector:
                 self._store.unread[kind.key] = (
                     f"the files have no {kind.kind} (kubectl get {kind.name} -A)"
                 )
+
         return self._store
 
 
@@ -152,6 +153,7 @@ def ref_of(document: Object) -> Ref:
     namespace = (metadata / "namespace").text() or ""
     if not namespace and (known is None or known.namespaced):
         namespace = "default"
+
     return Ref(group, kind, namespace, (metadata / "name").text() or "")
 
 
@@ -163,10 +165,13 @@ def owner_of(document: Object) -> Ref | None:
         for reference in references
         if reference.value and (reference / "controller").flag()
     ]
+
     if not chosen and len(references) == 1:
         chosen = references
+
     if not chosen:
         return None
+
     group, kind = kind_of(chosen[0].value)
     name = (chosen[0] / "name").text()
     return Ref(group, kind, ref_of(document).namespace, name) if kind and name else None
@@ -186,8 +191,10 @@ def load_objects(
     store = ObjectStore(namespace=namespace or client.namespace or "default")
     for kind in (*SUBJECTS, *AROUND):
         _load(client, kind, store, progress)
+
     if pod is not None:
         _load(client, POD, store, progress, f"metadata.name={pod}")
+
     return store
 
 
@@ -208,6 +215,7 @@ def _load(
             if error.forbidden:
                 into.unread[kind.key] = f"{kind.name}{UNLISTED}"
                 return
+
             if not error.not_found:
                 raise
         else:

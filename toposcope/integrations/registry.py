@@ -136,6 +136,16 @@ def placements() -> tuple["Placement", ...]:
     return tuple(module.PLACEMENT for module in parts(Part.PLACEMENT))
 
 
+def placement_of(plugin: Plugin) -> "Placement":
+    """What one system knows about places; `Placement` itself where it has no such part."""
+    from toposcope.integrations.framework.placement import (  # noqa: PLC0415 - see above
+        Placement,
+    )
+
+    module = plugin.part(Part.PLACEMENT)
+    return Placement() if module is None else module.PLACEMENT
+
+
 @cache
 def waiting() -> tuple["Waiting", ...]:
     """What the systems say about waiting pods."""

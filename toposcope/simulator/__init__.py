@@ -1,4 +1,6 @@
-"""Machines without the machines: hardware profiles, a simulated NVML, sysfs trees and an embedded API server.
+"""Machines without the machines.
+
+Hardware profiles, a simulated NVML, sysfs trees and an embedded API server.
 
 For the demo, the tests and the benchmarks. Nothing here runs in production.
 """

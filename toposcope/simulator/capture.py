@@ -1,21 +1,23 @@
-"""A machine from a pasted link matrix: the hardware that would make `nvidia-smi topo -m` print those cells.
+"""A machine from a pasted link matrix.
 
-A matrix says less than a machine is. PCI levels give a tree, NV cells give a wiring and hide the PCI level of their
-pair; what stays open is filled in the plainest way and listed in `Machine.notes`. The result is checked cell for cell:
-a capture that contradicts itself is refused.
+The hardware that would make `nvidia-smi topo -m` print those cells.
+
+A matrix says less than a machine is. PCI levels give a tree, NV cells give a wiring and hide the
+PCI level of their pair; what stays open is filled in the plainest way and listed in
+`Machine.notes`. The result is checked cell for cell: a capture that contradicts itself is refused.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from itertools import combinations, count, pairwise
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations, count, product
 from typing import Final
 
 from toposcope.hardware.pci import normal_address
 from toposcope.hardware.ranges import format_list
 from toposcope.simulator import machine as hardware
-from toposcope.simulator.capture_text import Capture, CaptureError, read_capture
+from toposcope.simulator.capture_text import Capture, CaptureError, Tail, read_capture
 from toposcope.simulator.machine import (
     Ancestor,
     DataDirect,
@@ -26,6 +28,7 @@ from toposcope.simulator.machine import (
     NvLink,
     PciFunction,
     Remote,
+    Slot,
     ancestor,
     identity,
 )
@@ -42,25 +45,41 @@ from toposcope.simulator.pci import Card, LayoutError, Port, RootComplex, Switch
 
 __all__ = ["CaptureError", "machine_from_capture"]
 
+Pair = tuple[str, str]
+Cells = dict[Pair, str]
+"""Cells by the two devices, in header order."""
+Group = tuple[str, ...]
+"""Devices that cells join, in header order."""
+
 _DMA: Final = "_dma"
 """What NCCL adds to a NIC's name for its Data Direct function."""
 _ETHERNET: Final = re.compile(r"roce.*|bnxt_re.*|irdma.*|qedr.*|.*_bond_?\d+")
-"""Names of RDMA devices with Ethernet ports: those that udev calls RoCE, NICs that know nothing else, and bonds."""
+"""Names of RDMA devices with Ethernet ports.
+
+Those that udev calls RoCE, NICs that know nothing else, and bonds.
+"""
 _MOST_PORTS: Final = 18
-"""No GPU has had more NVLink ports so far: more links in a row than this can only be shared ones, through switches."""
+"""No GPU has had more NVLink ports so far.
+
+More links in a row than this can only be shared ones, through switches.
+"""
 _MOST_FUNCTIONS: Final = 8
 _WIRED: Final = re.compile(
     r"[AH][128]00[- ]SXM|A800-SXM|H100 80GB HBM3|H200(?! NVL)|H20\b|H800$|GH200|\bG?B[23]00\b"
 )
-"""Products whose boards wire every NVLink: a matrix of theirs without any shows a fault, or cannot show NVLink."""
+"""Products whose boards wire every NVLink.
+
+A matrix of theirs without any shows a fault, or cannot show NVLink.
+"""
 _NAMED: Final = 10
 """How many cells or rows an error message names."""
 
 
 def machine_from_capture(text: str, name: str = "capture", host: str | None = None) -> Machine:
-    """The machine that a pasted `nvidia-smi topo -m` describes; `host` chooses one of several in the text.
+    """The machine that a pasted `nvidia-smi topo -m` describes; `host` chooses one of several.
 
-    Raises CaptureError when rows are missing that symmetry does not fill, or when cells contradict each other.
+    Raises CaptureError when rows are missing that symmetry does not fill, or when cells contradict
+    each other.
     """
     capture = read_capture(text, host)
     _check_names(capture)
@@ -69,29 +88,36 @@ def machine_from_capture(text: str, name: str = "capture", host: str | None = No
     roots, numa_notes = _root_complexes(capture, cells, claims)
     functions = _functions(capture, roots)
     unread = _links_unread(capture, cells)
-    links, link_note = (
-        (_no_links(capture), (unread,)) if unread else _links(capture, cells, functions)
-    )
+    if unread:
+        links = _no_links(capture)
+        link_notes: tuple[str, ...] = (unread,)
+    else:
+        links, link_notes = _links(capture, cells, functions)
     implied = _implied_nodes(capture, claims)
-    machine = _assemble(
-        capture, name, functions, links, tuple(_numa_nodes(capture, roots, claims, implied))
-    )
+    numa_nodes = _numa_nodes(capture, roots, claims, implied)
+    machine = _assemble(capture, name, functions, links, numa_nodes)
     _compare(capture, cells, machine)
-    notes = (*capture.notes, *numa_notes, *_implied_note(implied), *link_note, *_unknowns(capture))
-    return replace(machine, notes=notes, nvlinks_known=not unread)
+    notes = [*capture.notes, *numa_notes]
+    if implied:
+        notes.append(f"NUMA nodes {format_list(implied)} assumed: the text names higher ones")
+    notes += [*link_notes, *_unknowns(capture)]
+    return replace(machine, notes=tuple(notes), nvlinks_known=not unread)
 
 
 def _check_names(capture: Capture) -> None:
-    if capture.gpus != tuple(f"GPU{i}" for i in range(len(capture.gpus))):
+    expected = tuple(f"GPU{index}" for index in range(len(capture.gpus)))
+    if capture.gpus != expected:
         raise CaptureError(
-            f"the GPUs are {', '.join(capture.gpus)}; paste a header with GPU0 and all that follow it"
+            f"the GPUs are {', '.join(capture.gpus)}; "
+            "paste a header with GPU0 and all that follow it"
         )
-    if beyond := [nic for nic in capture.legend if nic not in capture.devices]:
+    missing = [nic for nic in capture.legend if nic not in capture.devices]
+    if missing:
         raise CaptureError(
-            f"the NIC legend names {_some(beyond)}, and the header does not: its lines are cut off; paste whole lines "
-            "(nvidia-smi topo -m | cat)"
+            f"the NIC legend names {_some(missing)}, and the header does not: "
+            "its lines are cut off; paste whole lines (nvidia-smi topo -m | cat)"
         )
-    names = [capture.legend.get(nic, nic) for nic in capture.nics]
+    names = [capture.device_name(nic) for nic in capture.nics]
     for name in names:
         if not hardware.DEVICE_NAME.fullmatch(name):
             raise CaptureError(
@@ -104,219 +130,300 @@ def _check_names(capture: Capture) -> None:
 # The cells
 
 
-def _symmetric_cells(capture: Capture) -> dict[tuple[str, str], str]:
-    """A cell for every pair of devices, in header order; a missing row is filled from its column."""
-    cells: dict[tuple[str, str], str] = {}
+def _symmetric_cells(capture: Capture) -> Cells:
+    """A cell for every pair of devices, in header order.
+
+    A missing row is filled from its column.
+    """
+    cells: Cells = {}
     unknown: list[str] = []
     for a, b in combinations(capture.devices, 2):
-        both = {cell for cell in (capture.cells.get((a, b)), capture.cells.get((b, a))) if cell}
-        if len(both) > 1:
-            raise CaptureError(
-                f"{a}-{b} is {capture.cells[a, b]} in row {a} but {capture.cells[b, a]} in row {b}; "
-                "a link matrix is symmetric"
-            )
-        if not both:
+        cell = _symmetric_cell(capture, a, b)
+        if cell:
+            cells[a, b] = cell
+        else:
             unknown.append(f"{a}-{b}")
-            continue
-        cells[a, b] = both.pop()
-        if cells[a, b] == "X" or (cells[a, b].startswith("NV") and not {a, b} <= set(capture.gpus)):
-            raise CaptureError(
-                f"{a}-{b} is {cells[a, b]}, which two different devices of these kinds cannot be"
-            )
     if unknown:
         rows = [device for device in capture.devices if (device, device) not in capture.cells]
         raise CaptureError(
-            f"rows missing: {_some(rows)}; nothing tells how these are connected: {_some(unknown)}; "
-            "paste the whole matrix"
+            f"rows missing: {_some(rows)}; "
+            f"nothing tells how these are connected: {_some(unknown)}; paste the whole matrix"
         )
     return cells
 
 
+def _symmetric_cell(capture: Capture, a: str, b: str) -> str:
+    """The cell of two devices, an empty text where neither has a row."""
+    cell = capture.cells.get((a, b), "")
+    mirrored = capture.cells.get((b, a), "")
+    if cell and mirrored and cell != mirrored:
+        raise CaptureError(
+            f"{a}-{b} is {cell} in row {a} but {mirrored} in row {b}; a link matrix is symmetric"
+        )
+    cell = cell or mirrored
+    both_are_gpus = a in capture.gpus and b in capture.gpus
+    if cell == "X" or (_is_nvlink(cell) and not both_are_gpus):
+        raise CaptureError(
+            f"{a}-{b} is {cell}, which two different devices of these kinds cannot be"
+        )
+    return cell
+
+
+def _is_nvlink(cell: str) -> bool:
+    return cell.startswith("NV")
+
+
 def _some(names: list[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    text = ", ".join(names[:_NAMED])
+    if len(names) > _NAMED:
+        text += f" and {len(names) - _NAMED} more"
+    return text
 
 
-def _grouped(
-    members: Iterable[str], cells: dict[tuple[str, str], str], levels: tuple[Ancestor, ...]
-) -> list[tuple[str, ...]]:
-    """Devices that cells of these levels join, directly or through others, in the order of the first of each."""
-    group = {device: [device] for device in members}
+def _grouped(members: Iterable[str], cells: Cells, levels: tuple[Ancestor, ...]) -> list[Group]:
+    """Devices that cells of these levels join, directly or through others.
+
+    Groups are in the order of the first of each.
+    """
+    names = {level.name for level in levels}
+    group_of = {device: [device] for device in members}
+    order = {device: position for position, device in enumerate(group_of)}
     for (a, b), cell in cells.items():
-        joined = a in group and b in group and group[a] is not group[b]
-        if joined and cell in {level.name for level in levels}:
-            group[a] += group[b]
-            for device in group[b]:
-                group[device] = group[a]
-    order = {device: i for i, device in enumerate(group)}
-    return list(
-        dict.fromkeys(tuple(sorted(devices, key=order.__getitem__)) for devices in group.values())
-    )
+        if cell in names and a in group_of and b in group_of:
+            _join(group_of, a, b)
+    groups: dict[Group, None] = {}
+    for devices in group_of.values():
+        group = tuple(sorted(devices, key=order.__getitem__))
+        groups[group] = None
+    return list(groups)
+
+
+def _join(group_of: dict[str, list[str]], a: str, b: str) -> None:
+    joined, added = group_of[a], group_of[b]
+    if joined is added:
+        return
+    joined += added
+    for device in added:
+        group_of[device] = joined
 
 
 # The PCI tree
 
 
-def _ports(
-    root: tuple[str, ...], cells: dict[tuple[str, str], str], gpus: tuple[str, ...]
-) -> Iterator[Port]:
+def _ports(root: Group, cells: Cells, gpus: tuple[str, ...]) -> Iterator[Port]:
     """The root ports of one root complex."""
     for below in _grouped(root, cells, (Ancestor.PIX, Ancestor.PXB)):
         leaves = _grouped(below, cells, (Ancestor.PIX,))
         if len(leaves) == 1:
             yield _leaf(leaves[0], gpus)
-        else:
-            # Each leaf gets a switch of its own: two ports of one switch would be PIX.
-            yield Switch(
-                tuple(
-                    port if isinstance(port := _leaf(leaf, gpus), Switch) else Switch((port,))
-                    for leaf in leaves
-                )
-            )
+            continue
+        # Each leaf gets a switch of its own: two ports of one switch would be PIX.
+        members = []
+        for leaf in leaves:
+            port = _leaf(leaf, gpus)
+            if not isinstance(port, Switch):
+                port = Switch((port,))
+            members.append(port)
+        yield Switch(tuple(members))
 
 
-def _leaf(devices: tuple[str, ...], gpus: tuple[str, ...]) -> Port:
-    """Devices that are PIX to each other: functions of one card when they are all NICs, else ports of one switch."""
-    if len(devices) == 1 or (len(devices) <= _MOST_FUNCTIONS and not set(devices) & set(gpus)):
+def _leaf(devices: Group, gpus: tuple[str, ...]) -> Port:
+    """Devices that are PIX to each other.
+
+    Functions of one card when they are all NICs, else ports of one switch.
+    """
+    if len(devices) == 1:
+        return devices
+    has_gpu = not set(devices).isdisjoint(gpus)
+    if len(devices) <= _MOST_FUNCTIONS and not has_gpu:
         return devices
     members: list[Card] = [(device,) for device in devices]
     return Switch(tuple(members))
 
 
 def _root_complexes(
-    capture: Capture, cells: dict[tuple[str, str], str], claims: dict[str, int]
-) -> tuple[tuple[RootComplex, ...], tuple[str, ...]]:
+    capture: Capture, cells: Cells, claims: dict[str, int]
+) -> tuple[tuple[RootComplex, ...], list[str]]:
     """The root complexes with their NUMA nodes, and what had to be assumed for that.
 
     Devices joined by NODE or better share a NUMA node; the cells win over the affinity columns.
     """
     near = (Ancestor.PIX, Ancestor.PXB, Ancestor.PHB)
-    groups = _grouped(capture.devices, cells, (*near, Ancestor.NODE))
-    complexes = {group: _grouped(group, cells, near) for group in groups}
-    nodes = _resolve(groups, complexes, claims, cells)
-    placed = ((nodes[group], root) for group in groups for root in complexes[group])
-    roots = tuple(
-        RootComplex(node, tuple(_ports(root, cells, capture.gpus))) for node, root in placed
-    )
-    return roots, tuple(_numa_notes(groups, nodes, claims))
+    complexes = {}
+    for group in _grouped(capture.devices, cells, (*near, Ancestor.NODE)):
+        complexes[group] = _grouped(group, cells, near)
+    nodes = _resolve(complexes, claims, cells)
+    roots = []
+    for group, members in complexes.items():
+        for root in members:
+            ports = tuple(_ports(root, cells, capture.gpus))
+            roots.append(RootComplex(nodes[group], ports))
+    return tuple(roots), _numa_notes(nodes, claims)
 
 
 def _claims(capture: Capture) -> dict[str, int]:
     """The NUMA node that each GPU's row names: by the NUMA column, else by its CPUs."""
     nodes = dict(capture.node_cpus)
-    lists = {tail.cpus for tail in capture.tails.values() if tail.cpus}
     if not nodes:
-        nodes = dict(enumerate(sorted(lists, key=min)))
+        cpu_lists = {tail.cpus for tail in capture.tails.values() if tail.cpus}
+        nodes = dict(enumerate(sorted(cpu_lists, key=min)))
     claims: dict[str, int] = {}
     for gpu, tail in capture.tails.items():
-        if tail.numa is not None:
-            # A range lists memory-only nodes behind the node that has the CPUs.
-            claims |= {gpu: tail.numa[0]} if tail.numa else {}
-        elif tail.cpus:
-            node = next((node for node, cpus in nodes.items() if tail.cpus <= cpus), None)
-            claims |= {} if node is None else {gpu: node}
+        node = _claimed_node(tail, nodes)
+        if node is not None:
+            claims[gpu] = node
     return claims
 
 
+def _claimed_node(tail: Tail, nodes: Mapping[int, frozenset[int]]) -> int | None:
+    if tail.numa is not None:
+        # A range lists memory-only nodes behind the node that has the CPUs.
+        return tail.numa[0] if tail.numa else None
+    if not tail.cpus:
+        return None
+    for node, cpus in nodes.items():
+        if tail.cpus <= cpus:
+            return node
+    return None
+
+
 def _resolve(
-    groups: list[tuple[str, ...]],
-    complexes: dict[tuple[str, ...], list[tuple[str, ...]]],
-    claims: dict[str, int],
-    cells: dict[tuple[str, str], str],
-) -> dict[tuple[str, ...], int]:
+    complexes: dict[Group, list[Group]], claims: dict[str, int], cells: Cells
+) -> dict[Group, int]:
     """A NUMA node for every group, -1 where unknown, such that SYS cells never join equal nodes."""
     apart = {frozenset(pair) for pair, cell in cells.items() if cell == Ancestor.SYS.name}
-    claimed = {
-        group: Counter(claims[device] for device in group if device in claims) for group in groups
-    }
-    wanted = {
-        group: min(votes, key=lambda node: (-votes[node], node), default=-1)
-        for group, votes in claimed.items()
-    }
-    nodes: dict[tuple[str, ...], int] = {}
-
-    def contested(group: tuple[str, ...], others: dict[tuple[str, ...], int]) -> bool:
-        rivals = (other for other in others if other != group and others[other] == wanted[group])
-        return any(frozenset((a, b)) in apart for other in rivals for a in group for b in other)
-
-    # NODE between two root complexes needs a known node; a single root complex can do without.
+    wanted = {group: _most_claimed(group, claims) for group in complexes}
+    firm: dict[Group, int] = {}
     unused = count(1 + max(claims.values(), default=-1))
-    for group in groups:
-        if len(complexes[group]) > 1:
-            nodes[group] = (
-                next(unused) if wanted[group] < 0 or contested(group, nodes) else wanted[group]
+    for group in _needing_node(complexes):
+        firm[group] = wanted[group]
+        if wanted[group] < 0 or _is_contested(group, wanted[group], firm, apart):
+            firm[group] = next(unused)
+    candidates = wanted | firm
+    nodes = dict(candidates)
+    for group, node in candidates.items():
+        if group not in firm and _is_contested(group, node, candidates, apart):
+            nodes[group] = -1
+    return nodes
+
+
+def _needing_node(complexes: Mapping[Group, list[Group]]) -> list[Group]:
+    """The groups of several root complexes: NODE between these needs a known node."""
+    return [group for group, roots in complexes.items() if len(roots) > 1]
+
+
+def _most_claimed(group: Group, claims: Mapping[str, int]) -> int:
+    """The NUMA node that most devices of a group claim, -1 where none does.
+
+    Of several it is the lowest.
+    """
+    votes = Counter(claims[device] for device in group if device in claims)
+    return min(votes, key=lambda node: (-votes[node], node), default=-1)
+
+
+def _is_contested(
+    group: Group, node: int, nodes: Mapping[Group, int], apart: set[frozenset[str]]
+) -> bool:
+    """Whether another group has this node and a device that is SYS to one of this group."""
+    for other, node_of_other in nodes.items():
+        if other == group or node_of_other != node:
+            continue
+        if any(frozenset(pair) in apart for pair in product(group, other)):
+            return True
+    return False
+
+
+def _numa_notes(nodes: Mapping[Group, int], claims: Mapping[str, int]) -> list[str]:
+    denied: list[str] = []
+    notes = []
+    for group, node in nodes.items():
+        claiming = [device for device in group if device in claims]
+        denied += [device for device in claiming if claims[device] != node]
+        if node >= 0 and not claiming:
+            notes.append(
+                f"NUMA node {node} assumed for {', '.join(group)}: "
+                "the matrix says only that they share one"
             )
-    firm = wanted | nodes
-    return {
-        group: nodes.get(group, -1 if contested(group, firm) else wanted[group]) for group in groups
-    }
-
-
-def _numa_notes(
-    groups: list[tuple[str, ...]], nodes: dict[tuple[str, ...], int], claims: dict[str, int]
-) -> Iterator[str]:
-    denied = [
-        device
-        for group in groups
-        for device in group
-        if claims.get(device, nodes[group]) != nodes[group]
-    ]
     if denied:
-        yield f"the affinity columns contradict the matrix for {', '.join(denied)}: the matrix was believed"
-    for group in groups:
-        if nodes[group] >= 0 and not any(device in claims for device in group):
-            yield f"NUMA node {nodes[group]} assumed for {', '.join(group)}: the matrix says only that they share one"
+        note = f"the affinity columns contradict the matrix for {', '.join(denied)}"
+        notes.insert(0, f"{note}: the matrix was believed")
+    return notes
 
 
 def _functions(capture: Capture, roots: tuple[RootComplex, ...]) -> dict[str, PciFunction]:
-    fixed = {
-        f"GPU{i}": normal_address(a)
-        for i, a in capture.addresses.items()
-        if f"GPU{i}" in capture.gpus
-    }
+    fixed = {}
+    for index, address in capture.addresses.items():
+        if f"GPU{index}" in capture.gpus:
+            fixed[f"GPU{index}"] = normal_address(address)
     if len(set(fixed.values())) < len(fixed):
         raise CaptureError("the list of PCI bus ids names one address twice")
     try:
         slots = place(roots, fixed)
     except LayoutError as error:
         raise CaptureError(str(error)) from error
-    return {
-        device: PciFunction(slots[device], hardware.NVIDIA, 0, hardware.CLASS_COMPUTE)
-        if device in capture.gpus
-        else PciFunction(slots[device], hardware.MELLANOX, hardware.DATA_DIRECT, hardware.CLASS_DMA)
-        if device in capture.data_direct
-        else PciFunction(slots[device], hardware.MELLANOX, 0, hardware.CLASS_INFINIBAND)
-        for device in capture.devices
-    }
+    return {device: _function(capture, device, slots[device]) for device in capture.devices}
+
+
+def _function(capture: Capture, device: str, slot: Slot) -> PciFunction:
+    if device in capture.gpus:
+        return PciFunction(slot, hardware.NVIDIA, 0, hardware.CLASS_COMPUTE)
+    if device in capture.data_direct:
+        return PciFunction(slot, hardware.MELLANOX, hardware.DATA_DIRECT, hardware.CLASS_DMA)
+    return PciFunction(slot, hardware.MELLANOX, 0, hardware.CLASS_INFINIBAND)
 
 
 # NVLink
 
 
-def _links_unread(capture: Capture, cells: dict[tuple[str, str], str]) -> str:
+def _links_unread(capture: Capture, cells: Cells) -> str:
     """Why the text does not say which NVLinks there are; empty where it does.
 
     `nvidia-smi topo -mp` leaves them out. A matrix without NVLink, legend and command may be of
     either kind: that of a product whose board wires all links is not believed.
     """
-    if len(capture.gpus) > 1 and any(cell.startswith("NV") for cell in cells.values()):
+    has_active_links = _has_active_links(capture)
+    if _tells_nvlinks(capture, cells, has_active_links=has_active_links):
         return ""
-    up = any(speed is not None for links in capture.links.values() for speed in links)
-    if (capture.links and not up) or capture.no_links:
-        return ""
-    wired = any(map(_WIRED.search, capture.products.values()))
+    is_wired = _is_wired(capture)
     if capture.shows is Shows.PCI_ONLY:
         why = "the matrix is that of `nvidia-smi topo -mp`, which leaves NVLink out"
-    elif len(capture.gpus) == 1 and wired and not up:
-        return "NVLinks unknown: a matrix of one GPU shows none; append the output of `nvidia-smi nvlink -s`"
-    elif capture.shows is Shows.UNSAID and (up or wired):
+    elif len(capture.gpus) == 1 and is_wired and not has_active_links:
+        return (
+            "NVLinks unknown: a matrix of one GPU shows none; "
+            "append the output of `nvidia-smi nvlink -s`"
+        )
+    elif capture.shows is Shows.UNSAID and (has_active_links or is_wired):
         why = (
             "the matrix shows no NVLink, and its legend, which would say whether it can, is missing"
         )
     else:
         return ""
-    more = "; `nvlink -s` shows links, but not where they end" if up else ""
-    return f"NVLinks unknown: {why}{more}; paste `nvidia-smi topo -m` with its legend"
+    if has_active_links:
+        why += "; `nvlink -s` shows links, but not where they end"
+    return f"NVLinks unknown: {why}; paste `nvidia-smi topo -m` with its legend"
+
+
+def _tells_nvlinks(capture: Capture, cells: Cells, *, has_active_links: bool) -> bool:
+    """Whether a cell shows NVLinks, or `nvlink -s` says that there are none."""
+    if capture.no_links:
+        return True
+    if len(capture.gpus) > 1 and any(_is_nvlink(cell) for cell in cells.values()):
+        return True
+    return bool(capture.links) and not has_active_links
+
+
+def _has_active_links(capture: Capture) -> bool:
+    return any(_active_count(links) for links in capture.links.values())
+
+
+def _is_wired(capture: Capture) -> bool:
+    """Whether the board of some GPU wires every NVLink."""
+    return any(_WIRED.search(name) for name in capture.products.values())
+
+
+def _active_count(links: Iterable[int | None]) -> int:
+    """How many links of `nvlink -s` have a speed."""
+    return sum(speed is not None for speed in links)
 
 
 def _no_links(capture: Capture) -> list[tuple[NvLink, ...]]:
@@ -324,43 +431,71 @@ def _no_links(capture: Capture) -> list[tuple[NvLink, ...]]:
 
 
 def _links(
-    capture: Capture, cells: dict[tuple[str, str], str], functions: dict[str, PciFunction]
+    capture: Capture, cells: Cells, functions: dict[str, PciFunction]
 ) -> tuple[list[tuple[NvLink, ...]], tuple[str, ...]]:
     """The links of every GPU, and what was assumed for them."""
-    gpus = capture.gpus
-    counts = {pair: int(cell[2:]) for pair, cell in cells.items() if cell.startswith("NV")}
-    rows = [sum(links for pair, links in counts.items() if gpu in pair) for gpu in gpus]
-    ports = max((len(links) for links in capture.links.values()), default=0)
-    if max(rows, default=0) <= _MOST_PORTS:
-        pairs = tuple((gpus.index(a), gpus.index(b), links) for (a, b), links in counts.items())
-        wiring, active = Wiring(pairs=pairs, ports=ports), rows
+    counts = {pair: int(cell[2:]) for pair, cell in cells.items() if _is_nvlink(cell)}
+    rows = [_counts_of(gpu, counts) for gpu in capture.gpus]
+    active = [sum(row) for row in rows]
+    longest = max(active, default=0)
+    if longest <= _MOST_PORTS:
+        wiring = _direct(capture, counts)
         note = "direct NVLinks assumed: no GPU has more links in its row than a GPU has ports"
     else:
-        active = [
-            max((links for pair, links in counts.items() if gpu in pair), default=0) for gpu in gpus
-        ]
-        wiring = _switched(capture, active, ports)
-        note = f"NVSwitches out of sight assumed: no GPU has {max(rows)} ports, so that the links must be shared"
+        active = [max(row, default=0) for row in rows]
+        wiring = _switched(capture, active)
+        note = (
+            f"NVSwitches out of sight assumed: no GPU has {longest} ports, "
+            "so that the links must be shared"
+        )
+    _check_active(capture, active)
+    addresses = [functions[gpu].address for gpu in capture.gpus]
+    try:
+        wired = wire(wiring, addresses, ())
+    except WiringError as error:
+        raise CaptureError(str(error)) from error
+    notes = (note,) if counts else ()
+    return wired, notes
+
+
+def _seen_ports(capture: Capture) -> int:
+    """The most links that `nvlink -s` lists of a GPU."""
+    return max((len(links) for links in capture.links.values()), default=0)
+
+
+def _counts_of(gpu: str, counts: Mapping[Pair, int]) -> list[int]:
+    """The numbers of NVLinks in a GPU's row."""
+    return [links for pair, links in counts.items() if gpu in pair]
+
+
+def _direct(capture: Capture, counts: Mapping[Pair, int]) -> Wiring:
+    gpus = capture.gpus
+    pairs = []
+    for (a, b), links in counts.items():
+        pairs.append((gpus.index(a), gpus.index(b), links))
+    return Wiring(pairs=tuple(pairs), ports=_seen_ports(capture))
+
+
+def _check_active(capture: Capture, active: list[int]) -> None:
+    """Raise CaptureError where `nvlink -s` and a GPU's row disagree."""
     for gpu, links in capture.links.items():
-        seen = sum(speed is not None for speed in links)
-        if gpu < len(gpus) and seen != active[gpu]:
+        seen = _active_count(links)
+        if gpu < len(active) and seen != active[gpu]:
             raise CaptureError(
                 f"GPU{gpu} has {seen} active links in `nvlink -s` but {active[gpu]} by its row"
             )
-    try:
-        wired = wire(wiring, [functions[gpu].address for gpu in gpus], ())
-    except WiringError as error:
-        raise CaptureError(str(error)) from error
-    return wired, (note,) if counts else ()
 
 
-def _switched(capture: Capture, active: list[int], ports: int) -> Wiring:
-    total = max(ports, *active)
-    dead = {gpu: frozenset(range(alive, total)) for gpu, alive in enumerate(active)}
-    for gpu, links in capture.links.items():
-        if gpu in dead:
-            dead[gpu] = frozenset(i for i in range(total) if i >= len(links) or links[i] is None)
-    return Wiring(switched=total, inactive=dead)
+def _switched(capture: Capture, active: list[int]) -> Wiring:
+    total = max(_seen_ports(capture), *active)
+    inactive = {}
+    for gpu, alive in enumerate(active):
+        inactive[gpu] = frozenset(range(alive, total))
+        links = capture.links.get(gpu)
+        if links is not None:
+            seen = {index for index, speed in enumerate(links) if speed is not None}
+            inactive[gpu] = frozenset(range(total)) - seen
+    return Wiring(switched=total, inactive=inactive)
 
 
 # The machine
@@ -373,60 +508,83 @@ def _assemble(
     links: list[tuple[NvLink, ...]],
     numa_nodes: tuple[NumaNode, ...],
 ) -> Machine:
-    known = {i: _product(capture.products.get(i)) for i in range(len(capture.gpus))}
+    gpus = []
+    for index, gpu in enumerate(capture.gpus):
+        uuid = capture.uuids.get(index, f"GPU-{identity(name, 'gpu', index)}")
+        gpus.append(_gpu(capture, index, functions[gpu], uuid, links[index]))
+    nics = []
+    for nic in capture.nics:
+        described = Nic(
+            name=capture.device_name(nic),
+            function=functions[nic],
+            link_layer=_link_layer(capture, nic),
+            active=True,
+            node_guid=identity(name, nic).int >> 64,
+        )
+        nics.append(described)
+    data_direct = []
+    for device in capture.data_direct:
+        owner = _owner(capture, device)
+        data_direct.append(DataDirect(functions[device], owner))
     return Machine(
         name=name,
         description="built from a pasted link matrix",
         driver=None,
         numa_nodes=numa_nodes,
-        gpus=tuple(
-            Gpu(
-                function=functions[gpu],
-                uuid=capture.uuids.get(i, f"GPU-{identity(name, 'gpu', i)}"),
-                name=capture.products.get(i),
-                architecture=known[i][0],
-                links=links[i],
-                nvlink_version=known[i][1],
-                link_mbps=next(
-                    (speed for speed in capture.links.get(i, ()) if speed is not None), None
-                ),
-                memory_node=capture.tails[gpu].memory_node if gpu in capture.tails else None,
-            )
-            for i, gpu in enumerate(capture.gpus)
-        ),
-        nics=tuple(
-            Nic(
-                name=capture.legend.get(nic, nic),
-                function=functions[nic],
-                link_layer=_link_layer(capture, nic),
-                active=True,
-                node_guid=identity(name, nic).int >> 64,
-            )
-            for nic in capture.nics
-        ),
-        data_direct=tuple(
-            DataDirect(functions[device], _owner(capture, device)) for device in capture.data_direct
-        ),
+        gpus=tuple(gpus),
+        nics=tuple(nics),
+        data_direct=tuple(data_direct),
+    )
+
+
+def _gpu(
+    capture: Capture,
+    index: int,
+    function: PciFunction,
+    uuid: str,
+    links: tuple[NvLink, ...],
+) -> Gpu:
+    product_name = capture.products.get(index)
+    architecture, nvlink_version = _product(product_name)
+    speeds = [speed for speed in capture.links.get(index, ()) if speed is not None]
+    tail = capture.tails.get(f"GPU{index}")
+    return Gpu(
+        function=function,
+        uuid=uuid,
+        name=product_name,
+        architecture=architecture,
+        links=links,
+        nvlink_version=nvlink_version,
+        link_mbps=speeds[0] if speeds else None,
+        memory_node=tail.memory_node if tail else None,
     )
 
 
 def _link_layer(capture: Capture, nic: str) -> str:
     """What a NIC's ports are, by its name; a matrix does not say it."""
-    return "Ethernet" if _ETHERNET.fullmatch(capture.legend.get(nic, nic)) else "InfiniBand"
+    if _ETHERNET.fullmatch(capture.device_name(nic)):
+        return "Ethernet"
+    return "InfiniBand"
 
 
 def _owner(capture: Capture, direct: str) -> str | None:
     """The NIC of a Data Direct function, by the legend; None where that names none of the NICs."""
-    names = {capture.legend.get(nic, nic) for nic in capture.nics}
-    said = capture.legend.get(direct, "")
-    return next((name for name in (said, said.removesuffix(_DMA)) if name in names), None)
+    names = {capture.device_name(nic) for nic in capture.nics}
+    in_legend = capture.legend.get(direct, "")
+    for name in (in_legend, in_legend.removesuffix(_DMA)):
+        if name in names:
+            return name
+    return None
 
 
 def _product(name: str | None) -> tuple[int | None, int | None]:
     """Architecture and NVLink version of a product, None where unknown."""
+    if name is None:
+        return None, None
     for part, (architecture, version) in PRODUCTS.items():
-        if name is not None and part in name:
-            return ARCHITECTURES[architecture], NVLINK_VERSIONS[version] if version else None
+        if part in name:
+            nvlink_version = NVLINK_VERSIONS[version] if version else None
+            return ARCHITECTURES[architecture], nvlink_version
     return None, None
 
 
@@ -438,51 +596,82 @@ def _implied_nodes(capture: Capture, claims: dict[str, int]) -> dict[int, frozen
     """
     if capture.node_cpus:
         return {}
-    missing = sorted(set(range(max(claims.values(), default=0))) - set(claims.values()))
+    highest = max(claims.values(), default=0)
+    missing = sorted(set(range(highest)) - set(claims.values()))
     named: dict[int, frozenset[int]] = {}
     for gpu, node in claims.items():
-        named[node] = named.get(node, frozenset()) | (capture.tails[gpu].cpus or frozenset())
-    there = frozenset().union(*named.values())
-    if not missing or not there:
+        cpus = capture.tails[gpu].cpus or frozenset()
+        named[node] = named.get(node, frozenset()) | cpus
+    named_cpus = frozenset().union(*named.values())
+    if not missing or not named_cpus:
         return dict.fromkeys(missing, frozenset())
-    left = set(range(max(there))) - there
-    if not left:
+    unclaimed = set(range(max(named_cpus))) - named_cpus
+    if not unclaimed:
         return {}
-    return _shifted(named, missing) or _divided(left, missing)
+    return _shifted(named, missing) or _divided(unclaimed, missing)
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """Where a node's CPUs lie.
+
+    How long its runs are, and where they would begin if it were node 0.
+    """
+
+    width: int
+    starts: tuple[int, ...]
+
+    def of_node(self, node: int) -> frozenset[int]:
+        """The CPUs of the node with this number."""
+        cpus: set[int] = set()
+        for start in self.starts:
+            first = start + node * self.width
+            cpus.update(range(first, first + self.width))
+        return frozenset(cpus)
 
 
 def _shifted(named: dict[int, frozenset[int]], missing: list[int]) -> dict[int, frozenset[int]]:
-    """The CPUs of missing nodes where all nodes have as many, in the order of their numbers; else nothing.
+    """The CPUs of missing nodes where all nodes have as many, in the order of their numbers.
+
+    Else nothing.
 
     A node has a run of CPUs for each thread of a core, or every n-th CPU, which are runs of one.
+
     """
-    shapes = set()
-    for node, cpus in named.items():
-        runs = _runs(cpus)
-        width = len(runs[0]) if runs else 0
-        shapes.add((width, tuple(run[0] - node * width for run in runs)))
-        if any(len(run) != width for run in runs):
-            return {}
-    if len(shapes) != 1:
+    layouts = {_layout(node, cpus) for node, cpus in named.items()}
+    if len(layouts) != 1:
         return {}
-    ((width, starts),) = shapes
-    if starts[:1] != (0,):
+    layout = layouts.pop()
+    if layout is None or layout.starts[:1] != (0,):
         return {}
-    found = {}
-    for node in missing:
-        firsts = [start + node * width for start in starts]
-        found[node] = frozenset(cpu for first in firsts for cpu in range(first, first + width))
-    return found
+    return {node: layout.of_node(node) for node in missing}
 
 
-def _divided(left: set[int], missing: list[int]) -> dict[int, frozenset[int]]:
-    """CPUs that no named node has, divided among the missing ones; of each run in the order of their numbers."""
-    found: dict[int, frozenset[int]] = dict.fromkeys(missing, frozenset())
-    for run in _runs(left):
-        edges = [len(run) * number // len(missing) for number in range(len(missing) + 1)]
-        for node, (start, end) in zip(missing, pairwise(edges), strict=True):
-            found[node] |= frozenset(run[start:end])
-    return found
+def _layout(node: int, cpus: frozenset[int]) -> _Runs | None:
+    """The runs of a node, None where they are not of equal length."""
+    runs = _runs(cpus)
+    width = len(runs[0]) if runs else 0
+    starts = []
+    for run in runs:
+        if len(run) != width:
+            return None
+        starts.append(run[0] - node * width)
+    return _Runs(width, tuple(starts))
+
+
+def _divided(unclaimed: set[int], missing: list[int]) -> dict[int, frozenset[int]]:
+    """CPUs that no named node has, divided among the missing ones.
+
+    Of each run in the order of their numbers.
+    """
+    cpus: dict[int, frozenset[int]] = dict.fromkeys(missing, frozenset())
+    parts = len(missing)
+    for run in _runs(unclaimed):
+        for position, node in enumerate(missing):
+            start = len(run) * position // parts
+            end = len(run) * (position + 1) // parts
+            cpus[node] |= frozenset(run[start:end])
+    return cpus
 
 
 def _runs(numbers: Iterable[int]) -> list[list[int]]:
@@ -496,86 +685,135 @@ def _runs(numbers: Iterable[int]) -> list[list[int]]:
     return runs
 
 
-def _implied_note(implied: dict[int, frozenset[int]]) -> Iterator[str]:
-    if implied:
-        yield f"NUMA nodes {format_list(implied)} assumed: the text names higher ones"
-
-
 def _numa_nodes(
     capture: Capture,
     roots: tuple[RootComplex, ...],
     claims: dict[str, int],
     implied: dict[int, frozenset[int]],
-) -> Iterator[NumaNode]:
-    """Every NUMA node that the text names, with the CPUs that it names for it, and those that it implies."""
-    named = {root.numa_node for root in roots if root.numa_node >= 0}
-    named |= set(capture.node_cpus) | set(claims.values()) | set(implied)
-    for tail in capture.tails.values():
-        named |= set(tail.numa or ()) | (
-            {tail.memory_node} if tail.memory_node is not None else set()
-        )
+) -> tuple[NumaNode, ...]:
+    """Every NUMA node that the text names or implies, with its CPUs."""
+    cpus = _node_cpus(capture, roots, claims, implied)
+    packages = _packages(cpus, capture.sockets)
+    without_cpus = {node for node, of_node in cpus.items() if not of_node}
+    distances = hardware.default_distances(packages, without_cpus)
+    nodes = []
+    for number in sorted(cpus):
+        node = NumaNode(number, cpus[number], packages[number], distances[number])
+        nodes.append(node)
+    return tuple(nodes)
+
+
+def _node_cpus(
+    capture: Capture,
+    roots: tuple[RootComplex, ...],
+    claims: dict[str, int],
+    implied: dict[int, frozenset[int]],
+) -> dict[int, frozenset[int]]:
+    named = _named_nodes(capture, roots) | set(claims.values()) | set(implied)
     # A kernel has at least node 0.
-    cpus: dict[int, frozenset[int]] = {
-        node: capture.node_cpus.get(node, frozenset()) for node in named or {0}
-    }
-    if sum(map(len, cpus.values())) > len(frozenset().union(*cpus.values())):
+    cpus = {node: capture.node_cpus.get(node, frozenset()) for node in named or {0}}
+    listed = sum(len(of_node) for of_node in cpus.values())
+    if listed > len(frozenset().union(*cpus.values())):
         raise CaptureError("the NUMA lines of lscpu put a CPU on two nodes")
     if not capture.node_cpus:
-        for gpu, tail in sorted(capture.tails.items()):
-            node = claims.get(gpu, min(cpus))
-            taken = frozenset().union(*(cpus[other] for other in cpus if other != node))
-            cpus[node] |= (tail.cpus or frozenset()) - taken
-    cpus |= {node: cpus[node] | others for node, others in implied.items()}
-    computing = [node for node in sorted(cpus) if cpus[node]]
-    sockets = capture.sockets or len(computing)
-    packages = dict.fromkeys(sorted(cpus), 0)
-    packages |= {
-        node: position * sockets // len(computing) for position, node in enumerate(computing)
-    }
-    distances = hardware.default_distances(packages, set(cpus) - set(computing))
-    for node in sorted(cpus):
-        yield NumaNode(node, cpus[node], packages[node], distances[node])
+        _add_affinity(cpus, capture, claims)
+    for node, others in implied.items():
+        cpus[node] |= others
+    return cpus
 
 
-def _compare(capture: Capture, cells: dict[tuple[str, str], str], machine: Machine) -> None:
+def _named_nodes(capture: Capture, roots: tuple[RootComplex, ...]) -> set[int]:
+    named = {root.numa_node for root in roots if root.numa_node >= 0}
+    named.update(capture.node_cpus)
+    for tail in capture.tails.values():
+        named.update(tail.numa or ())
+        if tail.memory_node is not None:
+            named.add(tail.memory_node)
+    return named
+
+
+def _add_affinity(
+    cpus: dict[int, frozenset[int]], capture: Capture, claims: Mapping[str, int]
+) -> None:
+    """Give nodes the CPUs of their GPUs' rows, in place, but for those that another node has."""
+    for gpu, tail in sorted(capture.tails.items()):
+        own = claims.get(gpu, min(cpus))
+        affinity = tail.cpus or frozenset()
+        for node, taken in cpus.items():
+            if node != own:
+                affinity -= taken
+        cpus[own] |= affinity
+
+
+def _packages(cpus: Mapping[int, frozenset[int]], sockets: int | None) -> dict[int, int]:
+    """The package of each node: those with CPUs divided in order, the others in the first."""
+    numbers = sorted(cpus)
+    packages = dict.fromkeys(numbers, 0)
+    computing = [node for node in numbers if cpus[node]]
+    if not sockets:
+        sockets = len(computing)
+    for position, node in enumerate(computing):
+        packages[node] = position * sockets // len(computing)
+    return packages
+
+
+def _compare(capture: Capture, cells: Cells, machine: Machine) -> None:
     """Raise CaptureError where the machine would not print the cell that it was built from."""
     devices: dict[str, Gpu | Nic | DataDirect] = dict(zip(capture.gpus, machine.gpus, strict=True))
     devices |= dict(zip(capture.nics, machine.nics, strict=True))
     devices |= dict(zip(capture.data_direct, machine.data_direct, strict=True))
     wrong: list[str] = []
     for (a, b), cell in cells.items():
-        one, other = devices[a], devices[b]
-        links = _links_between(one, other) if isinstance(one, Gpu) and isinstance(other, Gpu) else 0
-        made = f"NV{links}" if links else ancestor(one.slot, other.slot).name
-        if made != cell:
-            wrong.append(f"{a}-{b} is {cell} where the other cells ask for {made}")
+        printed = _printed_cell(devices[a], devices[b])
+        if printed != cell:
+            wrong.append(f"{a}-{b} is {cell} where the other cells ask for {printed}")
     if wrong:
         raise CaptureError(f"no machine has these cells: {_some(wrong)}")
+
+
+def _printed_cell(a: Gpu | Nic | DataDirect, b: Gpu | Nic | DataDirect) -> str:
+    if isinstance(a, Gpu) and isinstance(b, Gpu):
+        links = _links_between(a, b)
+        if links:
+            return f"NV{links}"
+    return ancestor(a.slot, b.slot).name
 
 
 def _links_between(a: Gpu, b: Gpu) -> int:
     """Active NVLinks between two GPUs: the direct ones, else what both have into switches."""
     direct = sum(link.active and link.address == b.function.address for link in a.links)
-    shared = min(
-        sum(link.active and link.remote is Remote.SWITCH for link in gpu.links) for gpu in (a, b)
-    )
-    return direct or shared
+    if direct:
+        return direct
+    return min(_links_into_switches(a), _links_into_switches(b))
+
+
+def _links_into_switches(gpu: Gpu) -> int:
+    return sum(link.active and link.remote is Remote.SWITCH for link in gpu.links)
 
 
 def _unknowns(capture: Capture) -> Iterator[str]:
-    seen = any(cell.startswith("NV") for cell in capture.cells.values())
-    if (
-        capture.shows is Shows.UNSAID
-        and len(capture.gpus) > 1
-        and not (seen or capture.products or capture.links)
-    ):
-        yield "no NVLinks assumed: the matrix shows none, and there is no legend that says whether it could"
+    if _may_hide_nvlinks(capture):
+        yield (
+            "no NVLinks assumed: the matrix shows none, "
+            "and there is no legend that says whether it could"
+        )
     if len(capture.products) < len(capture.gpus):
         yield "GPU names unknown: a matrix does not say them; append the output of `nvidia-smi -L`"
     ownerless = [device for device in capture.data_direct if _owner(capture, device) is None]
     if ownerless:
         yield f"NIC of {', '.join(ownerless)} (Data Direct) unknown: append the NIC legend"
     if capture.nics:
-        kinds = sorted({_link_layer(capture, nic) for nic in capture.nics}, reverse=True)
-        by_name = ", by their names" if "Ethernet" in kinds else ""
-        yield f"NIC ports assumed to be active {' and '.join(kinds)}{by_name}: a matrix does not say"
+        kinds = {_link_layer(capture, nic) for nic in capture.nics}
+        named = " and ".join(sorted(kinds, reverse=True))
+        if "Ethernet" in kinds:
+            named += ", by their names"
+        yield f"NIC ports assumed to be active {named}: a matrix does not say"
+
+
+def _may_hide_nvlinks(capture: Capture) -> bool:
+    """Whether several GPUs are shown without NVLinks, and nothing tells whether that is so."""
+    if capture.shows is not Shows.UNSAID or len(capture.gpus) == 1:
+        return False
+    if capture.products or capture.links:
+        return False
+    return not any(_is_nvlink(cell) for cell in capture.cells.values())

@@ -1,13 +1,16 @@
-"""Reading what people paste of `nvidia-smi topo -m`: the text becomes cells, nothing is concluded yet.
+"""Reading what people paste of `nvidia-smi topo -m`.
 
-`paste` undoes what happened to the text and finds the matrices in it, `wrapped` joins lines. Understood here: tabs or
-aligned columns, cells and device names that a lost tab has glued together, NICs under their own name or as `NICn` with
-a legend, missing NUMA columns (before driver 450), empty and `N/A` cells, lists and ranges, and beside the matrix
-`nvidia-smi nvlink -s`, `nvidia-smi -L`, lists of PCI bus ids and the NUMA lines of `lscpu`.
+The text becomes cells, nothing is concluded yet.
+
+`paste` undoes what happened to the text and finds the matrices in it, `wrapped` joins lines.
+Understood here: tabs or aligned columns, cells and device names that a lost tab has glued together,
+NICs under their own name or as `NICn` with a legend, missing NUMA columns (before driver 450),
+empty and `N/A` cells, lists and ranges, and beside the matrix `nvidia-smi nvlink -s`, `nvidia-smi
+-L`, lists of PCI bus ids and the NUMA lines of `lscpu`.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,11 +22,15 @@ from toposcope.text import listing, printable
 
 _LONGEST_MESSAGE: Final = 2000
 _TAB: Final = 8
+_NOTHING: Final = ("", "N/A")
 _MOST_HOSTS: Final = 10
 """How many hosts an error message names."""
 _TAIL: Final = re.compile("|".join(TAIL_COLUMNS))
 _CUT_TAIL: Final = re.compile(r"(?<=\s)C(?:PU?(?: A\w*)?)?\s*$")
-"""The first of them in a header that ends there: a text whose lines are cut off behind the cells."""
+"""The first of them in a header that ends there.
+
+A text whose lines are cut off behind the cells.
+"""
 _CELL: Final = re.compile(rf"\s*({CELL})(?=\s|$|{CELL})")
 _NV: Final = re.compile(r"NV\d{1,4}")
 _LEGEND_NIC: Final = re.compile(r"\s*(NIC\d+)\s*[:=]\s*([^\s(,;]+)([\s(,;].*)?")
@@ -102,6 +109,10 @@ class Capture:
         """The Data Direct functions among the devices; the legend has the names of their NICs."""
         return tuple(device for device in self.devices if _is_direct(device))
 
+    def device_name(self, nic: str) -> str:
+        """What the legend calls a NIC; without one, the matrix has the name itself."""
+        return self.legend.get(nic, nic)
+
 
 def read_capture(text: str, host: str | None = None) -> Capture:
     """Parse a capture; `host` chooses one of several.
@@ -143,27 +154,38 @@ class _Choice:
 def _chosen(lines: Sequence[str], host: str | None) -> _Choice:
     """The matrix to read. Raises CaptureError where there is none, or several to choose from."""
     found = matrices(lines)
-    readable = [matrix for matrix in found if matrix.shows is not Shows.PEER_ACCESS]
-    if not readable or (_AMD.search("\n".join(lines)) and not any(map(_cells_of, readable))):
-        raise CaptureError(_no_matrix(lines, peer_access=bool(found) and not readable))
+    readable = _readable(lines, found)
     hosts = {matrix.host for matrix in found}
     if host is not None:
+        hosts = {host}
         readable = [matrix for matrix in readable if matrix.host == host]
         if not readable:
             raise CaptureError(f"no matrix of {host!r} in the text, which has: {_named(found)}")
-        hosts = {host}
     best = _one_of(readable)
     if best is None:
         raise CaptureError(
-            f"{len(readable)} different matrices in the text: {_named(readable)}; choose one with --capture-host HOST, "
-            "or paste one"
+            f"{len(readable)} different matrices in the text: {_named(readable)}; "
+            "choose one with --capture-host HOST, or paste one"
         )
-    own = tuple(line for matrix in found if matrix.host in hosts for line in matrix.lines)
-    if len(readable) == 1:
-        return _Choice(best, own)
-    return _Choice(
-        best, own, (f"{len(readable)} matrices in the text, which agree: {_named(readable)}",)
-    )
+    own_lines: list[str] = []
+    for matrix in found:
+        if matrix.host in hosts:
+            own_lines += matrix.lines
+    notes: tuple[str, ...] = ()
+    if len(readable) > 1:
+        notes = (f"{len(readable)} matrices in the text, which agree: {_named(readable)}",)
+    return _Choice(best, tuple(own_lines), notes)
+
+
+def _readable(lines: Sequence[str], found: Sequence[Matrix]) -> list[Matrix]:
+    """The matrices that say how GPUs are connected; raises CaptureError where there are none."""
+    readable = [matrix for matrix in found if matrix.shows is not Shows.PEER_ACCESS]
+    if not readable:
+        raise CaptureError(_no_matrix(lines, peer_access=bool(found)))
+    is_amd = _AMD.search("\n".join(lines))
+    if is_amd and not any(_cells_of(matrix) for matrix in readable):
+        raise CaptureError(_no_matrix(lines, peer_access=False))
+    return readable
 
 
 def _named(found: Sequence[Matrix]) -> str:
@@ -171,25 +193,41 @@ def _named(found: Sequence[Matrix]) -> str:
 
 
 def _one_of(found: Sequence[Matrix]) -> Matrix | None:
-    """The one that says most where all are of one machine, by their cells; None where they differ."""
-    best = next((matrix for matrix in found if matrix.shows is Shows.NVLINKS), found[0])
+    """The one that says most where all are of one machine, by their cells.
+
+    None where they differ.
+    """
+    best = found[0]
+    for matrix in found:
+        if matrix.shows is Shows.NVLINKS:
+            best = matrix
+            break
     cells = _cells_of(best)
     for matrix in found:
-        others = _cells_of(matrix)
-        if others.keys() != cells.keys():
+        if not _agrees(matrix, cells):
             return None
-        for pair, cell in others.items():
-            hidden = _NV.fullmatch(cells[pair]) and matrix.shows is Shows.PCI_ONLY
-            if cell != cells[pair] and not hidden:
-                return None
     return best
+
+
+def _agrees(matrix: Matrix, cells: Mapping[tuple[str, int], str]) -> bool:
+    """Whether a matrix has these cells, or hides NVLinks in one of them."""
+    others = _cells_of(matrix)
+    if others.keys() != cells.keys():
+        return False
+    for place, cell in others.items():
+        is_hidden = matrix.shows is Shows.PCI_ONLY and _NV.fullmatch(cells[place])
+        if cell != cells[place] and not is_hidden:
+            return False
+    return True
 
 
 def _cells_of(matrix: Matrix) -> dict[tuple[str, int], str]:
     """The cells by row and column, as far as they can be read."""
     cells: dict[tuple[str, int], str] = {}
-    for name, row in unwrapped(matrix.lines[matrix.header :])[1]:
-        for column, cell in enumerate(leading_cells(row, len(name))[0]):
+    _, rows = unwrapped(matrix.lines[matrix.header :])
+    for name, row in rows:
+        row_cells, _ = leading_cells(row, len(name))
+        for column, cell in enumerate(row_cells):
             cells[name, column] = cell
     return cells
 
@@ -200,7 +238,10 @@ def _no_matrix(lines: Sequence[str], *, peer_access: bool) -> str:
         "no matrix: paste the text of `nvidia-smi topo -m` with its header line (GPU0 GPU1 ...)"
     )
     if peer_access:
-        return f"{wanted}; this is `-p2p`, which says who may access whom, and not how GPUs are connected"
+        return (
+            f"{wanted}; this is `-p2p`, which says who may access whom, "
+            "and not how GPUs are connected"
+        )
     text = "\n".join(lines)
     for what, pattern in _OTHERS:
         if pattern.search(text):
@@ -231,13 +272,15 @@ def _is_direct(device: str) -> bool:
 
 def _split_names(words: list[str], rows: set[str]) -> Iterator[str]:
     """The device names of a header, glued ones taken apart by the names that head rows."""
-    known = "|".join(sorted(map(re.escape, rows), key=len, reverse=True))
+    alternatives = sorted((re.escape(row) for row in rows), key=len, reverse=True)
     # linear: names, and numbers that nothing follows
-    glued = re.compile(f"({NUMBERED}" + (f"|{known}" if known else "") + ")")
+    glued = re.compile("(" + "|".join((NUMBERED, *alternatives)) + ")")
     for word in words:
         parts = [part for part in glued.split(word) if part]
-        whole = word in rows or not all(glued.fullmatch(part) for part in parts)
-        yield from [word] if whole else parts
+        if word in rows or not all(glued.fullmatch(part) for part in parts):
+            yield word
+        else:
+            yield from parts
 
 
 def _read_row(capture: Capture, name: str, row: str, columns: tuple[str, ...]) -> None:
@@ -258,12 +301,15 @@ def _read_row(capture: Capture, name: str, row: str, columns: tuple[str, ...]) -
 
 
 def _rdma_name(first: str, rest: str) -> str:
-    """The RDMA device of a line of the legend; some scripts write its network interface beside or before it."""
-    if _RDMA_NAME.fullmatch(first):
-        return first
-    return next(
-        (word for word in re.findall(r"[\w.-]+", rest) if _RDMA_NAME.fullmatch(word)), first
-    )
+    """The RDMA device of a line of the legend.
+
+    Some scripts write its network interface beside or before it.
+    """
+    words: list[str] = re.findall(r"[\w.-]+", rest)
+    for word in (first, *words):
+        if _RDMA_NAME.fullmatch(word):
+            return word
+    return first
 
 
 def _no_cell(words: Sequence[str]) -> str:
@@ -291,13 +337,21 @@ def _tail_cells(row: str, position: int, columns: tuple[str, ...]) -> list[str]:
 
 
 def _without_double_tab(cells: list[str], columns: tuple[str, ...]) -> list[str]:
-    """The driver writes two tabs before its last column: an empty cell that stands under no heading."""
-    surplus = len(cells) > max(1, len(columns)) and not cells[-2]
-    return [*cells[:-2], cells[-1]] if surplus else cells
+    """The cells without the one that stands under no heading.
+
+    The driver writes two tabs before its last column.
+    """
+    has_surplus = len(cells) > max(1, len(columns))
+    if has_surplus and not cells[-2]:
+        return [*cells[:-2], cells[-1]]
+    return cells
 
 
 def _expanded_tail(row: str, position: int) -> list[str] | None:
-    """Cells of a text whose tabs became blanks up to every eighth column; None when that is not what was done."""
+    """Cells of a text whose tabs became blanks up to every eighth column.
+
+    None when that is not what was done.
+    """
     cells: list[str] = []
     stop = (position // _TAB + 1) * _TAB
     while stop < len(row.rstrip()):
@@ -315,50 +369,82 @@ def _read_tail(name: str, cells: dict[str, str]) -> Tail:
     cpus, numa, memory = (cells.get(column, "") for column in TAIL_COLUMNS)
     tail = Tail()
     try:
-        if cpus and cpus != "N/A":
+        if cpus not in _NOTHING:
             tail.cpus = parse_list(cpus)
         if numa:
-            parts = [] if numa == "N/A" else numa.split(",")
-            tail.numa = tuple(node for part in parts for node in sorted(parse_list(part)))
-        if memory and memory != "N/A":
+            tail.numa = _numa_list(numa)
+        if memory not in _NOTHING:
             tail.memory_node = int(memory)
     except ValueError as error:
         raise CaptureError(f"row {name}: affinity columns {cells}: {error}") from error
     return tail
 
 
+def _numa_list(text: str) -> tuple[int, ...]:
+    """The nodes in the order in which the text names them."""
+    nodes: list[int] = []
+    if text not in _NOTHING:
+        for part in text.split(","):
+            nodes += sorted(parse_list(part))
+    return tuple(nodes)
+
+
 def _legend_name(line: str) -> tuple[str, str] | None:
     """A device of the matrix and its name, in a line of the legend."""
-    if nic := _LEGEND_NIC.fullmatch(line):
+    nic = _LEGEND_NIC.fullmatch(line)
+    if nic:
         return nic[1], _rdma_name(nic[2], nic[3] or "")
-    if direct := _LEGEND_DIRECT.fullmatch(line):
+    direct = _LEGEND_DIRECT.fullmatch(line)
+    if direct:
         return direct[1], direct[2]
     return None
 
 
 def _read_extra(capture: Capture, line: str) -> None:
     """A line of the legend or of another command's output."""
-    if name := _legend_name(line):
+    name = _legend_name(line)
+    if name is not None:
         device, known_as = name
         capture.legend[device] = known_as
-    elif any(text in line.lower() for text in _NO_LINKS):
+        return
+    lower = line.lower()
+    if any(text in lower for text in _NO_LINKS):
         capture.no_links = True
-    elif match := _GPU_LINE.fullmatch(line):
-        gpu = int(match[1])
-        capture.products[gpu] = match[2]
-        if match[3] and _UUID.fullmatch(match[3]):
-            capture.uuids[gpu] = match[3]
-    elif (match := _LINK_LINE.fullmatch(line)) and capture.products:
-        latest = next(reversed(capture.products))
-        capture.links.setdefault(latest, []).append(
-            round(float(match[2]) * 1000) if match[2] else None
-        )
+        return
+    _read_other_command(capture, line)
+
+
+def _read_other_command(capture: Capture, line: str) -> None:
+    if match := _GPU_LINE.fullmatch(line):
+        _read_gpu(capture, match)
+    elif match := _LINK_LINE.fullmatch(line):
+        _read_link(capture, match)
     elif match := _BUS_LINE.fullmatch(line):
         capture.addresses[int(match[1])] = match[2]
     elif match := _NODE_LINE.fullmatch(line.rstrip()):
-        try:
-            capture.node_cpus[int(match[1])] = parse_list(match[2])
-        except ValueError as error:
-            raise CaptureError(f"NUMA node{match[1]} CPU(s): {error}") from error
+        _read_node_cpus(capture, match)
     elif match := _SOCKET_LINE.fullmatch(line):
         capture.sockets = int(match[1])
+
+
+def _read_gpu(capture: Capture, match: re.Match[str]) -> None:
+    gpu = int(match[1])
+    capture.products[gpu] = match[2]
+    if match[3] and _UUID.fullmatch(match[3]):
+        capture.uuids[gpu] = match[3]
+
+
+def _read_link(capture: Capture, match: re.Match[str]) -> None:
+    if not capture.products:
+        return
+    latest = next(reversed(capture.products))
+    gb_per_second = match[2]
+    mbps = round(float(gb_per_second) * 1000) if gb_per_second else None
+    capture.links.setdefault(latest, []).append(mbps)
+
+
+def _read_node_cpus(capture: Capture, match: re.Match[str]) -> None:
+    try:
+        capture.node_cpus[int(match[1])] = parse_list(match[2])
+    except ValueError as error:
+        raise CaptureError(f"NUMA node{match[1]} CPU(s): {error}") from error

@@ -4,7 +4,7 @@ Block and rack carry the label keys that GKE writes; the hierarchy zone > block 
 domain > host nests.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -41,7 +41,10 @@ _RACKS: Final[dict[str, dict[str, str]]] = load(Path(__file__).with_name("racks.
 
 @dataclass(frozen=True, slots=True)
 class SimulatedNode:
-    """A machine in a cluster: the labels are those that the platform wrote before Toposcope came."""
+    """A machine in a cluster.
+
+    The labels are those that the platform wrote before Toposcope came.
+    """
 
     name: str
     machine: Machine
@@ -55,42 +58,60 @@ class SimulatedNode:
 
 
 def demo_cluster() -> tuple[SimulatedNode, ...]:
-    """30 nodes: a GB200 NVL72 rack and a rack of L40S nodes in one block, two racks of DGX H200 in the other."""
-    tray, dgx, pcie = (load_profile(name) for name in ("gb200-nvl72-tray", "dgx-h200", "l40s-4"))
-    racks = [
-        ("block-1", "rack-1", [_tray(tray, "rack-1", i) for i in range(_TRAYS)]),
-        ("block-1", "rack-2", [with_identity(pcie, f"l40s-{i + 1}") for i in range(4)]),
-        ("block-2", "rack-3", [with_identity(dgx, f"h200-{i + 1}") for i in range(4)]),
-        ("block-2", "rack-4", [with_identity(dgx, f"h200-{i + 1}") for i in range(4, 8)]),
-    ]
-    return tuple(
-        SimulatedNode(machine.name, machine, _labels(machine, block, rack), len(machine.gpus))
-        for block, rack, machines in racks
-        for machine in machines
+    """30 nodes in two blocks.
+
+    A GB200 NVL72 rack and a rack of L40S nodes in one, two racks of DGX H200 in the other.
+    """
+    tray = load_profile("gb200-nvl72-tray")
+    dgx = load_profile("dgx-h200")
+    pcie = load_profile("l40s-4")
+    trays = [_tray(tray, "rack-1", index) for index in range(_TRAYS)]
+    l40s = [with_identity(pcie, f"l40s-{number}") for number in range(1, 5)]
+    h200 = [with_identity(dgx, f"h200-{number}") for number in range(1, 9)]
+    return (
+        *_rack("block-1", "rack-1", trays),
+        *_rack("block-1", "rack-2", l40s),
+        *_rack("block-2", "rack-3", h200[:4]),
+        *_rack("block-2", "rack-4", h200[4:]),
     )
+
+
+def _rack(block: str, rack: str, machines: Sequence[Machine]) -> Iterator[SimulatedNode]:
+    for machine in machines:
+        yield SimulatedNode(
+            name=machine.name,
+            machine=machine,
+            labels=_labels(machine, block, rack),
+            gpus=len(machine.gpus),
+        )
 
 
 def _tray(machine: Machine, rack: str, index: int) -> Machine:
     """One compute tray in its place: the fabric is the rack's, slot and tray number are its own."""
     tray = with_identity(machine, f"gb200-{index + 1:02}")
+    slot = index + 1
+    if index >= _FIRST_TRAYS:
+        slot += _SWITCH_SLOTS
+    chassis = _CHASSIS + identity(rack, "chassis").int % _CHASSIS
     place = Platform(
-        chassis=str(_CHASSIS + identity(rack, "chassis").int % _CHASSIS),
-        slot=index + 1 + (_SWITCH_SLOTS if index >= _FIRST_TRAYS else 0),
+        chassis=str(chassis),
+        slot=slot,
         tray=index,
         host=1,
         peer_type=1,
         ib_guid=identity(tray.name, "platform").bytes,
     )
+    gpus = []
+    for gpu in tray.gpus:
+        fabric = _registered(gpu.fabric, rack)
+        gpus.append(replace(gpu, fabric=fabric, platform=place))
+    return replace(tray, gpus=tuple(gpus))
 
-    def registered(fabric: Fabric | None) -> Fabric | None:
-        return fabric and replace(fabric, cluster_uuid=identity(rack, "fabric"), clique=_CLIQUE)
 
-    return replace(
-        tray,
-        gpus=tuple(
-            replace(gpu, fabric=registered(gpu.fabric), platform=place) for gpu in tray.gpus
-        ),
-    )
+def _registered(fabric: Fabric | None, rack: str) -> Fabric | None:
+    if fabric is None:
+        return None
+    return replace(fabric, cluster_uuid=identity(rack, "fabric"), clique=_CLIQUE)
 
 
 def _labels(machine: Machine, block: str, rack: str) -> dict[str, str]:
@@ -114,42 +135,54 @@ def large_cluster(count: int, seed: int = 0, rails: int = 0) -> Iterator[dict[st
     The parts that are alike on every node are shared between the objects: do not change them in
     place.
     """
-    made = 0
+    number = 0
     rack = 0
-    while made < count:
-        nvl72 = rack % 2 == 0
-        fabric = identity(seed, "fabric", rack)
-        for position in range(min(_TRAYS if nvl72 else _HGX_NODES, count - made)):
+    while number < count:
+        is_nvl72 = rack % 2 == 0
+        size = _TRAYS if is_nvl72 else _HGX_NODES
+        for position in range(min(size, count - number)):
             name = f"gpu-{rack:05}-{position:02}"
-            zone = f"{_REGION}-{chr(ord('a') + rack // (_BLOCK_RACKS * _ZONE_BLOCKS))}"
-            labels = {
-                **_RACKS["nvl72" if nvl72 else "hgx"],
-                label_keys.HOSTNAME: name,
-                REGION_KEY: _REGION,
-                ZONE_KEY: zone,
-                BLOCK_KEY: f"block-{rack // _BLOCK_RACKS:04}",
-                RACK_KEY: f"rack-{rack:05}",
-                label_keys.NVLINK_DOMAIN: f"{fabric}.{_CLIQUE}" if nvl72 else name,
-            }
-            if nvl72:
-                labels |= {label_keys.CHASSIS: str(_CHASSIS + rack), label_keys.TRAY: str(position)}
-            node = node_object(
-                name, labels, 4 if nvl72 else 8, uid=str(identity(seed, "node", made))
-            )
-            node["metadata"]["annotations"] |= (
-                _cabling(*divmod(made, _UNIT), rails) if rails else {}
-            )
+            labels = _large_cluster_labels(name, rack, position, seed)
+            gpus = 4 if is_nvl72 else 8
+            node = node_object(name, labels, gpus, uid=str(identity(seed, "node", number)))
+            if rails:
+                unit, port = divmod(number, _UNIT)
+                node["metadata"]["annotations"] |= _cabling(unit, port, rails)
             yield node
-            made += 1
+            number += 1
         rack += 1
 
 
-def _cabling(unit: int, port: int, rails: int) -> dict[str, str]:
-    leaves = [f"leaf-{unit:04}-{rail}" for rail in range(rails)]
-    ends = [
-        {"switch": leaf, "id": f"guid:{identity(leaf).hex[:16]}", "port": f"Ethernet1/{port}"}
-        for leaf in leaves
-    ]
-    return {
-        label_keys.RAILS: compact([{"nic": f"mlx5_{rail}", **end} for rail, end in enumerate(ends)])
+def _large_cluster_labels(name: str, rack: int, position: int, seed: int) -> dict[str, str]:
+    """Labels of one node; racks of even numbers are NVL72s."""
+    is_nvl72 = rack % 2 == 0
+    zone = chr(ord("a") + rack // (_BLOCK_RACKS * _ZONE_BLOCKS))
+    labels = {
+        **_RACKS["nvl72" if is_nvl72 else "hgx"],
+        label_keys.HOSTNAME: name,
+        REGION_KEY: _REGION,
+        ZONE_KEY: f"{_REGION}-{zone}",
+        BLOCK_KEY: f"block-{rack // _BLOCK_RACKS:04}",
+        RACK_KEY: f"rack-{rack:05}",
+        label_keys.NVLINK_DOMAIN: name,
     }
+    if is_nvl72:
+        fabric = identity(seed, "fabric", rack)
+        labels[label_keys.NVLINK_DOMAIN] = f"{fabric}.{_CLIQUE}"
+        labels[label_keys.CHASSIS] = str(_CHASSIS + rack)
+        labels[label_keys.TRAY] = str(position)
+    return labels
+
+
+def _cabling(unit: int, port: int, rails: int) -> dict[str, str]:
+    ends = []
+    for rail in range(rails):
+        leaf = f"leaf-{unit:04}-{rail}"
+        end = {
+            "nic": f"mlx5_{rail}",
+            "switch": leaf,
+            "id": f"guid:{identity(leaf).hex[:16]}",
+            "port": f"Ethernet1/{port}",
+        }
+        ends.append(end)
+    return {label_keys.RAILS: compact(ends)}

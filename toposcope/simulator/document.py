@@ -63,9 +63,12 @@ def _in_words(message: str) -> str:
     """What msgspec says, as somebody who writes YAML wants it."""
     problem, _, path = message.rpartition(" - at ")
     if not problem:
-        problem, path = message, ""
-    field = path.removeprefix("`key` in ").strip("`").removeprefix("$").removeprefix(".")
-    return f"{field}: {_problem(problem)}" if field else _problem(problem)
+        return _problem(message)
+    path = path.removeprefix("`key` in ").strip("`")
+    field = path.removeprefix("$").removeprefix(".")
+    if not field:
+        return _problem(problem)
+    return f"{field}: {_problem(problem)}"
 
 
 def _problem(words: str) -> str:

@@ -24,9 +24,12 @@ class FaultError(DocumentError):
 
 
 class CallFault(Part):
-    """One NVML function that goes wrong, for one GPU or for every one: by an NVML error, or by not answering at all.
+    """One NVML function that goes wrong, for one GPU or for every one.
 
-    With a `field`, one entry of nvmlDeviceGetFieldValues gets the error, and the call as a whole succeeds.
+    By an NVML error, or by not answering at all.
+
+    With a `field`, one entry of nvmlDeviceGetFieldValues gets the error, and the call as a whole
+    succeeds.
     """
 
     call: str

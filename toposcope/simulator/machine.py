@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from toposcope.hardware.ranges import format_list
 from toposcope.simulator.faults import Faults
@@ -42,7 +42,10 @@ class Remote(IntEnum):
 
 
 class Ancestor(IntEnum):
-    """The nearest thing that two PCI devices share; the values are nvml.h's nvmlGpuTopologyLevel_t."""
+    """The nearest thing that two PCI devices share.
+
+    The values are nvml.h's nvmlGpuTopologyLevel_t.
+    """
 
     INTERNAL = 0
     PIX = 10
@@ -54,9 +57,12 @@ class Ancestor(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A place on the PCI tree: `root` is `pciDDDD:BB`, `bridges` the addresses from the root port down.
+    """A place on the PCI tree.
+
+    `root` is `pciDDDD:BB`, `bridges` the addresses from the root port down.
 
     `address` is as sysfs writes it. `numa_node` is what the firmware says: -1 when it does not.
+
     """
 
     address: str
@@ -68,6 +74,14 @@ class Slot:
     def card(self) -> str:
         """The address without its function."""
         return self.address.rpartition(".")[0]
+
+
+class PciId(NamedTuple):
+    """What a PCI function says it is."""
+
+    vendor: int
+    device: int
+    pci_class: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +191,7 @@ class Nic:
     node_guid: int
     physfn: str | None = None
     management: bool = False
-    """Whether it is a bridge to the NVSwitches of an HGX B200 or B300, as its vital product data says."""
+    """Whether it is a bridge to the NVSwitches of an HGX B200 or B300, by its VPD."""
     vpd: bool = True
     """Whether the vital product data can be read, which takes root's rights."""
 
@@ -189,7 +203,10 @@ class Nic:
 
 @dataclass(frozen=True, slots=True)
 class DataDirect:
-    """A Data Direct function of a ConnectX-8; `nic` is the name of a NIC of its card, None: nothing says which."""
+    """A Data Direct function of a ConnectX-8.
+
+    `nic` is the name of a NIC of its card, None: nothing says which.
+    """
 
     function: PciFunction
     nic: str | None
@@ -263,16 +280,19 @@ def ancestor(a: Slot, b: Slot) -> Ancestor:
     shared = set(a.bridges) & set(b.bridges)
     if not shared:
         return Ancestor.PHB
-    own = (len(set(slot.bridges) - shared) for slot in (a, b))
-    return Ancestor.PIX if max(own) <= 1 else Ancestor.PXB
+    longest_branch = max(len(set(slot.bridges) - shared) for slot in (a, b))
+    return Ancestor.PIX if longest_branch <= 1 else Ancestor.PXB
 
 
 def default_distances(
     packages: dict[int, int], cpuless: Iterable[int] = ()
 ) -> dict[int, tuple[int, ...]]:
-    """ACPI distances of nodes given as id to package: 10 on the diagonal, 12 within a package, 20 or 40 beyond.
+    """ACPI distances of nodes given as id to package.
+
+    10 on the diagonal, 12 within a package, 20 or 40 beyond.
 
     40 is for nodes that are only memory, as a GPU's memory is on Grace.
+
     """
     far = set(cpuless)
 
@@ -283,31 +303,45 @@ def default_distances(
             return 40
         return 12 if packages[a] == packages[b] else 20
 
-    return {a: tuple(distance(a, b) for b in sorted(packages)) for a in packages}
+    columns = sorted(packages)
+    distances = {}
+    for node in packages:
+        distances[node] = tuple(distance(node, other) for other in columns)
+    return distances
 
 
 def identity(*parts: object) -> uuid.UUID:
     """A UUID that depends on `parts` only: the same machine has the same serials in every run."""
-    return uuid.UUID(
-        bytes=hashlib.blake2b("/".join(map(str, parts)).encode(), digest_size=16).digest(),
-        version=4,
-    )
+    text = "/".join(str(part) for part in parts)
+    digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
+    return uuid.UUID(bytes=digest, version=4)
 
 
 def with_identity(machine: Machine, name: str) -> Machine:
-    """The same hardware under another name: GPU UUIDs, serial numbers and NIC GUIDs follow from `name`."""
-    gpus = tuple(
-        replace(
-            gpu,
-            uuid=f"GPU-{identity(name, 'gpu', i)}",
-            serial=gpu.serial and serial_number(name, i),
-            mig=gpu.mig
-            and tuple(f"MIG-{identity(name, 'gpu', i, 'mig', n)}" for n in range(len(gpu.mig))),
-        )
-        for i, gpu in enumerate(machine.gpus)
-    )
-    nics = tuple(replace(nic, node_guid=identity(name, nic.name).int >> 64) for nic in machine.nics)
-    return replace(machine, name=name, gpus=gpus, nics=nics)
+    """The same hardware under another name.
+
+    GPU UUIDs, serial numbers and NIC GUIDs follow from `name`.
+    """
+    gpus = []
+    for index, gpu in enumerate(machine.gpus):
+        serial = gpu.serial
+        if serial:
+            serial = serial_number(name, index)
+        mig = gpu.mig
+        if mig:
+            mig = mig_uuids(name, index, len(mig))
+        uuid_of_gpu = f"GPU-{identity(name, 'gpu', index)}"
+        gpus.append(replace(gpu, uuid=uuid_of_gpu, serial=serial, mig=mig))
+    nics = []
+    for nic in machine.nics:
+        guid = identity(name, nic.name).int >> 64
+        nics.append(replace(nic, node_guid=guid))
+    return replace(machine, name=name, gpus=tuple(gpus), nics=tuple(nics))
+
+
+def mig_uuids(machine: str, gpu: int, count: int) -> tuple[str, ...]:
+    """UUIDs of the MIG devices of one of a machine's GPUs."""
+    return tuple(f"MIG-{identity(machine, 'gpu', gpu, 'mig', number)}" for number in range(count))
 
 
 def serial_number(name: str, index: int) -> str:

@@ -10,13 +10,16 @@ _FILE: Final = "gpu.topology_clustertopologies.yaml"
 
 
 def cluster_topology_crd() -> dict[str, Any]:
-    """ClusterTopology's CRD: the one that is installed, from the distribution or the source tree."""
+    """ClusterTopology's CRD.
+
+    The one that is installed, from the distribution or the source tree.
+    """
     folders = (_HERE / "crds", _HERE.parents[1] / "manifests" / "crds")
     return _load(next(file for folder in folders if (file := folder / _FILE).exists()))
 
 
 def crd(kind: str) -> dict[str, Any]:
-    """A small stand-in for Grove's `grove_binding` or `grove_podcliqueset`, or for `kai_topology`."""
+    """A small stand-in: `grove_binding`, `grove_podcliqueset` or `kai_topology`."""
     return _load(_HERE / f"{kind}_crd.yaml")
 
 

@@ -1,9 +1,9 @@
-"""Nodes as a kubelet, a cloud controller and the NVIDIA operator leave them behind, in full size, and pods on them."""
+"""Nodes in full size, as kubelet, cloud controller and GPU operator leave them, and pods."""
 
 import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from toposcope.api import label_keys
 from toposcope.api.yaml_text import load
@@ -69,60 +69,93 @@ def node_object(name: str, labels: dict[str, str], gpus: int, *, uid: str) -> di
 
 @functools.cache
 def _feature_labels(gpus: int) -> dict[str, str]:
-    features, ours = _SHARED["labels"].items()
-    labels = {features[0] + feature: "true" for feature in features[1]}
-    return (
-        labels
-        | {ours[0] + key: value for key, value in ours[1].items()}
-        | {label_keys.GPU_COUNT: str(gpus)}
-    )
+    (feature_prefix, features), (gpu_prefix, gpu_labels) = _SHARED["labels"].items()
+    labels = {}
+    for feature in features:
+        labels[feature_prefix + feature] = "true"
+    for key, value in gpu_labels.items():
+        labels[gpu_prefix + key] = value
+    labels[label_keys.GPU_COUNT] = str(gpus)
+    return labels
 
 
 @functools.cache
 def _conditions() -> list[dict[str, str]]:
-    times = {"lastHeartbeatTime": _HEARTBEAT, "lastTransitionTime": _TIME}
-    names = ("type", "status", "reason", "message")
-    return [dict(zip(names, condition, strict=True)) | times for condition in _SHARED["conditions"]]
+    conditions = []
+    for kind, status, reason, message in _SHARED["conditions"]:
+        condition = {
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastHeartbeatTime": _HEARTBEAT,
+            "lastTransitionTime": _TIME,
+        }
+        conditions.append(condition)
+    return conditions
 
 
 @functools.cache
 def _images() -> list[dict[str, Any]]:
-    def image(number: int) -> dict[str, Any]:
-        digest = "".join(identity("image", number, half).hex for half in range(2))
-        names = [
-            f"{_REPOSITORY}-{number:02}@sha256:{digest}",
-            f"{_REPOSITORY}-{number:02}:v1.{number}.0-ubuntu24.04",
-        ]
-        return {"names": names, "sizeBytes": 4_000_000_000 - number * 71_234_567}
+    return [_image(number) for number in range(_IMAGES)]
 
-    return [image(number) for number in range(_IMAGES)]
+
+def _image(number: int) -> dict[str, Any]:
+    half, other_half = identity("image", number, 0), identity("image", number, 1)
+    name = f"{_REPOSITORY}-{number:02}"
+    by_digest = f"{name}@sha256:{half.hex}{other_half.hex}"
+    by_tag = f"{name}:v1.{number}.0-ubuntu24.04"
+    size = 4_000_000_000 - number * 71_234_567
+    return {"names": [by_digest, by_tag], "sizeBytes": size}
 
 
 @functools.cache
 def _managed_fields(labels: tuple[str, ...]) -> list[dict[str, Any]]:
     """Who owns what: the largest part of a real Node's metadata."""
-    status: dict[str, Any] = {part: _fields(names) for part, names in _SHARED["managed"].items()}
-    told = _fields(("lastHeartbeatTime", "lastTransitionTime", "message", "reason", "status"))
-    status["f:conditions"] = {f'k:{{"type":"{kind}"}}': told for kind, *_ in _SHARED["conditions"]}
-    writers = {
-        "kubelet": [
-            label
-            for label in labels
-            if "kubernetes.io/" in label and not label.startswith("feature.")
-        ],
-        "nfd-master": [label for label in labels if label.startswith(("feature.", "nvidia.com/"))],
-        "cloud-controller-manager": [
-            label for label in labels if label.startswith(("topology.", "cloud."))
-        ],
-        "toposcope-agent": [label for label in labels if label.startswith(label_keys.PREFIX)],
+    owned: dict[str, list[str]] = {
+        "kubelet": [],
+        "nfd-master": [],
+        "cloud-controller-manager": [],
+        "toposcope-agent": [],
     }
-    entries = [
-        _entry(manager, _TIME, {"f:metadata": {"f:labels": _fields(owned)}})
-        for manager, owned in writers.items()
-        if owned
-    ]
-    of_status = _entry("kubelet", _HEARTBEAT, {"f:status": {**status, "f:images": {}}})
+    for label in labels:
+        for manager in _managers(label):
+            owned[manager].append(label)
+    entries = []
+    for manager, names in owned.items():
+        if names:
+            fields = {"f:metadata": {"f:labels": _fields(names)}}
+            entries.append(_entry(manager, _TIME, fields))
+    of_status = _entry("kubelet", _HEARTBEAT, {"f:status": _status_fields()})
     return [*entries, {**of_status, "subresource": "status"}]
+
+
+def _managers(label: str) -> Iterator[str]:
+    """Who writes a label."""
+    is_feature = label.startswith("feature.")
+    if "kubernetes.io/" in label and not is_feature:
+        yield "kubelet"
+    if is_feature or label.startswith("nvidia.com/"):
+        yield "nfd-master"
+    if label.startswith(("topology.", "cloud.")):
+        yield "cloud-controller-manager"
+    if label.startswith(label_keys.PREFIX):
+        yield "toposcope-agent"
+
+
+def _status_fields() -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for part, names in _SHARED["managed"].items():
+        fields[part] = _fields(names)
+    of_condition = _fields(
+        ("lastHeartbeatTime", "lastTransitionTime", "message", "reason", "status")
+    )
+    conditions = {}
+    for kind, *_ in _SHARED["conditions"]:
+        conditions[f'k:{{"type":"{kind}"}}'] = of_condition
+    fields["f:conditions"] = conditions
+    fields["f:images"] = {}
+    return fields
 
 
 def _fields(names: list[str] | tuple[str, ...]) -> dict[str, Any]:
@@ -136,50 +169,57 @@ def _entry(manager: str, time: str, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def pod_objects(node: Mapping[str, Any], number: int) -> Iterator[dict[str, Any]]:
-    """The pods of the `number`-th node of a cluster: two of DaemonSets, and on three of four nodes one of a job."""
+    """The pods of the `number`-th node of a cluster.
+
+    Two are of DaemonSets, and on three of four nodes one is of a job.
+    """
     name = node["metadata"]["name"]
-    gpus = node["status"]["allocatable"][label_keys.ALLOCATABLE_GPUS]
     for daemon in ("device-plugin", "node-exporter"):
-        yield _pod(
-            "gpu-system",
-            f"{daemon}-{number:06}",
-            name,
-            ("apps/v1", "DaemonSet", daemon),
-            {"cpu": "100m"},
-        )
+        owner = _Owner("apps/v1", "DaemonSet", daemon)
+        yield _pod("gpu-system", f"{daemon}-{number:06}", name, owner, {"cpu": "100m"})
     if number % 4:
+        gpus = node["status"]["allocatable"][label_keys.ALLOCATABLE_GPUS]
         job = f"train-{number // 64:05}"
-        wants = {"cpu": "64", "memory": "512Gi", label_keys.ALLOCATABLE_GPUS: gpus}
-        yield _pod("research", f"{job}-{number % 64:03}", name, ("batch/v1", "Job", job), wants)
+        requests = {"cpu": "64", "memory": "512Gi", label_keys.ALLOCATABLE_GPUS: gpus}
+        owner = _Owner("batch/v1", "Job", job)
+        yield _pod("research", f"{job}-{number % 64:03}", name, owner, requests)
+
+
+class _Owner(NamedTuple):
+    """What makes a pod."""
+
+    version: str
+    kind: str
+    name: str
 
 
 def _pod(
-    namespace: str, name: str, node: str, owner: tuple[str, str, str], requests: Mapping[str, str]
+    namespace: str, name: str, node: str, owner: _Owner, requests: Mapping[str, str]
 ) -> dict[str, Any]:
     """What is alike on every pod is shared between the objects: do not change it in place."""
-    version, kind, owned_by = owner
-    of = {
-        "apiVersion": version,
-        "kind": kind,
-        "name": owned_by,
-        "uid": str(identity("owner", owned_by)),
+    reference = {
+        "apiVersion": owner.version,
+        "kind": owner.kind,
+        "name": owner.name,
+        "uid": str(identity("owner", owner.name)),
+        "controller": True,
+        "blockOwnerDeletion": True,
     }
     metadata = {
         **_POD["metadata"],
         "name": name,
         "namespace": namespace,
         "uid": str(identity("pod", namespace, name)),
-        "labels": {"app.kubernetes.io/name": owned_by, "app.kubernetes.io/part-of": "platform"},
-        "ownerReferences": [{**of, "controller": True, "blockOwnerDeletion": True}],
+        "labels": {"app.kubernetes.io/name": owner.name, "app.kubernetes.io/part-of": "platform"},
+        "ownerReferences": [reference],
     }
-    image = {"image": f"registry.example.com/accelerated-computing/{owned_by}:v1.2.3"}
+    image = {"image": f"registry.example.com/accelerated-computing/{owner.name}:v1.2.3"}
     resources = {"limits": dict(requests), "requests": dict(requests)}
-    containers = [{**_CONTAINER, **image, "resources": resources}]
     spec = {
         **_POD["spec"],
-        "containers": containers,
+        "containers": [{**_CONTAINER, **image, "resources": resources}],
         "nodeName": node,
-        "serviceAccountName": owned_by,
+        "serviceAccountName": owner.name,
     }
     status = {**_POD["status"], "containerStatuses": [{**_STATUS, **image}]}
     return {**_POD, "metadata": metadata, "spec": spec, "status": status}

@@ -1,9 +1,9 @@
 """NVLink wiring: which port of which GPU is connected to what."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from toposcope.api.yaml_text import load
 from toposcope.errors import ToposcopeError
@@ -48,12 +48,7 @@ def wire(wiring: Wiring, gpus: Sequence[str], switches: Sequence[str]) -> list[t
     """
     links: list[list[NvLink]] = [[] for _ in gpus]
     for a, b, count in wiring.pairs:
-        if a == b or max(a, b) >= len(gpus):
-            raise WiringError(f"pairs: no direct link can join GPU {a} and GPU {b} of {len(gpus)}")
-        for _ in range(count):
-            ends = len(links[a]), len(links[b])
-            links[a].append(NvLink(Remote.GPU, gpus[b], ends[1]))
-            links[b].append(NvLink(Remote.GPU, gpus[a], ends[0]))
+        _join(links, gpus, a, b, count)
     used = dict.fromkeys(switches, 0)
     for own in links:
         own.extend(_into_switches(wiring.switched, used))
@@ -62,13 +57,36 @@ def wire(wiring: Wiring, gpus: Sequence[str], switches: Sequence[str]) -> list[t
             raise WiringError(
                 f"links: {len(own)} are wired but each GPU has {wiring.ports} ports; raise `links`"
             )
-        own.extend([NvLink(Remote.UNKNOWN, active=False)] * (wiring.ports - len(own)))
+        unwired = wiring.ports - len(own)
+        own.extend([NvLink(Remote.UNKNOWN, active=False)] * unwired)
     for gpu, dead in wiring.inactive.items():
-        if gpu >= len(gpus) or (dead and dead != "all" and max(dead) >= len(links[gpu])):
-            raise WiringError(f"inactive: GPU {gpu} has no such link or does not exist")
-        for number in range(len(links[gpu])) if dead == "all" else dead:
+        for number in _dead_links(links, gpu, dead):
             _cut(links, gpus, gpu, number)
     return [tuple(own) for own in links]
+
+
+def _join(links: list[list[NvLink]], gpus: Sequence[str], a: int, b: int, count: int) -> None:
+    """Add direct links between two GPUs."""
+    if a == b or max(a, b) >= len(gpus):
+        raise WiringError(f"pairs: no direct link can join GPU {a} and GPU {b} of {len(gpus)}")
+    for _ in range(count):
+        end_at_a = len(links[a])
+        end_at_b = len(links[b])
+        links[a].append(NvLink(Remote.GPU, gpus[b], end_at_b))
+        links[b].append(NvLink(Remote.GPU, gpus[a], end_at_a))
+
+
+def _dead_links(
+    links: Sequence[Sequence[NvLink]], gpu: int, dead: frozenset[int] | Literal["all"]
+) -> Iterable[int]:
+    """The numbers of a GPU's dead links; raises WiringError where it has no such link."""
+    if gpu < len(links):
+        count = len(links[gpu])
+        if dead == "all":
+            return range(count)
+        if max(dead, default=-1) < count:
+            return dead
+    raise WiringError(f"inactive: GPU {gpu} has no such link or does not exist")
 
 
 def _into_switches(count: int, used: dict[str, int]) -> Iterator[NvLink]:
@@ -87,5 +105,6 @@ def _cut(links: list[list[NvLink]], gpus: Sequence[str], gpu: int, number: int) 
     link = links[gpu][number]
     links[gpu][number] = replace(link, active=False)
     if link.remote is Remote.GPU and link.address is not None:
-        peer = gpus.index(link.address)
-        links[peer][link.remote_link] = replace(links[peer][link.remote_link], active=False)
+        peer_links = links[gpus.index(link.address)]
+        far_end = peer_links[link.remote_link]
+        peer_links[link.remote_link] = replace(far_end, active=False)

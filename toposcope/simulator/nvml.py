@@ -12,7 +12,7 @@ import math
 import os
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar, cast
@@ -53,6 +53,19 @@ _FIELD_SINCE: Final = {
     pynvml.NVML_FI_DEV_C2C_LINK_GET_STATUS: 535,
     pynvml.NVML_FI_DEV_C2C_LINK_GET_MAX_BW: 535,
 }
+_C2C_FIELDS: Final = (
+    pynvml.NVML_FI_DEV_C2C_LINK_COUNT,
+    pynvml.NVML_FI_DEV_C2C_LINK_GET_STATUS,
+    pynvml.NVML_FI_DEV_C2C_LINK_GET_MAX_BW,
+)
+_LINK_FIELDS: Final = (
+    pynvml.NVML_FI_DEV_NVLINK_GET_SPEED,
+    pynvml.NVML_FI_DEV_NVLINK_GET_STATE,
+    pynvml.NVML_FI_DEV_NVLINK_REMOTE_NVLINK_ID,
+)
+"""Fields of one link, which their scope numbers."""
+_NVLINK_ONLY: Final = (pynvml.NVML_P2P_CAPS_INDEX_NVLINK, pynvml.NVML_P2P_CAPS_INDEX_ATOMICS)
+"""Capabilities between two GPUs that PCI does not give them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,9 +259,11 @@ class SimulatedNvml:
 
     def nvmlDeviceGetUUID(self, handle: object) -> str:
         """The UUID of a GPU or of a MIG device."""
-        if isinstance(handle, _Handle) and handle.mig is not None:
-            return _known(self.machine.gpus[handle.gpu].mig)[handle.mig]
-        return self._gpu(handle).uuid
+        if not isinstance(handle, _Handle) or handle.mig is None:
+            return self._gpu(handle).uuid
+        gpu = self.machine.gpus[handle.gpu]
+        mig_devices = _known(gpu.mig)
+        return mig_devices[handle.mig]
 
     nvmlDeviceGetName = _fact(lambda gpu: gpu.name)
     nvmlDeviceGetSerial = _fact(lambda gpu: gpu.serial)  # of the board; GeForce boards have none
@@ -318,7 +333,10 @@ class SimulatedNvml:
         return int(self._link(handle, link).active)
 
     def nvmlDeviceGetNvLinkCapability(self, handle: _Handle, link: int, capability: int) -> int:
-        """1 or 0 for one NVML_NVLINK_CAP_*: peers and switches give P2P, a CPU gives system memory."""
+        """1 or 0 for one NVML_NVLINK_CAP_*.
+
+        Peers and switches give P2P, a CPU gives system memory.
+        """
         wire = self._link(handle, link)
         if not 0 <= capability < pynvml.NVML_NVLINK_CAP_COUNT:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
@@ -353,7 +371,10 @@ class SimulatedNvml:
         return int(wire.remote if wire.active else Remote.UNKNOWN)
 
     def nvmlDeviceGetFieldValues(self, handle: _Handle, fields: list[int | tuple[int, int]]) -> Any:
-        """An array of c_nvmlFieldValue_t; each entry carries its own nvmlReturn and zero when that is an error."""
+        """An array of c_nvmlFieldValue_t.
+
+        Each entry carries its own nvmlReturn and zero when that is an error.
+        """
         gpu = self._gpu(handle)
         values = (pynvml.c_nvmlFieldValue_t * len(fields))()
         for entry, field in zip(values, fields, strict=True):
@@ -365,37 +386,17 @@ class SimulatedNvml:
                 entry.nvmlReturn = failure.value
         return values
 
-    def _field(self, handle: _Handle, gpu: Gpu, field: int, scope: int) -> int:  # noqa: C901, PLR0911 - a table of fields
+    def _field(self, handle: _Handle, gpu: Gpu, field: int, scope: int) -> int:
         refused = self.faults.field_error(field, handle.gpu)
         if refused is not None:
             raise pynvml.NVMLError(refused)
         if self._branch < _FIELD_SINCE.get(field, 0):
             raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-        c2c = gpu.c2c_links or None
-        match field:
-            case pynvml.NVML_FI_DEV_C2C_LINK_COUNT:
-                return _known(c2c)
-            case pynvml.NVML_FI_DEV_C2C_LINK_GET_STATUS if scope < _known(c2c):
-                return 1
-            case pynvml.NVML_FI_DEV_C2C_LINK_GET_MAX_BW if scope < _known(c2c):
-                return gpu.c2c_mbps
-            case pynvml.NVML_FI_DEV_NVLINK_LINK_COUNT:
-                return _known(len(gpu.links) or None)
-            case pynvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON:
-                return _known(gpu.link_mbps if self._active_links(handle.gpu) else None)
-            case pynvml.NVML_FI_DEV_NVSWITCH_CONNECTED_LINK_COUNT:
-                switched = sum(
-                    link.remote is Remote.SWITCH for link in self._active_links(handle.gpu)
-                )
-                return _known(switched if gpu.links else None)
-            case pynvml.NVML_FI_DEV_NVLINK_GET_SPEED:
-                return _known(gpu.link_mbps) if self._link(handle, scope).active else 0
-            case pynvml.NVML_FI_DEV_NVLINK_GET_STATE:
-                return int(self._link(handle, scope).active)
-            case pynvml.NVML_FI_DEV_NVLINK_REMOTE_NVLINK_ID:
-                link = self._link(handle, scope)
-                return _known(link.remote_link if link.active else None)
-        raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+        if field in _C2C_FIELDS:
+            return _c2c_field(gpu, field, scope)
+        if field in _LINK_FIELDS:
+            return _link_field(gpu, self._link(handle, scope), field)
+        return _gpu_field(gpu, self._active_links(handle.gpu), field)
 
     # Pairs
 
@@ -417,16 +418,16 @@ class SimulatedNvml:
         one, other = self._pair(a, b)
         if not 0 <= capability < pynvml.NVML_P2P_CAPS_INDEX_UNKNOWN:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-        if capability in (pynvml.NVML_P2P_CAPS_INDEX_NVLINK, pynvml.NVML_P2P_CAPS_INDEX_ATOMICS):
-            wired = self._nvlink_between(a.gpu, b.gpu)
-            return int(pynvml.NVML_P2P_STATUS_OK if wired else pynvml.NVML_P2P_STATUS_NOT_SUPPORTED)
-        over_nvlink = capability != pynvml.NVML_P2P_CAPS_INDEX_PCI and self._nvlink_between(
-            a.gpu, b.gpu
-        )
-        possible = over_nvlink or (one.pcie_p2p and other.pcie_p2p)
-        return int(
-            pynvml.NVML_P2P_STATUS_OK if possible else pynvml.NVML_P2P_STATUS_GPU_NOT_SUPPORTED
-        )
+        over_pcie = one.pcie_p2p and other.pcie_p2p
+        refusal = pynvml.NVML_P2P_STATUS_GPU_NOT_SUPPORTED
+        if capability == pynvml.NVML_P2P_CAPS_INDEX_PCI:
+            possible = over_pcie
+        elif capability in _NVLINK_ONLY:
+            possible = self._nvlink_between(a.gpu, b.gpu)
+            refusal = pynvml.NVML_P2P_STATUS_NOT_SUPPORTED
+        else:
+            possible = over_pcie or self._nvlink_between(a.gpu, b.gpu)
+        return int(pynvml.NVML_P2P_STATUS_OK if possible else refusal)
 
     def _pair(self, a: _Handle, b: _Handle) -> tuple[Gpu, Gpu]:
         pair = self._gpu(a), self._gpu(b)
@@ -434,16 +435,16 @@ class SimulatedNvml:
         return pair
 
     def _nvlink_between(self, a: int, b: int) -> bool:
-        """Whether an active link leads from one GPU to the other, directly or through a switch that both reach."""
+        """Whether an active link leads from one GPU to the other, directly or through a switch."""
         peer = self.machine.gpus[b].function.address
-        ours, theirs = self._active_links(a), self._active_links(b)
-        if any(link.remote is Remote.GPU and link.address == peer for link in ours):
-            return True
-        switches = [
-            {link.address for link in links if link.remote is Remote.SWITCH}
-            for links in (ours, theirs)
-        ]
-        return bool(switches[0] & switches[1])
+        for link in self._active_links(a):
+            if link.remote is Remote.GPU and link.address == peer:
+                return True
+        return not self._switches_reached(a).isdisjoint(self._switches_reached(b))
+
+    def _switches_reached(self, gpu: int) -> set[str | None]:
+        links = self._active_links(gpu)
+        return {link.address for link in links if link.remote is Remote.SWITCH}
 
     # Fabric and platform
 
@@ -489,10 +490,11 @@ class SimulatedNvml:
     def nvmlDeviceGetSupportedEventTypes(self, handle: _Handle) -> int:
         """The event types that the driver knows, as a mask."""
         self._gpu(handle)
-        young = pynvml.nvmlEventTypeGpuUnavailableError | pynvml.nvmlEventTypeGpuRecoveryAction
-        return int(
-            pynvml.nvmlEventTypeXidCriticalError | (0 if self._branch < _YOUNG_EVENTS else young)
-        )
+        types = pynvml.nvmlEventTypeXidCriticalError
+        if self._branch >= _YOUNG_EVENTS:
+            types |= pynvml.nvmlEventTypeGpuUnavailableError
+            types |= pynvml.nvmlEventTypeGpuRecoveryAction
+        return int(types)
 
     def nvmlDeviceRegisterEvents(self, handle: _Handle, types: int, events: _EventSet) -> None:
         """Add a GPU to an event set; one type that is not supported refuses them all."""
@@ -501,7 +503,10 @@ class SimulatedNvml:
         events.gpus.add(handle.gpu)
 
     def nvmlEventSetWait_v2(self, events: _EventSet, timeout_ms: int) -> NoReturn:
-        """Nothing ever happens here: the wait times out, or ends because a GPU of the set is lost."""
+        """Nothing ever happens here.
+
+        The wait times out, or ends because a GPU of the set is lost.
+        """
         for gpu in events.gpus:
             self._reach(gpu)
         if self._wait is not None:
@@ -513,11 +518,45 @@ class SimulatedNvml:
         events.gpus.clear()
 
 
+def _c2c_field(gpu: Gpu, field: int, scope: int) -> int:
+    """One of `_C2C_FIELDS`."""
+    count = _known(gpu.c2c_links or None)
+    if field == pynvml.NVML_FI_DEV_C2C_LINK_COUNT:
+        return count
+    if scope >= count:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+    if field == pynvml.NVML_FI_DEV_C2C_LINK_GET_STATUS:
+        return 1
+    return gpu.c2c_mbps
+
+
+def _link_field(gpu: Gpu, link: NvLink, field: int) -> int:
+    """One of `_LINK_FIELDS`."""
+    if field == pynvml.NVML_FI_DEV_NVLINK_GET_STATE:
+        return int(link.active)
+    if field == pynvml.NVML_FI_DEV_NVLINK_GET_SPEED:
+        return _known(gpu.link_mbps) if link.active else 0
+    return _known(link.remote_link if link.active else None)
+
+
 def _known(value: _Fact | None) -> _Fact:
     """What the product has; NotSupported otherwise."""
     if value is None:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
     return value
+
+
+def _gpu_field(gpu: Gpu, active_links: Sequence[NvLink], field: int) -> int:
+    """A field of all links of a GPU; raises NVMLError for one that is not known."""
+    match field:
+        case pynvml.NVML_FI_DEV_NVLINK_LINK_COUNT:
+            return _known(len(gpu.links) or None)
+        case pynvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON:
+            return _known(gpu.link_mbps if active_links else None)
+        case pynvml.NVML_FI_DEV_NVSWITCH_CONNECTED_LINK_COUNT:
+            switched = sum(link.remote is Remote.SWITCH for link in active_links)
+            return _known(switched if gpu.links else None)
+    raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
 
 
 def _text(value: str | bytes) -> str:
@@ -526,10 +565,12 @@ def _text(value: str | bytes) -> str:
 
 def _pci_info(address: str, device_id: int) -> Any:
     domain, bus, device = address.rpartition(".")[0].split(":")
-    info = pynvml.nvmlPciInfo_t()
-    info.domain, info.bus, info.device = int(domain, 16), int(bus, 16), int(device, 16)
-    info.pciDeviceId = device_id
     function = f"{bus}:{device}.0".upper()
+    info = pynvml.nvmlPciInfo_t()
+    info.domain = int(domain, 16)
+    info.bus = int(bus, 16)
+    info.device = int(device, 16)
+    info.pciDeviceId = device_id
     info.busId = f"{info.domain:08X}:{function}"
     info.busIdLegacy = f"{info.domain & 0xFFFF:04X}:{function}"
     return info

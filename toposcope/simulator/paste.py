@@ -1,8 +1,9 @@
-"""Undoing what happens to a terminal's text on its way into an issue, a mail or a log, and finding the matrices in it.
+"""Undoing what happens to a terminal's text in an issue, a mail or a log, and finding its matrices.
 
-Undone: byte order marks, UTF-16 (PowerShell's `>`), terminal escapes, Markdown fences and tables, `> ` quotes, HTML,
-timestamps, and the prefix with a host or pod that pdsh, clush, srun, kubectl, ansible and others write before each
-line. A paste may hold several matrices: of several hosts, and of `nvidia-smi topo -p2p` or `-mp` beside `-m`.
+Undone: byte order marks, UTF-16 (PowerShell's `>`), terminal escapes, Markdown fences and tables,
+`> ` quotes, HTML, timestamps, and the prefix with a host or pod that pdsh, clush, srun, kubectl,
+ansible and others write before each line. A paste may hold several matrices: of several hosts, and
+of `nvidia-smi topo -p2p` or `-mp` beside `-m`.
 """
 
 import codecs
@@ -28,7 +29,10 @@ _TYPOGRAPHY: Final = str.maketrans(
     | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-")
     | dict.fromkeys("\ufeff\u200b\u200c\u200d\u2060\u00ad\0")
 )
-"""Blanks and dashes that word processors and web pages put in place of plain ones; what has no width goes."""
+"""Blanks and dashes that word processors and web pages put in place of plain ones.
+
+What has no width goes.
+"""
 
 _ESCAPE: Final = re.compile(
     r"(?:\x1b|\^\[)\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles of windows
@@ -73,7 +77,10 @@ _FIRST_ROW: Final = re.compile(
 _FIRST_COLUMN: Final = re.compile(r"(?<![\w./-])GPU0(?!\d)(?!\s+X(?:\s|$))")
 _HEADER: Final = re.compile(r"\s*GPU0\s*(?:GPU\d|NIC\d|\w+_|CPU)")
 _WIDEST_GAP: Final = 12
-"""Lines between a header and the first row: a header of 16 GPUs and 24 NICs on a narrow terminal."""
+"""Lines between a header and the first row.
+
+A header of 16 GPUs and 24 NICs on a narrow terminal.
+"""
 _COMMAND: Final = re.compile(
     r"nvidia-smi\s+topo\s+(?:-m\b|--matrix\b|-mp\b|--matrix_pci\b|-p2p\b|--p2p_?\w*)"
 )
@@ -96,7 +103,10 @@ class Shows(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """One matrix of a paste: its lines without quotes and prefixes, and those around that belong to the same host."""
+    """One matrix of a paste.
+
+    Its lines without quotes and prefixes, and those around that belong to the same host.
+    """
 
     host: str
     """As the paste names it; `matrix 2` where it does not."""
@@ -114,7 +124,10 @@ class _Line(NamedTuple):
 
 
 def text_of(content: bytes) -> str:
-    """The text in a file, by its byte order mark, as UTF-16 where every other byte is zero, else as UTF-8."""
+    """The text in a file.
+
+    By its byte order mark, as UTF-16 where every other byte is zero, else as UTF-8.
+    """
     for mark, encoding in _MARKS:
         if content.startswith(mark):
             return content.decode(encoding, errors="replace")
@@ -186,7 +199,7 @@ def matrices(lines: Sequence[str]) -> list[Matrix]:
 
 
 def _with_command(matrix: Matrix, lines: Sequence[str]) -> Matrix:
-    """The matrix with the last command above it, which may stand above the prefixes of all hosts."""
+    """The matrix with the last command above it, perhaps above the prefixes of all hosts."""
     if matrix.shows is not Shows.UNSAID:
         return matrix
     return replace(matrix, shows=_by_command(lines[: matrix.line]))
@@ -210,7 +223,10 @@ def _untimed(text: str) -> str:
 
 
 def _prefixes(lines: Sequence[str]) -> set[str]:
-    """What stands before each line of some host: before a first row, and before a header above it."""
+    """What stands before each line of some host.
+
+    Before a first row, and before a header above it.
+    """
     headed: set[str] = set()
     found: set[str] = set()
     for line in lines:
@@ -277,7 +293,7 @@ def _headers(lines: Sequence[str]) -> Iterator[int]:
 
 
 def _heading(lines: Sequence[_Line], before: int, header: int) -> int:
-    """Where the part of a paste begins that belongs to the matrix with this header, after the one `before`."""
+    """Where the part of a paste begins that belongs to this header, after the one `before`."""
     start = header
     for number in range(header - 1, before, -1):
         text = lines[number].text
@@ -335,21 +351,39 @@ def _host_above(lines: Sequence[str]) -> str:
 
 def _shows(lines: Sequence[str], header: int) -> Shows:
     """What the matrix shows, by its cells, else by its legend, else by the command above it."""
-    above, below = lines[:header], lines[header + 1 :]
-    cells: set[str] = set()
-    for line in below:
-        if _ROW.match(line):
-            cells |= set(line.split()[1:])
-    if any(map(_P2P_CELL.fullmatch, cells)):
+    above = lines[:header]
+    below = lines[header + 1 :]
+    cells = _all_cells(below)
+    if any(_P2P_CELL.fullmatch(cell) for cell in cells):
         return Shows.PEER_ACCESS
-    if any(map(_NVLINK.fullmatch, cells)):
+    if any(_NVLINK.fullmatch(cell) for cell in cells):
         return Shows.NVLINKS
-    legend = {match["key"] for line in below if (match := _LEGEND.fullmatch(line))}
+    legend = _legend_keys(below)
     # One GPU alone has the same row in every matrix.
-    if cells <= {"X"} and ("OK" in legend or any("-p2p" in line for line in above)):
+    is_peer_access = "OK" in legend or any("-p2p" in line for line in above)
+    if cells <= {"X"} and is_peer_access:
         return Shows.PEER_ACCESS
     shows = _by_legend(legend)
-    return _by_command(above) if shows is Shows.UNSAID else shows
+    if shows is Shows.UNSAID:
+        return _by_command(above)
+    return shows
+
+
+def _all_cells(lines: Sequence[str]) -> set[str]:
+    cells: set[str] = set()
+    for line in lines:
+        if _ROW.match(line):
+            cells.update(line.split()[1:])
+    return cells
+
+
+def _legend_keys(lines: Sequence[str]) -> set[str]:
+    keys = set()
+    for line in lines:
+        match = _LEGEND.fullmatch(line)
+        if match:
+            keys.add(match["key"])
+    return keys
 
 
 def _by_legend(legend: set[str]) -> Shows:
@@ -359,7 +393,9 @@ def _by_legend(legend: set[str]) -> Shows:
     """
     if "NV#" in legend:
         return Shows.NVLINKS
-    return Shows.PCI_ONLY if legend and "SOC" not in legend else Shows.UNSAID
+    if not legend or "SOC" in legend:
+        return Shows.UNSAID
+    return Shows.PCI_ONLY
 
 
 def _by_command(above: Sequence[str]) -> Shows:

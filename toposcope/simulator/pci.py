@@ -48,7 +48,7 @@ class RootComplex:
 
 
 class _Buses:
-    """Bus numbers, those of each domain of 256 after the ones of the domain before it, and which are in use."""
+    """Bus numbers, each domain's 256 after those of the domain before it, and which are in use."""
 
     def __init__(self, taken: set[int]) -> None:
         self._taken = taken
@@ -60,7 +60,8 @@ class _Buses:
             match = _FIRST_BUS.fullmatch(bus)
             if match is None:
                 raise LayoutError(
-                    f"bus {bus!r}: write domain and bus in lower-case hexadecimal, such as '0000:17'"
+                    f"bus {bus!r}: write domain and bus in lower-case hexadecimal, "
+                    "such as '0000:17'"
                 )
             self._last = int(match[1] + match[2], 16) - 1
             if self._last + 1 in self._taken:
@@ -87,39 +88,50 @@ def place(
     devices.
     """
     fixed = fixed or {}
-    buses = _Buses({int(a[:-8] + a[-7:-5], 16) for a in fixed.values()})
+    buses = _Buses({int(address[:-8] + address[-7:-5], 16) for address in fixed.values()})
+    tree = _Tree(buses, fixed)
     slots: dict[str, Slot] = {}
     for root in roots:
         bus = buses.start(root.bus)
         # Device 0 of a root bus is the host bridge itself.
-        for name, (address, bridges) in _below(bus, root.ports, (), buses, fixed, first=1):
-            slots[name] = Slot(
-                address, f"pci{bus >> 8:04x}:{bus & 0xFF:02x}", bridges, root.numa_node
-            )
+        root_name = f"pci{bus >> 8:04x}:{bus & 0xFF:02x}"
+        for name, place_of in tree.below(bus, root.ports, (), first=1):
+            slots[name] = Slot(place_of.address, root_name, place_of.bridges, root.numa_node)
     return slots
 
 
-def _below(
-    bus: int,
-    ports: tuple[Port, ...],
-    bridges: tuple[str, ...],
-    buses: _Buses,
-    fixed: Mapping[str, str],
-    first: int = 0,
-) -> Iterator[tuple[str, tuple[str, tuple[str, ...]]]]:
-    """Name, address and bridges of every function behind the ports that sit on `bus`."""
-    for number, port in enumerate(ports, first):
-        path = (*bridges, _address(bus, number))
-        if isinstance(port, Switch):
-            upstream, inside = buses.next(), buses.next()
-            yield from _below(inside, port.members, (*path, _address(upstream, 0)), buses, fixed)
-        elif port[0] in fixed:
-            for name in port:
-                yield name, (fixed[name], path)
-        else:
-            card = buses.next()
-            for function, name in enumerate(port):
-                yield name, (_address(card, 0, function), path)
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a function is: its address, and the bridges above it."""
+
+    address: str
+    bridges: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """Numbers the buses below the root ports; `fixed` has the addresses that are given."""
+
+    buses: _Buses
+    fixed: Mapping[str, str]
+
+    def below(
+        self, bus: int, ports: tuple[Port, ...], bridges: tuple[str, ...], *, first: int = 0
+    ) -> Iterator[tuple[str, _Place]]:
+        """Every function behind the ports on `bus`, the first one at this device number."""
+        for number, port in enumerate(ports, first):
+            path = (*bridges, _address(bus, number))
+            if isinstance(port, Switch):
+                upstream = self.buses.next()
+                inside = self.buses.next()
+                yield from self.below(inside, port.members, (*path, _address(upstream, 0)))
+            elif port[0] in self.fixed:
+                for name in port:
+                    yield name, _Place(self.fixed[name], path)
+            else:
+                card = self.buses.next()
+                for function, name in enumerate(port):
+                    yield name, _Place(_address(card, 0, function), path)
 
 
 def _address(bus: int, device: int, function: int = 0) -> str:

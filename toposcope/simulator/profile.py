@@ -4,7 +4,7 @@ Everything is checked: an unknown field, a wrong type or a dangling name raises 
 """
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -24,19 +24,23 @@ from toposcope.simulator.machine import (
     NumaNode,
     NvLink,
     PciFunction,
+    PciId,
     Platform,
     Slot,
     identity,
+    mig_uuids,
 )
 from toposcope.simulator.nvlink import ARCHITECTURES, NVLINK_VERSIONS, Wiring, WiringError, wire
 from toposcope.simulator.pci import LayoutError, Port, RootComplex, Switch, place
 
 _PROFILES: Final = Path(__file__).with_name("profiles")
+_SWITCH: Final = "nvswitch"
+"""Before the number of an NVSwitch in the PCI tree."""
 _DIRECT: Final = "/dd"
 """Behind a NIC's name in the PCI tree: its Data Direct function."""
 # No machine has a quarter of these; a typing error must not make a machine of millions.
 _Count = Annotated[int, msgspec.Meta(ge=0, le=64)]
-_DATA_DIRECT: Final = (hardware.MELLANOX, hardware.DATA_DIRECT, hardware.CLASS_DMA)
+_DATA_DIRECT: Final = PciId(hardware.MELLANOX, hardware.DATA_DIRECT, hardware.CLASS_DMA)
 _Byte = Annotated[int, msgspec.Meta(ge=0, le=255)]
 
 
@@ -118,9 +122,12 @@ class _Gpus(Part, kw_only=True):
             values = getattr(self, name)
             if values and len(values) != self.count:
                 raise ValueError(
-                    f"{name}: has {len(values)} entries, write one for each of the {self.count} GPUs"
+                    f"{name}: has {len(values)} entries, "
+                    f"write one for each of the {self.count} GPUs"
                 )
-        dies = [gpu for board in self.boards for gpu in board]
+        dies: list[int] = []
+        for board in self.boards:
+            dies += board
         if len(set(dies)) < len(dies) or max(dies, default=-1) >= self.count:
             raise ValueError(f"boards: write each GPU below {self.count} on one board at most")
         if max(self.mig or {}, default=-1) >= self.count:
@@ -132,9 +139,14 @@ class _Gpus(Part, kw_only=True):
         """UUIDs of the GPU's MIG devices; None when the product has no MIG."""
         if self.mig is None:
             return None
-        return tuple(
-            f"MIG-{identity(name, 'gpu', gpu, 'mig', i)}" for i in range(self.mig.get(gpu, 0))
-        )
+        return mig_uuids(name, gpu, self.mig.get(gpu, 0))
+
+    def board_of(self, gpu: int) -> int | None:
+        """The board that the GPU shares with others."""
+        for number, dies in enumerate(self.boards):
+            if gpu in dies:
+                return number
+        return None
 
 
 class _NicCard(Part, kw_only=True):
@@ -212,7 +224,8 @@ class _Profile(Part, kw_only=True):
 
 def profile_names() -> tuple[str, ...]:
     """The profiles that are shipped, sorted."""
-    return tuple(sorted(path.stem for path in _PROFILES.glob("*.yaml")))
+    names = [path.stem for path in _PROFILES.glob("*.yaml")]
+    return tuple(sorted(names))
 
 
 def load_profile(name_or_path: str | Path) -> Machine:
@@ -240,114 +253,169 @@ class _FieldError(ToposcopeError):
 
 
 def _machine(profile: _Profile) -> Machine:
-    if not profile.driver.partition(".")[0].isdecimal():
-        raise _FieldError(
-            f"driver: {profile.driver!r} is not a driver version; write one such as '570.86.15'"
-        )
-    name, gpus, nvlink, platform = profile.name, profile.gpus, profile.nvlink, profile.platform
+    _check_driver(profile.driver)
+    gpus = profile.gpus
     nodes = _numa_nodes(profile)
     cards = _nic_cards(profile)
     slots = _slots(profile, cards, {node.id for node in nodes})
-    functions = _functions(gpus, cards, slots, nvlink)
-    links = _wired(nvlink, functions, gpus.count)
-    if max(profile.faults.gpus, default=-1) >= gpus.count:
-        there = f"the GPUs are 0 to {gpus.count - 1}"
-        raise _FieldError(f"faults: GPU {max(profile.faults.gpus)} is not there; {there}")
+    functions = _functions(profile, cards, slots)
+    links = _wired(profile.nvlink, functions, gpus.count)
+    _check_faults(profile)
     if not {node.id for node in nodes}.issuperset(gpus.memory_nodes):
         raise _FieldError(
             "gpus.memory_nodes: names a NUMA node that is not there; declare it at the top level"
         )
-    fabric = None
-    if said := profile.fabric:
-        numbers = (said.clique, said.status, said.health_mask, int(said.health_summary))
-        fabric = Fabric(int(said.state), said.cluster_uuid, *numbers)
-    placed = None
-    if platform:
-        placed = Platform(
-            **msgspec.structs.asdict(platform), ib_guid=identity(name, "platform").bytes
-        )
+    nics = []
+    data_direct = []
+    for name in slots:
+        if name in cards:
+            nics.append(_nic(profile.name, name, cards[name], functions))
+        elif name.endswith(_DIRECT):
+            owner = name.removesuffix(_DIRECT)
+            data_direct.append(DataDirect(functions[name], owner))
+    switches = [functions[name] for name in functions if name.startswith(_SWITCH)]
     return Machine(
-        name=name,
+        name=profile.name,
         description=profile.description,
         driver=profile.driver,
         numa_nodes=nodes,
-        gpus=tuple(
-            Gpu(
-                function=functions[f"gpu{i}"],
-                uuid=f"GPU-{identity(name, 'gpu', i)}",
-                name=gpus.product,
-                serial=None if gpus.geforce else hardware.serial_number(name, i),
-                architecture=int(gpus.architecture),
-                module_id=gpus.modules[i] if gpus.modules else 0,
-                board=next((n for n, dies in enumerate(gpus.boards) if i in dies), None),
-                links=links[i],
-                nvlink_version=int(nvlink.version) if nvlink else None,
-                link_mbps=nvlink.mbps if nvlink else None,
-                c2c_links=gpus.c2c.links,
-                c2c_mbps=gpus.c2c.mbps,
-                memory_node=gpus.memory_nodes[i] if gpus.memory_nodes else None,
-                pcie_p2p=not gpus.geforce,
-                mig=gpus.mig_devices(name, i),
-                fabric=fabric,
-                platform=placed,
-            )
-            for i in range(gpus.count)
-        ),
-        nics=tuple(
-            Nic(
-                name=nic,
-                function=functions[nic],
-                link_layer="InfiniBand"
-                if card.link_layer == hardware.CLASS_INFINIBAND
-                else "Ethernet",
-                active=bool(card.state),
-                node_guid=identity(name, nic).int >> 64,
-                physfn=functions[card.physfn].address if card.physfn else None,
-                management=card.management,
-                vpd=card.vpd,
-            )
-            for nic, card in ((name, cards[name]) for name in slots if name in cards)
-        ),
-        data_direct=tuple(
-            DataDirect(functions[name], name.removesuffix(_DIRECT))
-            for name in slots
-            if name.endswith(_DIRECT)
-        ),
-        nvswitches=tuple(
-            functions[switch] for switch in functions if switch.startswith("nvswitch")
-        ),
+        gpus=_simulated_gpus(profile, functions, links),
+        nics=tuple(nics),
+        data_direct=tuple(data_direct),
+        nvswitches=tuple(switches),
         faults=profile.faults,
+    )
+
+
+def _check_driver(driver: str) -> None:
+    branch = driver.partition(".")[0]
+    if not branch.isdecimal():
+        raise _FieldError(
+            f"driver: {driver!r} is not a driver version; write one such as '570.86.15'"
+        )
+
+
+def _check_faults(profile: _Profile) -> None:
+    highest = max(profile.faults.gpus, default=-1)
+    count = profile.gpus.count
+    if highest >= count:
+        raise _FieldError(f"faults: GPU {highest} is not there; the GPUs are 0 to {count - 1}")
+
+
+def _simulated_gpus(
+    profile: _Profile,
+    functions: Mapping[str, PciFunction],
+    links: Sequence[tuple[NvLink, ...]],
+) -> tuple[Gpu, ...]:
+    name = profile.name
+    spec = profile.gpus
+    nvlink = profile.nvlink
+    fabric = _fabric(profile.fabric)
+    platform = _platform(name, profile.platform)
+    gpus = []
+    for index in range(spec.count):
+        gpu = Gpu(
+            function=functions[f"gpu{index}"],
+            uuid=f"GPU-{identity(name, 'gpu', index)}",
+            name=spec.product,
+            serial=None if spec.geforce else hardware.serial_number(name, index),
+            architecture=int(spec.architecture),
+            module_id=spec.modules[index] if spec.modules else 0,
+            board=spec.board_of(index),
+            links=links[index],
+            nvlink_version=int(nvlink.version) if nvlink else None,
+            link_mbps=nvlink.mbps if nvlink else None,
+            c2c_links=spec.c2c.links,
+            c2c_mbps=spec.c2c.mbps,
+            memory_node=spec.memory_nodes[index] if spec.memory_nodes else None,
+            pcie_p2p=not spec.geforce,
+            mig=spec.mig_devices(name, index),
+            fabric=fabric,
+            platform=platform,
+        )
+        gpus.append(gpu)
+    return tuple(gpus)
+
+
+def _fabric(part: _FabricPart | None) -> Fabric | None:
+    if part is None:
+        return None
+    return Fabric(
+        state=int(part.state),
+        cluster_uuid=part.cluster_uuid,
+        clique=part.clique,
+        status=part.status,
+        health_mask=part.health_mask,
+        health_summary=int(part.health_summary),
+    )
+
+
+def _platform(name: str, part: _PlatformPart | None) -> Platform | None:
+    if part is None:
+        return None
+    return Platform(**msgspec.structs.asdict(part), ib_guid=identity(name, "platform").bytes)
+
+
+def _nic(machine: str, name: str, card: _NicCard, functions: Mapping[str, PciFunction]) -> Nic:
+    is_infiniband = card.link_layer == hardware.CLASS_INFINIBAND
+    return Nic(
+        name=name,
+        function=functions[name],
+        link_layer="InfiniBand" if is_infiniband else "Ethernet",
+        active=bool(card.state),
+        node_guid=identity(machine, name).int >> 64,
+        physfn=functions[card.physfn].address if card.physfn else None,
+        management=card.management,
+        vpd=card.vpd,
     )
 
 
 def _numa_nodes(profile: _Profile) -> tuple[NumaNode, ...]:
     cpus = {node: frozenset(listed) for node, listed in profile.numa.items()}
-    if sum(map(len, cpus.values())) > len(frozenset().union(*cpus.values())):
+    packages = _packages(profile, cpus)
+    without_cpus = profile.memory_nodes
+    if without_cpus & set(cpus):
+        raise _FieldError("memory_nodes: names a node that has CPUs under `numa`")
+    for number in sorted(without_cpus):
+        cpus[number] = frozenset()
+        # A node that is only memory hangs off some package; its distances alone tell which.
+        packages[number] = 0
+    distances = _distances(profile, packages)
+    nodes = []
+    for number in sorted(cpus):
+        node = NumaNode(number, cpus[number], packages[number], distances[number])
+        nodes.append(node)
+    return tuple(nodes)
+
+
+def _packages(profile: _Profile, cpus: Mapping[int, frozenset[int]]) -> dict[int, int]:
+    """The package of each node with CPUs."""
+    listed = sum(len(of_node) for of_node in cpus.values())
+    if listed > len(frozenset().union(*cpus.values())):
         raise _FieldError("numa: a CPU is on two nodes; give every CPU to one")
-    if not any(cpus.values()):
+    if not listed:
         raise _FieldError('numa: give at least one node with CPUs, such as `{0: "0-31"}`')
-    sockets = len(cpus) if profile.sockets is None else profile.sockets
+    sockets = profile.sockets
+    if sockets is None:
+        sockets = len(cpus)
     if not 0 < sockets <= len(cpus):
         raise _FieldError(
             f"sockets: is {sockets}, write a number from 1 to the {len(cpus)} nodes with CPUs"
         )
-    packages = {node: position * sockets // len(cpus) for position, node in enumerate(sorted(cpus))}
-    bare = profile.memory_nodes
-    if bare & set(cpus):
-        raise _FieldError("memory_nodes: names a node that has CPUs under `numa`")
-    cpus |= dict.fromkeys(sorted(bare), frozenset())
-    # A node that is only memory hangs off some package; its distances alone tell which.
-    packages |= dict.fromkeys(bare, 0)
-    distances = hardware.default_distances(packages, bare)
-    if given := profile.distances:
-        if len(given) != len(cpus) or any(len(row) != len(cpus) for row in given):
-            raise _FieldError(
-                f"distances: write {len(cpus)} lists of {len(cpus)} numbers, one per NUMA node"
-            )
-        distances = dict(zip(sorted(cpus), given, strict=True))
-    return tuple(
-        NumaNode(node, cpus[node], packages[node], distances[node]) for node in sorted(cpus)
-    )
+    packages = {}
+    for position, node in enumerate(sorted(cpus)):
+        packages[node] = position * sockets // len(cpus)
+    return packages
+
+
+def _distances(profile: _Profile, packages: dict[int, int]) -> dict[int, tuple[int, ...]]:
+    rows = profile.distances
+    if not rows:
+        return hardware.default_distances(packages, profile.memory_nodes)
+    size = len(packages)
+    if len(rows) != size or any(len(row) != size for row in rows):
+        raise _FieldError(f"distances: write {size} lists of {size} numbers, one per NUMA node")
+    return dict(zip(sorted(packages), rows, strict=True))
 
 
 def _nic_cards(profile: _Profile) -> dict[str, _NicCard]:
@@ -358,27 +426,58 @@ def _nic_cards(profile: _Profile) -> dict[str, _NicCard]:
                 raise _FieldError(f"nics: {name} is there twice; device names are unique on a node")
             cards[name] = card
     for name, card in cards.items():
-        if card.physfn is not None and (
-            card.physfn not in cards or cards[card.physfn].physfn is not None
-        ):
+        if card.physfn is None:
+            continue
+        physical = cards.get(card.physfn)
+        if physical is None or physical.physfn is not None:
             raise _FieldError(f"nics: physfn of {name}: {card.physfn} is not a physical NIC")
     return cards
 
 
 def _slots(profile: _Profile, cards: Mapping[str, _NicCard], numa: set[int]) -> dict[str, Slot]:
-    roots: list[RootComplex] = []
+    roots = _root_complexes(profile, numa)
+    named: list[str] = []
+    for root in roots:
+        for port in root.ports:
+            named += _names(port)
+    _check_tree(named, _expected_names(profile, cards, named))
+    try:
+        slots = place(roots)
+    except LayoutError as error:
+        raise _FieldError(f"pci: {error}") from error
+    return slots | dict(_virtual_slots(cards, slots))
+
+
+def _root_complexes(profile: _Profile, numa: set[int]) -> tuple[RootComplex, ...]:
+    roots = []
     for number, root in enumerate(profile.pci):
         if root.numa is not None and root.numa not in numa:
             wrong = f"NUMA node {root.numa} does not exist; declare it under the top-level `numa`"
             raise _FieldError(f"pci[{number}].numa: {wrong}")
-        ports = tuple(_port(f"pci[{number}].ports[{i}]", port) for i, port in enumerate(root.ports))
-        roots.append(RootComplex(-1 if root.numa is None else root.numa, ports, root.bus))
-    named = [name for root in roots for port in root.ports for name in _names(port)]
-    switches = [name for name in named if name.startswith("nvswitch")]
-    expected = [f"gpu{i}" for i in range(profile.gpus.count)]
-    expected += [name for name, card in cards.items() if card.physfn is None]
-    expected += [f"{name}{_DIRECT}" for name, card in cards.items() if card.data_direct]
-    expected += [f"nvswitch{i}" for i in range(len(switches))]
+        numa_node = -1 if root.numa is None else root.numa
+        ports = _ports(f"pci[{number}].ports", root.ports)
+        roots.append(RootComplex(numa_node, ports, root.bus))
+    return tuple(roots)
+
+
+def _expected_names(
+    profile: _Profile, cards: Mapping[str, _NicCard], named: Sequence[str]
+) -> list[str]:
+    """What has to stand in the tree; NVSwitches are numbered, however many there are."""
+    gpus = [f"gpu{index}" for index in range(profile.gpus.count)]
+    nics = []
+    data_direct = []
+    for name, card in cards.items():
+        if card.physfn is None:
+            nics.append(name)
+        if card.data_direct:
+            data_direct.append(f"{name}{_DIRECT}")
+    switch_count = len(_switches(named))
+    switches = [f"{_SWITCH}{index}" for index in range(switch_count)]
+    return [*gpus, *nics, *data_direct, *switches]
+
+
+def _check_tree(named: Sequence[str], expected: Sequence[str]) -> None:
     for name in named:
         if named.count(name) > 1:
             raise _FieldError(f"pci: {name} stands in the tree twice")
@@ -389,18 +488,17 @@ def _slots(profile: _Profile, cards: Mapping[str, _NicCard], numa: set[int]) -> 
     for name in expected:
         if name not in named:
             raise _FieldError(f"pci: {name} has no place in the tree; name it under some `ports`")
-    try:
-        slots = place(tuple(roots))
-    except LayoutError as error:
-        raise _FieldError(f"pci: {error}") from error
-    return slots | dict(_virtual_slots(cards, slots))
+
+
+def _ports(field: str, values: Sequence[object]) -> tuple[Port, ...]:
+    return tuple(_port(f"{field}[{index}]", value) for index, value in enumerate(values))
 
 
 def _port(field: str, value: object) -> Port:
     if isinstance(value, str) and value:
         return tuple(value.split("+"))
     if isinstance(value, list) and value:
-        return Switch(tuple(_port(f"{field}[{i}]", member) for i, member in enumerate(value)))
+        return Switch(_ports(field, value))
     raise _FieldError(
         f"{field}: is {value!r}, write a device name, `a+b` for one card, or a list for a switch"
     )
@@ -424,47 +522,54 @@ def _virtual_slots(
             continue
         parent = slots[card.physfn]
         bus = parent.address[:-5]
-        routing = taken.get(bus, sum(slot.address.startswith(bus) for slot in slots.values()))
-        taken[bus] = routing + 1
-        address = f"{bus}:{routing // 8:02x}.{routing % 8}"
+        if bus not in taken:
+            taken[bus] = sum(slot.address.startswith(bus) for slot in slots.values())
+        device, function = divmod(taken[bus], 8)
+        taken[bus] += 1
+        address = f"{bus}:{device:02x}.{function}"
         yield name, Slot(address, parent.root, parent.bridges, parent.numa_node)
 
 
 def _functions(
-    gpus: _Gpus, cards: Mapping[str, _NicCard], slots: Mapping[str, Slot], nvlink: _NvLink | None
+    profile: _Profile, cards: Mapping[str, _NicCard], slots: Mapping[str, Slot]
 ) -> dict[str, PciFunction]:
-    gpu = (
-        hardware.NVIDIA,
-        gpus.pci_id,
-        hardware.CLASS_DISPLAY if gpus.geforce else hardware.CLASS_COMPUTE,
-    )
-    switch = (hardware.NVIDIA, nvlink.switch_pci_id if nvlink else 0, hardware.CLASS_NVSWITCH)
-    switches = sorted(
-        (name for name in slots if name.startswith("nvswitch")), key=lambda name: int(name[8:])
-    )
-    ids = dict.fromkeys((f"gpu{i}" for i in range(gpus.count)), gpu)
-    ids |= {
-        name: (hardware.MELLANOX, card.pci_id, int(card.link_layer)) for name, card in cards.items()
-    }
-    ids |= {name: _DATA_DIRECT for name in slots if name.endswith(_DIRECT)}
-    return {
-        name: PciFunction(slots[name], *about)
-        for name, about in (ids | dict.fromkeys(switches, switch)).items()
-    }
+    gpu_class = hardware.CLASS_DISPLAY if profile.gpus.geforce else hardware.CLASS_COMPUTE
+    gpu = PciId(hardware.NVIDIA, profile.gpus.pci_id, gpu_class)
+    ids = {f"gpu{index}": gpu for index in range(profile.gpus.count)}
+    for name, card in cards.items():
+        ids[name] = PciId(hardware.MELLANOX, card.pci_id, int(card.link_layer))
+    for name in slots:
+        if name.endswith(_DIRECT):
+            ids[name] = _DATA_DIRECT
+    switch_id = profile.nvlink.switch_pci_id if profile.nvlink else 0
+    for name in sorted(_switches(slots), key=_switch_number):
+        ids[name] = PciId(hardware.NVIDIA, switch_id, hardware.CLASS_NVSWITCH)
+    return {name: PciFunction(slots[name], *pci_id) for name, pci_id in ids.items()}
+
+
+def _switches(names: Iterable[str]) -> list[str]:
+    """The NVSwitches among these."""
+    return [name for name in names if name.startswith(_SWITCH)]
+
+
+def _switch_number(name: str) -> int:
+    return int(name.removeprefix(_SWITCH))
 
 
 def _wired(
     nvlink: _NvLink | None, functions: Mapping[str, PciFunction], gpus: int
 ) -> list[tuple[NvLink, ...]]:
-    addresses = [functions[f"gpu{i}"].address for i in range(gpus)]
-    switches = [
-        function.address for name, function in functions.items() if name.startswith("nvswitch")
-    ]
-    wiring = (
-        Wiring(nvlink.pairs, nvlink.switched, nvlink.cpu, nvlink.links, nvlink.inactive)
-        if nvlink
-        else Wiring()
-    )
+    addresses = [functions[f"gpu{index}"].address for index in range(gpus)]
+    switches = [functions[name].address for name in _switches(functions)]
+    wiring = Wiring()
+    if nvlink:
+        wiring = Wiring(
+            pairs=nvlink.pairs,
+            switched=nvlink.switched,
+            cpu=nvlink.cpu,
+            ports=nvlink.links,
+            inactive=nvlink.inactive,
+        )
     try:
         return wire(wiring, addresses, switches)
     except WiringError as error:

@@ -1,11 +1,13 @@
-"""A recording: what one probe asked NVML and sysfs on a machine, and what they answered; and that machine replayed.
+"""A recording: what one probe asked NVML and sysfs on a machine, and what they answered.
 
-JSON, one call or path a line; docs/recordings.md shows it. Written by `toposcope discover --record`. Nothing in it
-identifies the machine: the writer puts stand-ins into it.
+And that machine replayed.
+
+JSON, one call or path a line; docs/recordings.md shows it. Written by `toposcope discover
+--record`. Nothing in it identifies the machine: the writer puts stand-ins into it.
 """
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -21,7 +23,10 @@ _FAMILY: Final = SCHEMA.partition("/")[0]
 
 
 class RecordingError(ToposcopeError, ValueError):
-    """A recording that cannot be written, read or replayed; the message names the call, path or field."""
+    """A recording that cannot be written, read or replayed.
+
+    The message names the call, path or field.
+    """
 
 
 class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="value"):
@@ -54,14 +59,17 @@ class Memory(
 class Filled(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="filled"
 ):
-    """The struct that the caller passed by reference, as it was after the call, and what the call returned."""
+    """The struct that was passed by reference, after the call, and what the call returned."""
 
     struct: Memory
     value: int | None
 
 
 class FieldValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One c_nvmlFieldValue_t; `value` is the union as one 64-bit number, `type` says which member counts."""
+    """One c_nvmlFieldValue_t.
+
+    `value` is the union as one 64-bit number, `type` says which member counts.
+    """
 
     field: int
     scope: int
@@ -81,7 +89,7 @@ class Fields(
 class Raised(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="error"
 ):
-    """An exception: its class in `pynvml` or Python, NVML's code when it is an NVMLError, and its text."""
+    """An exception: its class in `pynvml` or Python, its text, and the code of an NVMLError."""
 
     error: str
     code: int
@@ -98,7 +106,10 @@ Answer: TypeAlias = Value | Device | Memory | Filled | Fields | Raised | Silence
 
 
 class Reference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """An argument that is a struct passed by reference: its type, and its version member where it has one."""
+    """An argument that is a struct passed by reference.
+
+    Its type, and its version member where it has one.
+    """
 
     struct: str
     version: int | None = None
@@ -165,7 +176,10 @@ class Recording(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """What stands for a device while NVML is recorded or replayed; `real` is the handle of the recorded NVML."""
+    """What stands for a device while NVML is recorded or replayed.
+
+    `real` is the handle of the recorded NVML.
+    """
 
     name: str
     real: Any = None
@@ -192,13 +206,14 @@ def argument(value: Any) -> Argument:
     struct = getattr(value, "_obj", None)  # what `ctypes.byref` refers to
     if struct is None:
         raise RecordingError(
-            f"an argument of type {type(value).__name__}: teach toposcope/simulator/recording.py to name it"
+            f"an argument of type {type(value).__name__}: "
+            "teach toposcope/simulator/recording.py to name it"
         )
     return Reference(type(struct).__name__, getattr(struct, "version", None))
 
 
 def is_recording(content: bytes) -> bool:
-    """Whether a file's content says of itself that it is a recording, in any version, damaged or not."""
+    """Whether a file's content calls itself a recording, in any version, damaged or not."""
     return content.lstrip().startswith(b"{") and f'"{_FAMILY}/'.encode() in content
 
 
@@ -208,7 +223,8 @@ def decode(content: bytes, name: str) -> Recording:
         schema = msgspec.json.decode(content, type=_Head).schema
         if schema != SCHEMA:
             raise RecordingError(
-                f"{name}: schema: is {schema!r} and this version reads {SCHEMA!r}: replay it with a Toposcope of the "
+                f"{name}: schema: is {schema!r} and this version reads {SCHEMA!r}: "
+                "replay it with a Toposcope of the "
                 "version that recorded it, or record again"
             )
         return msgspec.json.decode(content, type=Recording)
@@ -226,8 +242,10 @@ def encode(recording: Recording) -> bytes:
     fields = []
     for name in recording.__struct_fields__:
         value = getattr(recording, name)
-        lines = b",\n  ".join(map(msgspec.json.encode, value)) if isinstance(value, list) else None
-        text = msgspec.json.encode(value) if lines is None else b"[\n  " + lines + b"\n ]"
+        text = msgspec.json.encode(value)
+        if isinstance(value, list):
+            lines = [msgspec.json.encode(item) for item in value]
+            text = b"[\n  " + b",\n  ".join(lines) + b"\n ]"
         fields.append(b' "%s": %s' % (name.encode(), text))
     return b"{\n" + b",\n".join(fields) + b"\n}\n"
 
@@ -255,7 +273,8 @@ class ReplayedNvml:
         self._functions = {call.name for call in recording.calls}
         self._answers: dict[bytes, list[Answer]] = {}
         for call in reversed(recording.calls):
-            self._answers.setdefault(question(call.name, call.arguments), []).append(call.answer)
+            asked = question(call.name, call.arguments)
+            self._answers.setdefault(asked, []).append(call.answer)
 
     def __getattr__(self, name: str) -> Any:
         if name in self._functions:
@@ -274,38 +293,46 @@ class ReplayedNvml:
         answers = self._answers.get(asked)
         if answers is None:
             raise RecordingError(
-                f"the recording holds no answer to {asked.decode()}: record the machine again with this version"
+                f"the recording holds no answer to {asked.decode()}: "
+                "record the machine again with this version"
             )
-        match answers.pop() if len(answers) > 1 else answers[0]:
-            case Value(value):
-                return value
-            case Device(device):
-                return Handle(device)
-            case Memory() as memory:
-                return _struct(memory)
-            case Filled(memory, value):
-                _fill(next(argument for argument in arguments if hasattr(argument, "_obj")), memory)
-                return value
-            case Fields(fields):
-                return _field_values(fields)
-            case Raised() as raised:
-                raise _exception(raised)
-            case Silence():
-                pass
-        raise RecordingError(
-            f"the recorded machine never answered {asked.decode()}: it hung or crashed there"
-        )
+        answer = answers.pop() if len(answers) > 1 else answers[0]
+        return _replayed(answer, arguments, asked)
 
     def nvmlEventSetCreate(self) -> NoReturn:  # noqa: N802 - NVML's name
         """Nothing ever happens to a recorded machine: there is nothing to listen to."""
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
 
 
+def _replayed(answer: Answer, arguments: tuple[Any, ...], asked: bytes) -> Any:
+    """What a call with these arguments returns, or raises."""
+    match answer:
+        case Value(value):
+            return value
+        case Device(device):
+            return Handle(device)
+        case Memory() as memory:
+            return _struct(memory)
+        case Filled(memory, value):
+            references = [argument for argument in arguments if hasattr(argument, "_obj")]
+            _fill(references[0], memory)
+            return value
+        case Fields(fields):
+            return _field_values(fields)
+        case Raised() as raised:
+            raise _exception(raised)
+        case Silence():
+            raise RecordingError(
+                f"the recorded machine never answered {asked.decode()}: it hung or crashed there"
+            )
+
+
 def _struct(memory: Memory) -> Any:
     kind = getattr(pynvml, memory.type, None)
     if not (isinstance(kind, type) and issubclass(kind, ctypes.Structure)):
         raise RecordingError(
-            f"struct {memory.type}: the installed nvidia-ml-py does not have it; install a newer one"
+            f"struct {memory.type}: the installed nvidia-ml-py does not have it; "
+            "install a newer one"
         )
     content = bytes.fromhex(memory.bytes)
     if len(content) != ctypes.sizeof(kind):
@@ -355,19 +382,24 @@ def write_recorded_sysfs(recording: Recording, root: Path) -> None:
     _check(recording.sysfs)
     # links last: no write follows one
     for entry in sorted(recording.sysfs, key=lambda entry: isinstance(entry, Link)):
-        place = root / entry.path
-        folder = place if isinstance(entry, Folder) else place.parent
-        folder.mkdir(parents=True, exist_ok=True)
-        if isinstance(entry, File):
-            place.write_text(entry.text + "\n", encoding="utf-8")
-        elif isinstance(entry, Link):
-            place.symlink_to(entry.target)
+        _write_entry(entry, root / entry.path)
     for entry in recording.sysfs:
-        if isinstance(entry, Folder):
-            for name in entry.names:
-                # Listed, but never looked into: what it is does not matter, that it is there does.
-                if not (root / entry.path / name).is_symlink():
-                    (root / entry.path / name).touch()
+        if not isinstance(entry, Folder):
+            continue
+        for name in entry.names:
+            # Listed, but never looked into: what it is does not matter, that it is there does.
+            path = root / entry.path / name
+            if not path.is_symlink():
+                path.touch()
+
+
+def _write_entry(entry: Entry, place: Path) -> None:
+    folder = place if isinstance(entry, Folder) else place.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    if isinstance(entry, File):
+        place.write_text(entry.text + "\n", encoding="utf-8")
+    elif isinstance(entry, Link):
+        place.symlink_to(entry.target)
 
 
 def _check(entries: Iterable[Entry]) -> None:
@@ -388,12 +420,20 @@ def _check(entries: Iterable[Entry]) -> None:
             raise RecordingError(f"sysfs: {entry.path}: is there twice")
         leaves.add(entry.path)
     for entry in entries:
-        above = [entry.path] if isinstance(entry, Folder) else []
-        above += map(str, PurePosixPath(entry.path).parents)
-        if leaf := next((path for path in above if path in leaves), None):
-            raise RecordingError(
-                f"sysfs: {entry.path}: {leaf} is not a folder; give the path that passes through no link"
-            )
+        for folder in _folders(entry):
+            if folder in leaves:
+                raise RecordingError(
+                    f"sysfs: {entry.path}: {folder} is not a folder; "
+                    "give the path that passes through no link"
+                )
+
+
+def _folders(entry: Entry) -> Iterator[str]:
+    """The paths that have to be folders for an entry to be there."""
+    if isinstance(entry, Folder):
+        yield entry.path
+    for path in PurePosixPath(entry.path).parents:
+        yield str(path)
 
 
 def _check_target(link: Link) -> None:
@@ -402,12 +442,15 @@ def _check_target(link: Link) -> None:
     A `..` after a name would not do: the name may be a link, and its text does not tell where it
     leads.
     """
-    parts = link.target.split("/")
-    up = next((i for i, part in enumerate(parts) if part != ".."), len(parts))
-    if up > link.path.count("/"):
+    below = link.target.split("/")
+    depth = link.path.count("/")
+    while below and below[0] == "..":
+        below.pop(0)
+        depth -= 1
+    if depth < 0:
         raise RecordingError(f"sysfs: {link.path}: its target {link.target!r} is outside of /sys")
-    if up < len(parts):
-        _check_path("/".join(parts[up:]), f"{link.path}: target {link.target!r}")
+    if below:
+        _check_path("/".join(below), f"{link.path}: target {link.target!r}")
 
 
 def _check_path(path: str, where: str) -> None:

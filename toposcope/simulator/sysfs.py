@@ -1,7 +1,9 @@
-"""A machine as the kernel shows it: the part of /sys that tells where PCI devices, CPUs and memory are.
+"""A machine as the kernel shows it.
 
-`root` plays the role of /sys. Layout and formats: Documentation/ABI/testing/sysfs-bus-pci, sysfs-devices-system-cpu,
-stable/sysfs-devices-node and stable/sysfs-class-infiniband of the kernel.
+The part of /sys that tells where PCI devices, CPUs and memory are.
+
+`root` plays the role of /sys. Layout and formats: Documentation/ABI/testing/sysfs-bus-pci,
+sysfs-devices-system-cpu, stable/sysfs-devices-node and stable/sysfs-class-infiniband of the kernel.
 """
 
 import os
@@ -9,11 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from toposcope.hardware.ranges import format_list
-from toposcope.simulator.machine import Machine, Nic, PciFunction, identity
+from toposcope.simulator.machine import Machine, Nic, PciFunction, PciId, identity
 from toposcope.simulator.vpd import vpd_data
 
-_BRIDGE_CLASS: Final = 0x060400
-_BRIDGE_ID: Final = (0x1000, 0xC030)
+_BRIDGE_ID: Final = PciId(vendor=0x1000, device=0xC030, pci_class=0x060400)
 
 
 def write_sysfs(machine: Machine, root: Path) -> None:
@@ -29,7 +30,9 @@ def write_sysfs(machine: Machine, root: Path) -> None:
     ):
         (root / folder).mkdir(parents=True)
     top = str(root)
-    _write_pci(machine, top)
+    pci_tree = _PciTree(machine, top)
+    for function in machine.functions:
+        pci_tree.write(function)
     for nic in machine.nics:
         _write_infiniband(nic, top)
     _write_vpd(machine, top)
@@ -43,32 +46,39 @@ def _folder(function: PciFunction) -> str:
     return "/".join(("devices", slot.root, *slot.bridges, slot.address))
 
 
-def _write_pci(machine: Machine, top: str) -> None:
-    written: set[str] = set()
-    cpulists = {-1: format_list(machine.cpus)} | {
-        node.id: node.cpulist for node in machine.numa_nodes
-    }
+class _PciTree:
+    """The folders of PCI devices; each is written once."""
 
-    def write(folder: str, vendor: int, device: int, pci_class: int, numa_node: int) -> None:
-        if folder in written:
-            return
-        written.add(folder)
-        os.makedirs(f"{top}/{folder}", exist_ok=True)  # noqa: PTH103 - pathlib is several times slower here
-        _put(f"{top}/{folder}/class", f"{pci_class:#08x}")
-        _put(f"{top}/{folder}/vendor", f"{vendor:#06x}")
-        _put(f"{top}/{folder}/device", f"{device:#06x}")
-        _put(f"{top}/{folder}/numa_node", str(numa_node))
-        _put(f"{top}/{folder}/local_cpulist", cpulists[numa_node])
-        _link(f"../../../{folder}", f"{top}/bus/pci/devices/{folder.rpartition('/')[2]}")
+    def __init__(self, machine: Machine, top: str) -> None:
+        self._top = top
+        self._written: set[str] = set()
+        self._cpulists = {-1: format_list(machine.cpus)}
+        for node in machine.numa_nodes:
+            self._cpulists[node.id] = node.cpulist
 
-    for function in machine.functions:
+    def write(self, function: PciFunction) -> None:
+        """Write a function and the bridges above it."""
         slot = function.slot
-        for depth in range(1, len(slot.bridges) + 1):
-            bridge = "/".join(("devices", slot.root, *slot.bridges[:depth]))
-            write(bridge, *_BRIDGE_ID, _BRIDGE_CLASS, slot.numa_node)
-        write(
-            _folder(function), function.vendor, function.device, function.pci_class, slot.numa_node
-        )
+        folder = f"devices/{slot.root}"
+        for bridge in slot.bridges:
+            folder += f"/{bridge}"
+            self._write_device(folder, _BRIDGE_ID, slot.numa_node)
+        own_id = PciId(function.vendor, function.device, function.pci_class)
+        self._write_device(_folder(function), own_id, slot.numa_node)
+
+    def _write_device(self, folder: str, pci_id: PciId, numa_node: int) -> None:
+        if folder in self._written:
+            return
+        self._written.add(folder)
+        path = f"{self._top}/{folder}"
+        os.makedirs(path, exist_ok=True)  # noqa: PTH103 - pathlib is several times slower here
+        _put(f"{path}/class", f"{pci_id.pci_class:#08x}")
+        _put(f"{path}/vendor", f"{pci_id.vendor:#06x}")
+        _put(f"{path}/device", f"{pci_id.device:#06x}")
+        _put(f"{path}/numa_node", str(numa_node))
+        _put(f"{path}/local_cpulist", self._cpulists[numa_node])
+        address = folder.rpartition("/")[2]
+        _link(f"../../../{folder}", f"{self._top}/bus/pci/devices/{address}")
 
 
 def _write_infiniband(nic: Nic, top: str) -> None:
@@ -78,8 +88,7 @@ def _write_infiniband(nic: Nic, top: str) -> None:
     os.makedirs(port)  # noqa: PTH103 - pathlib is several times slower here
     _put(f"{port}/link_layer", nic.link_layer)
     _put(f"{port}/state", "4: ACTIVE" if nic.active else "1: DOWN")
-    guid = f"{nic.node_guid:016x}"
-    _put(f"{top}/{folder}/node_guid", ":".join(guid[i : i + 4] for i in range(0, 16, 4)))
+    _put(f"{top}/{folder}/node_guid", _guid(nic.node_guid))
     _link(f"../../../{nic.slot.address}", f"{top}/{folder}/device")
     _link(f"../../{folder}", f"{top}/class/infiniband/{nic.name}")
     if nic.physfn is not None:
@@ -87,32 +96,46 @@ def _write_infiniband(nic: Nic, top: str) -> None:
         _link(f"../{nic.physfn}", f"{top}/{device}/physfn")
 
 
+def _guid(number: int) -> str:
+    """Four groups of four hexadecimal digits."""
+    digits = f"{number:016x}"
+    groups = (digits[:4], digits[4:8], digits[8:12], digits[12:])
+    return ":".join(groups)
+
+
 def _write_vpd(machine: Machine, top: str) -> None:
-    """Vital product data of those whose data says something: bridges to NVSwitches, and the cards with Data Direct."""
-    cards = {nic.name: identity(machine.name, "card", nic.slot.card).hex for nic in machine.nics}
-    readable = {nic.name for nic in machine.nics if nic.vpd}
+    """Vital product data of those whose data says something.
+
+    These are bridges to NVSwitches, and the cards with Data Direct.
+    """
+    cards: dict[str, str] = {}
     for nic in machine.nics:
-        if nic.vpd and nic.physfn is None and (nic.management or machine.data_direct):
+        if not nic.vpd:
+            continue
+        cards[nic.name] = identity(machine.name, "card", nic.slot.card).hex
+        if nic.physfn is None and (nic.management or machine.data_direct):
             submodel = "SW_MNG" if nic.management else ""
-            _put_bytes(
-                f"{top}/{_folder(nic.function)}/vpd",
-                vpd_data(card=cards[nic.name], submodel=submodel),
-            )
+            data = vpd_data(card=cards[nic.name], submodel=submodel)
+            _put_bytes(f"{top}/{_folder(nic.function)}/vpd", data)
     for direct in machine.data_direct:
-        if direct.nic in readable:
-            _put_bytes(f"{top}/{_folder(direct.function)}/vpd", vpd_data(card=cards[direct.nic]))
+        if direct.nic in cards:
+            data = vpd_data(card=cards[direct.nic])
+            _put_bytes(f"{top}/{_folder(direct.function)}/vpd", data)
 
 
 def _write_nodes(machine: Machine, folder: str) -> None:
-    everything = format_list(node.id for node in machine.numa_nodes)
-    _put(f"{folder}/online", everything)
-    _put(f"{folder}/possible", everything)
-    _put(f"{folder}/has_cpu", format_list(node.id for node in machine.numa_nodes if node.cpus))
-    _put(f"{folder}/has_memory", everything)
+    every_node = format_list(node.id for node in machine.numa_nodes)
+    with_cpus = format_list(node.id for node in machine.numa_nodes if node.cpus)
+    _put(f"{folder}/online", every_node)
+    _put(f"{folder}/possible", every_node)
+    _put(f"{folder}/has_cpu", with_cpus)
+    _put(f"{folder}/has_memory", every_node)
     for node in machine.numa_nodes:
-        os.mkdir(f"{folder}/node{node.id}")  # noqa: PTH102 - pathlib is several times slower here
-        _put(f"{folder}/node{node.id}/cpulist", node.cpulist)
-        _put(f"{folder}/node{node.id}/distance", " ".join(map(str, node.distances)))
+        path = f"{folder}/node{node.id}"
+        distances = [str(distance) for distance in node.distances]
+        os.mkdir(path)  # noqa: PTH102 - pathlib is several times slower here
+        _put(f"{path}/cpulist", node.cpulist)
+        _put(f"{path}/distance", " ".join(distances))
 
 
 def _write_cpus(machine: Machine, folder: str) -> None:

@@ -1,4 +1,4 @@
-"""Vital product data of a simulated network function, laid out as a real one's (PCI Local Bus Specification 3.0)."""
+"""Vital product data of a simulated network function (PCI Local Bus Specification 3.0)."""
 
 from typing import Final
 

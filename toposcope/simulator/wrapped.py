@@ -1,4 +1,4 @@
-"""The header and rows of a matrix as one line each, where a terminal or a mail program has wrapped them."""
+"""The header and rows of a matrix as one line each, where something has wrapped them."""
 
 import re
 from collections.abc import Sequence
@@ -19,9 +19,10 @@ _HEADER_WORD: Final = re.compile(rf"(?:{NUMBERED})+|CPU|Affinity|NUMA|GPU|ID")
 
 
 def unwrapped(lines: Sequence[str]) -> tuple[str, list[tuple[str, str]]]:
-    """The header, which is the first line from GPU0 on, and the rows below by the device at their head.
+    """The header (the first line, from GPU0 on), and the rows below by the device at their head.
 
-    Blank lines between rows do no harm; after one, prose that begins with the name of a device is no row.
+    Blank lines between rows do no harm; after one, prose that begins with the name of a device is
+    no row.
     """
     heads = [_head(line) for line in lines]
     first = next((number for number, head in enumerate(heads) if number and head), len(lines))

@@ -86,9 +86,15 @@ class _Builder:
         self, source: Source, stdin: IO[bytes] | None, take_list: TakeList | None
     ) -> list[Problem]:
         problems: list[Problem] = []
-        for document in documents(
-            [source], problems.append, stdin, self._meter.read, take_list, self._limit
-        ):
+        found = documents(
+            [source],
+            problems.append,
+            stdin,
+            on_read=self._meter.read,
+            take_list=take_list,
+            limit=self._limit,
+        )
+        for document in found:
             try:
                 self._add(document)
                 if self._others and self._others.wants(document.group, document.kind):

@@ -24,16 +24,19 @@ from toposcope.switches.publish import Publisher
 log = logging.getLogger("switches")
 
 SETTLE_SECONDS: Final = 120.0
-"""How long to listen before "no neighbour" is true: the default time to live, four of the usual intervals."""
+"""How long to listen before "no neighbour" is true: the default time to live, four of the usual
+intervals."""
 WRITE_SECONDS: Final = 60.0
 """The least time between two writes: a flapping port must not become a stream of them."""
 RESYNC_SECONDS: Final = 600.0
-"""How often the program reads its own Node, to repair what others changed, and a page of ClusterTopologies."""
+"""How often the program reads its own Node, to repair what others changed, and a page of
+ClusterTopologies."""
 _RETRIES: Final = Schedule(first=5.0, longest=600.0)
 _RESYNC_FACTOR: Final = (1.0, 1.2)
 _DEVICES: Final = "/dev/infiniband"
 PAUSE: Final = 0.1
-"""Seconds between two turns, so that a flood of frames costs little: see `packets.FRAMES_PER_SECOND` too."""
+"""Seconds between two turns, so that a flood of frames costs little: see
+`packets.FRAMES_PER_SECOND` too."""
 
 
 class Switches:
@@ -72,7 +75,10 @@ class Switches:
         return max(PAUSE, self._scan_at - self._monotonic())
 
     def turn(self) -> None:
-        """Take the frames that have come; if it is time, look at the ports and write what has changed."""
+        """Take the frames that have come.
+
+        If it is time, look at the ports and write what has changed.
+        """
         now = self._monotonic()
         due = now >= self._scan_at
         if due:
@@ -160,7 +166,10 @@ class Switches:
             self._said.pop("cannot publish", None)
 
     def _ask(self, now: float) -> None:
-        """Ask the cluster which cables are wrong, less often the more there is to read; no failure is an obstacle."""
+        """Ask the cluster which cables are wrong, less often the more there is to read.
+
+        No failure is an obstacle.
+        """
         pages = 1
         try:
             self._miscabled, pages = self._publisher.miscabled()

@@ -195,7 +195,10 @@ class _Odd(SimulatedNvml):
 
 
 def _fitting(value: Any, truth: Any) -> Any:
-    """An odd answer of the type that the binding gives: ctypes sees to types, nobody to what they say."""
+    """An odd answer of the type that the binding gives.
+
+    Ctypes sees to types, nobody to what they say.
+    """
     number = (value if isinstance(value, int) else len(str(value))) & 0xFFFFFFFF
     if isinstance(truth, bool) or truth is None:
         return truth
@@ -327,7 +330,10 @@ _SAMPLES: Final = (*_SMALL, _crowded(_SMALL[0]))
 
 @subject("a worker that sends garbage costs one probe, never the agent", _cases())
 def messages(case: Any) -> Outcome:
-    """An answer or ChannelError; a probe or ValueError; and what is a probe by its types is described."""
+    """An answer or ChannelError; a probe or ValueError.
+
+    And what is a probe by its types is described.
+    """
     agent, worker = Channel.pair()
     try:
         worker.store(case.content)

@@ -34,7 +34,10 @@ def _chunks(body: bytes, size: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Plain:
-    """A good answer in nothing but its frame, of which the end may be missing: what came is good JSON all the same."""
+    """A good answer in nothing but its frame, of which the end may be missing.
+
+    What came is good JSON all the same.
+    """
 
     content: bytes
     whole: Any

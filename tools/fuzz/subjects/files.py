@@ -1,4 +1,7 @@
-"""Files that users write or send: captures, configurations, profiles, saved clusters and packed snapshots."""
+"""Files that users write or send.
+
+Captures, configurations, profiles, saved clusters and packed snapshots.
+"""
 
 import dataclasses
 import io
@@ -80,7 +83,7 @@ def captures(case: Any) -> Outcome:
 
 
 def _disagreeing(text: str) -> str:
-    """Two devices whose rows differ in the cell that they share, in a matrix that is laid out as it should be."""
+    """Two devices whose rows differ in the cell that they share, in a well laid out matrix."""
     lines = iter(text.splitlines())
     header = next((line for line in lines if line.split()[:2] == ["GPU0", "GPU1"]), "")
     devices = header.partition("CPU Affinity")[0].split()
@@ -246,10 +249,8 @@ def _whole() -> bytes:
 def _parts() -> Mapping[str, Any]:
     """What each part of the file holds."""
     parts = msgspec.msgpack.decode(_whole()[_HEAD:])
-    names = ("cluster", "matrices", "pods")
     return {
-        name: msgspec.msgpack.decode(zlib.decompress(part, _GZIP))
-        for name, part in zip(names, parts, strict=True)
+        name: msgspec.msgpack.decode(zlib.decompress(part, _GZIP)) for name, part in parts.items()
     }
 
 
@@ -321,7 +322,9 @@ def _damaged(cut: int, changes: list[tuple[int, int]]) -> bytes:
 
 def _forged(name: str, content: Any) -> bytes:
     """The file with another content in one part, its checksum made to fit."""
-    parts = [_zipped(content if part == name else honest) for part, honest in _parts().items()]
+    parts = {
+        part: _zipped(content if part == name else honest) for part, honest in _parts().items()
+    }
     return _whole()[:_HEAD] + msgspec.msgpack.encode(parts)
 
 

@@ -74,7 +74,10 @@ _LEVEL_KEYS: Final = tuple(BUILT_IN.domain_of)
 
 
 def _crowd(kinds: list[int]) -> list[Any]:
-    """Nodes with long names, levels of their own choice and the longest values: the status has no room for all."""
+    """Nodes with long names, levels of their own choice and the longest values.
+
+    The status has no room for all.
+    """
     nodes = []
     for number, kind in enumerate(kinds):
         keys = [key for place, key in enumerate(_LEVEL_KEYS) if kind >> place & 1]
@@ -97,7 +100,10 @@ _KINDS: Final = st.integers(0, 2 ** len(_LEVEL_KEYS) - 1)
     ),
 )
 def nodes(case: Any) -> Outcome:
-    """What is no Node is refused; all others end in a status within its size and in levels that schedulers take."""
+    """What is no Node is refused.
+
+    All others end in a status within its size and in levels that schedulers take.
+    """
     decode, view = NodeDecoder(_TRACKED), Decoder(lambda _name, _bad: True)
     taken: list[NodeFacts] = []
     outcome: Outcome = "taken"
@@ -152,9 +158,9 @@ _NODES: Final = tuple(
         f"u{i}",
         ("example.com/rack", _GPUS, "pool"),
         (f"r{i % 2}", "8", "a"),
-        True,
-        True,
-        8,
+        ready=True,
+        schedulable=True,
+        gpus=8,
     )
     for i in range(4)
 )
@@ -219,7 +225,7 @@ _LEAF_KEY: Final = "fabric.topograph.run/tier-0"
 
 
 def _labels(number: int, *, two_kinds: bool) -> dict[str, str]:
-    """Racks of four; where there are `two_kinds`, every other rack is NVL72 under a fabric's leaf, not a platform's."""
+    """Racks of four; with `two_kinds` every other rack is NVL72 under a fabric's leaf."""
     labels = {_GPUS: "8", label_keys.STATE: "ok", label_keys.HOSTNAME: f"n{number}"}
     labels |= {label_keys.CHASSIS: str(number // 4), ZONE_KEY: "a"}
     place, domain = (
@@ -240,7 +246,7 @@ def _facts(decode: NodeDecoder, number: int, labels: Mapping[str, str]) -> NodeF
 
 
 class _Cluster:
-    """Sixteen nodes, and one topology that is looked at again and again, with one for each of its segments."""
+    """Sixteen nodes, and a topology that is assessed again and again, with one for each segment."""
 
     def __init__(self, spec: Mapping[str, Any], name: str = "cluster", owner: str = "") -> None:
         self.spec = spec
@@ -364,7 +370,10 @@ def hostile(case: Any) -> Outcome:
 
 @cache
 def _alone(spec: bytes, hostile: int, *, two_kinds: bool) -> _Cluster:
-    """The cluster without the hostile node: nothing changes in it, so one look is as good as many."""
+    """The cluster without the hostile node.
+
+    Nothing changes in it, so one look is as good as many.
+    """
     decode = NodeDecoder(_TRACKED)
     cluster = _Cluster(msgspec.json.decode(spec))
     cluster.look(
@@ -392,7 +401,7 @@ def _counts(assessment: Assessment) -> dict[Level, int]:
 
 
 def _same_members(alone: _Cluster, cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
-    """Each segment keeps its name and honest nodes when the hostile node, which may be listed first, is left out."""
+    """Each segment keeps its name and honest nodes when the hostile node is left out."""
     there = cluster.members(honest)
     for name, nodes in alone.members(honest).items():
         held(name in there, f"segment {name} is gone; there are {', '.join(there) or 'none'}")

@@ -1,4 +1,7 @@
-"""What comes in from the other end of a cable: LLDP frames, and what they become on the way to an annotation."""
+"""What comes in from the other end of a cable.
+
+LLDP frames, and what they become on the way to an annotation.
+"""
 
 from typing import Any, Final
 
@@ -47,7 +50,10 @@ _PROMISE: Final = (
 
 @subject(_PROMISE, _FRAMES, guided=True)
 def lldp(case: Any) -> Outcome:
-    """Each frame is taken or refused; what a port then has for a neighbour survives its own writing."""
+    """Each frame is taken or refused.
+
+    What a port then has for a neighbour survives its own writing.
+    """
     hearing, taken, why = Hearing(), False, ""
     for frame in case:
         try:

@@ -71,6 +71,8 @@ class Plugin:
     """As people say it: `Run:ai`."""
     package: str
     """Its folder: `__package__` of its `plugin.py`."""
+    scheduler: str = ""
+    """Who places the pods of its workloads, as people say it; empty: the system itself."""
     watched: tuple[WatchedKind, ...] = ()
     """Kinds whose objects ask for levels."""
     read_annotations: ReadAnnotations | None = None

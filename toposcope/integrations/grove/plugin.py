@@ -14,6 +14,7 @@ PLUGIN: Final = Plugin(
     package=__package__,
     name="grove",
     title="Grove",
+    scheduler="KAI",
     watched=(POD_CLIQUE_SETS,),
     published=(BINDINGS, OLDER_TOPOLOGIES),
     gang_marks=(GangMark("PodGang", (GANG_OF,), GangMaker.SCHEDULER),),

@@ -1,11 +1,14 @@
-"""A small Kubernetes API server in one process: for `make demo`, benchmarks, and tests where no kube-apiserver is.
+"""A small Kubernetes API server in one process.
 
-It keeps nodes, pods, leases, events, CRDs and the resources that CRDs add, serves what kubectl needs to get, label,
-apply, watch and describe them, and does what this project's programs depend on: server-side apply with field
-ownership, list and watch with bookmarks and expiry, optimistic locking, `Status` errors, dry runs. Tests can have it
-fail on demand. Not simulated: authentication, authorization, admission, CEL, most validation, graceful deletion,
-garbage collection by owner or namespace, what is wrong with a CRD, bodies in YAML, lists of the past, set
-selectors, core/v1 Events, controllers of any kind.
+For `make demo`, benchmarks, and tests where no kube-apiserver is.
+
+It keeps nodes, pods, leases, events, CRDs and the resources that CRDs add, serves what kubectl
+needs to get, label, apply, watch and describe them, and does what this project's programs depend
+on: server-side apply with field ownership, list and watch with bookmarks and expiry, optimistic
+locking, `Status` errors, dry runs. Tests can have it fail on demand. Not simulated: authentication,
+authorization, admission, CEL, most validation, graceful deletion, garbage collection by owner or
+namespace, what is wrong with a CRD, bodies in YAML, lists of the past, set selectors, core/v1
+Events, controllers of any kind.
 """
 
 from toposcope.simulator.apiserver.server import Certificates, EmbeddedApiServer

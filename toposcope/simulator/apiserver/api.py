@@ -29,16 +29,18 @@ _APPLY = "application/apply-patch+yaml"
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 # Kept from the live object; clients cannot change them.
 _SYSTEM_OWNED = (
-    *(
-        "uid",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "generation",
-        "namespace",
-    ),
-    *("resourceVersion", "name"),
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "namespace",
+    "resourceVersion",
+    "name",
 )
+_LONGEST_MANAGER = 128  # characters of a field manager's name
+
+_Handler = Callable[[Request, Route, View], Response]
 
 
 class Api:
@@ -63,14 +65,17 @@ class Api:
         )
 
     def load(self, objects: Iterable[Mapping[str, Any]]) -> None:
-        """Store objects as they are, with `apiVersion` and `kind`; only what is missing in metadata is added."""
+        """Store objects as they are, but for what is missing in their metadata.
+
+        Each has `apiVersion` and `kind`.
+        """
         for obj in objects:
             group, _, version = obj["apiVersion"].rpartition("/")
             resource = self.catalog.by_kind(group, version, obj["kind"])
-            fresh = {"uid": self._new_uid(), "creationTimestamp": self._now()}
-            complete: Object = {**resource.zero, **obj, "metadata": {**fresh, **obj["metadata"]}}
+            metadata = {"uid": self._new_uid(), "creationTimestamp": self._now(), **obj["metadata"]}
+            complete: Object = {**resource.zero, **obj, "metadata": metadata}
             if resource.namespaced:
-                complete["metadata"].setdefault("namespace", "default")
+                metadata.setdefault("namespace", "default")
             if resource is CRDS:
                 complete = copy.deepcopy(complete)
                 complete_crd(complete, self._now())
@@ -96,55 +101,40 @@ class Api:
         document = self.catalog.document(parts)
         if document is not None:
             return Response(200, [msgspec.json.encode(document), b"\n"])
-        route = self._route(parts)
+        route = _route(self.catalog, parts)
         view = View.negotiate(request.headers.get("accept", ""), self._clock())
-        match request.method, bool(route.name):
-            case "GET", _ if request.flag("watch"):
-                return reads.open_watch(
-                    self._store, request, route, view, bookmark_interval=self._bookmark_interval
-                )
-            case "GET", True:
-                return _respond(route, view, self._existing(route))
-            case "GET", False:
-                return reads.list_objects(self._store, request, route, view)
-            case "DELETE", False:
-                handler = self._delete_collection
-            case "POST", False:
-                handler = self._create
-            case "PUT", True:
-                handler = self._replace
-            case "PATCH", True:
-                handler = self._patch
-            case "DELETE", True if not route.subresource:
-                handler = self._delete
-            case _:
-                message = "the server does not allow this method on the requested resource"
-                raise StatusError(405, "MethodNotAllowed", message, details={})
+        if request.method == "GET":
+            return self._read(request, route, view)
+        handler = self._handler(request.method, route)
+        if handler is None:
+            message = "the server does not allow this method on the requested resource"
+            raise StatusError(405, "MethodNotAllowed", message, details={})
         with self._store.lock:
             return handler(request, route, view)
 
-    def _route(self, parts: tuple[str, ...]) -> Route:
-        match parts:
-            case ("api", version, *rest):
-                group = ""
-            case ("apis", group, version, *rest):
-                pass
-            case _:
-                raise NoSuchPathError
-        namespace = ""
-        # `namespaces/x/status` is a subresource of a namespace, `namespaces/x/pods` a collection in
-        # it.
-        if len(rest) > 2 and rest[0] == "namespaces" and rest[2] not in ("status", "finalize"):  # noqa: PLR2004
-            namespace, rest = rest[1], rest[2:]
-        if not rest:
-            raise NoSuchPathError
-        plural, name, subresource, *more = (*rest, "", "")[: max(3, len(rest))]
-        resource = self.catalog.find(group, version, plural)
-        if more or subresource not in ("", "status") or (subresource and not resource.status):
-            raise statuses.not_served()
-        if bool(namespace) and not resource.namespaced:
-            raise statuses.not_served()
-        return Route(resource, namespace, name, subresource)
+    def _read(self, request: Request, route: Route, view: View) -> Response:
+        if request.flag("watch"):
+            return reads.open_watch(
+                self._store, request, route, view, bookmark_interval=self._bookmark_interval
+            )
+        if route.name:
+            return _respond(route, view, self._existing(route))
+        return reads.list_objects(self._store, request, route, view)
+
+    def _handler(self, method: str, route: Route) -> _Handler | None:
+        """The method for a verb that writes, None where it is not allowed."""
+        match method, bool(route.name):
+            case "DELETE", False:
+                return self._delete_collection
+            case "POST", False:
+                return self._create
+            case "PUT", True:
+                return self._replace
+            case "PATCH", True:
+                return self._patch
+            case "DELETE", True if not route.subresource:
+                return self._delete
+        return None
 
     def _existing(self, route: Route) -> Stored:
         item = self._store.get(route.resource.storage, (route.namespace, route.name))
@@ -155,59 +145,66 @@ class Api:
     # Each of the writing verbs runs with the store locked.
 
     def _create(self, request: Request, route: Route, view: View) -> Response:
+        resource = route.resource
         obj = request.object()
-        check_type(route.resource, obj)
+        check_type(resource, obj)
         metadata = obj.setdefault("metadata", {})
         if metadata.get("namespace", route.namespace) != route.namespace:
-            message = "the namespace of the provided object does not match the namespace sent on the request"
-            raise statuses.bad_request(message)
+            raise statuses.bad_request(
+                "the namespace of the provided object does not match the namespace sent "
+                "on the request"
+            )
         name = metadata.get("name")
         if not name:
             cause = ("metadata.name", "Required value: name or generateName is required")
-            raise requests.invalid(route.resource, "", [cause])
-        if self._store.get(route.resource.storage, (route.namespace, name)):
-            raise requests.already_exists(route.resource, name)
+            raise requests.invalid(resource, "", [cause])
+        if self._store.get(resource.storage, (route.namespace, name)):
+            raise requests.already_exists(resource, name)
         obj = _untyped(obj)
-        unknown = _settle(route.resource, obj)
-        if route.resource.status and route.resource.plural != "nodes":
+        unknown = _settle(resource, obj)
+        if resource.status and resource.plural != "nodes":
             obj.pop("status", None)
         route = replace(route, name=name)
-        empty = {**route.resource.zero, "metadata": {}}
-        owned = fields.update(
-            empty, {**empty, **obj}, route.resource.schema, self._writer(request, route)
-        )
-        return _respond(route, view, self._save_new(request, route, owned), 201, unknown)
+        empty = {**resource.zero, "metadata": {}}
+        writer = self._writer(request, route)
+        owned = fields.update(empty, {**empty, **obj}, resource.schema, writer)
+        item = self._save_new(request, route, owned)
+        return _respond(route, view, item, code=201, unknown=unknown)
 
     def _save_new(self, request: Request, route: Route, obj: Object) -> Stored:
         resource = route.resource
-        there = route.namespace and self._store.get("namespaces", ("", route.namespace))
-        if resource.namespaced and not there:
+        if resource.namespaced and not self._namespace_exists(route.namespace):
             raise requests.not_found(self.catalog.find("", "v1", "namespaces"), route.namespace)
         metadata = obj["metadata"]
         for name in ("resourceVersion", "deletionTimestamp", "selfLink"):
             metadata.pop(name, None)
-        metadata |= {"name": route.name, "uid": self._new_uid(), "creationTimestamp": self._now()}
+        metadata["name"] = route.name
+        metadata["uid"] = self._new_uid()
+        metadata["creationTimestamp"] = self._now()
         if resource.namespaced:
             metadata["namespace"] = route.namespace
-        obj |= {alias: obj[name] for name, alias in resource.also.items() if name in obj}
-        if resource.custom or resource is CRDS:
+        for name, alias in resource.also.items():
+            if name in obj:
+                obj[alias] = obj[name]
+        if _counts_generations(resource):
             metadata["generation"] = 1
         return self._save(request, route, obj)
 
+    def _namespace_exists(self, name: str) -> bool:
+        return bool(name) and self._store.get("namespaces", ("", name)) is not None
+
     def _replace(self, request: Request, route: Route, view: View) -> Response:
+        resource = route.resource
         obj = request.object()
-        check_type(route.resource, obj)
+        check_type(resource, obj)
+        metadata = obj.get("metadata") or {}
         live = self._existing(route).decode()
-        _check_precondition(
-            route, "UID", (obj.get("metadata") or {}).get("uid"), live["metadata"]["uid"]
-        )
-        guarded = route.resource.custom or route.resource.plural in ("leases", CRDS.plural)
-        if guarded and not (obj.get("metadata") or {}).get("resourceVersion"):
-            cause = (
-                "metadata.resourceVersion",
-                "Invalid value: 0: must be specified for an update",
-            )
-            raise requests.invalid(route.resource, route.name, [cause])
+        _check_precondition(route, "UID", metadata.get("uid"), live["metadata"]["uid"])
+        needs_version = resource.custom or resource.plural in ("leases", CRDS.plural)
+        if needs_version and not metadata.get("resourceVersion"):
+            problem = "Invalid value: 0: must be specified for an update"
+            cause = ("metadata.resourceVersion", problem)
+            raise requests.invalid(resource, route.name, [cause])
         return self._update(request, route, view, live, obj)
 
     def _patch(self, request: Request, route: Route, view: View) -> Response:
@@ -217,7 +214,10 @@ class Api:
         patch = _PATCHES.get(kind)
         if patch is None:
             accepted = ", ".join((*_PATCHES, _APPLY))
-            message = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
+            message = (
+                "the body of the request was in an unknown format - "
+                f"accepted media types include: {accepted}"
+            )
             raise StatusError(415, "UnsupportedMediaType", message)
         try:
             change = msgspec.json.decode(request.body)
@@ -232,11 +232,13 @@ class Api:
     def _update(
         self, request: Request, route: Route, view: View, live: Object, obj: Object
     ) -> Response:
+        schema = route.resource.schema
         obj = _untyped(obj)
         unknown = _settle(route.resource, obj)
         new = _updated(route, live, obj)
-        new = fields.update(live, new, route.resource.schema, self._writer(request, route))
-        return _respond(route, view, self._save(request, route, new, live), 200, unknown)
+        new = fields.update(live, new, schema, self._writer(request, route))
+        item = self._save(request, route, new, live)
+        return _respond(route, view, item, unknown=unknown)
 
     def _apply(self, request: Request, route: Route, view: View) -> Response:
         resource = route.resource
@@ -244,105 +246,114 @@ class Api:
             problem = "fieldManager: Required value: is required for apply patch"
             raise StatusError(422, "Invalid", f'PatchOptions.meta.k8s.io "" is invalid: {problem}')
         config = request.object()
-        version, kind = config.get("apiVersion", ""), config.get("kind", "")
-        if (version, kind) != (resource.group_version, resource.kind):
-            version = version if "/" in version else f"/{version}"
-            raise statuses.bad_request(f"invalid object type: {version}, Kind={kind}")
+        _check_applied_type(resource, config)
         config = _untyped(config)
         metadata = config.setdefault("metadata", {})
         if metadata.get("managedFields") is not None:
             raise statuses.bad_request("metadata.managedFields must be nil")
-        writer, force = self._writer(request, route), request.flag("force")
         item = self._store.get(resource.storage, (route.namespace, route.name))
         if item is None:
-            if route.subresource:
-                raise requests.not_found(resource, route.name)
-            if metadata.get("uid"):
-                given = f"the provided object specified uid {metadata['uid']}"
-                why = f"uid mismatch: {given}, and no existing object was found"
-                raise requests.conflict(resource, route.name, why)
-            obj = fields.apply(
-                {**resource.zero, "metadata": {}}, config, resource.schema, writer, force=force
-            )
-            _settle(resource, obj)
-            return _respond(route, view, self._save_new(request, route, obj), 201)
+            created = self._apply_new(request, route, config)
+            return _respond(route, view, created, code=201)
         live = item.decode()
+        writer = self._writer(request, route)
+        force = request.flag("force")
         merged = fields.apply(live, config, resource.schema, writer, force=force)
         _settle(resource, merged)
         new = _updated(route, live, merged)
         new["metadata"]["managedFields"] = merged["metadata"].get("managedFields", [])
         return _respond(route, view, self._save(request, route, new, live))
 
+    def _apply_new(self, request: Request, route: Route, config: Object) -> Stored:
+        resource = route.resource
+        if route.subresource:
+            raise requests.not_found(resource, route.name)
+        uid = config["metadata"].get("uid")
+        if uid:
+            given = f"the provided object specified uid {uid}"
+            why = f"uid mismatch: {given}, and no existing object was found"
+            raise requests.conflict(resource, route.name, why)
+        empty = {**resource.zero, "metadata": {}}
+        writer = self._writer(request, route)
+        force = request.flag("force")
+        obj = fields.apply(empty, config, resource.schema, writer, force=force)
+        _settle(resource, obj)
+        return self._save_new(request, route, obj)
+
     def _delete(self, request: Request, route: Route, view: View) -> Response:
         live = self._existing(route).decode()
+        metadata = live["metadata"]
         options = request.object() if request.body else {}
+        preconditions = options.get("preconditions") or {}
         for name, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
-            _check_precondition(
-                route, label, (options.get("preconditions") or {}).get(name), live["metadata"][name]
-            )
-        if live["metadata"].get("finalizers"):
+            _check_precondition(route, label, preconditions.get(name), metadata[name])
+        if metadata.get("finalizers"):
             return _respond(route, view, self._mark_deleted(request, route, live))
         if not request.dry:
             self._remove(route.resource, live)
-        details = {"name": route.name, "group": route.resource.group, "kind": route.resource.plural}
-        details = {key: value for key, value in details.items() if value} | {
-            "uid": live["metadata"]["uid"]
-        }
         success = {
             "kind": "Status",
             "apiVersion": "v1",
             "metadata": {},
             "status": "Success",
-            "details": details,
+            "details": {**requests.details(route.resource, route.name), "uid": metadata["uid"]},
         }
         return Response(200, [msgspec.json.encode(success), b"\n"])
 
     def _delete_collection(self, request: Request, route: Route, view: View) -> Response:
-        selects = reads.predicate(route.resource, request.query)
-        revision, items = self._store.snapshot(route.resource.storage)
-        within = (item for item in items if item.key[0] == (route.namespace or item.key[0]))
-        chosen = [item for item in within if selects is None or selects(item)]
-        for item in chosen if not request.dry else ():
-            live = item.decode()
-            if live["metadata"].get("finalizers"):
-                self._mark_deleted(
-                    request, replace(route, namespace=item.key[0], name=item.key[1]), live
-                )
-            else:
-                self._remove(route.resource, live)
-        return Response(200, view.many(route.resource, chosen, {"resourceVersion": str(revision)}))
+        resource = route.resource
+        selects = reads.predicate(resource, request.query)
+        revision, items = self._store.snapshot(resource.storage)
+        if route.namespace:
+            items = [item for item in items if item.key[0] == route.namespace]
+        if selects is not None:
+            items = [item for item in items if selects(item)]
+        if not request.dry:
+            for item in items:
+                self._delete_item(request, route, item)
+        metadata = {"resourceVersion": str(revision)}
+        return Response(200, view.many(resource, items, metadata))
+
+    def _delete_item(self, request: Request, route: Route, item: Stored) -> None:
+        live = item.decode()
+        if not live["metadata"].get("finalizers"):
+            self._remove(route.resource, live)
+            return
+        namespace, name = item.key
+        self._mark_deleted(request, replace(route, namespace=namespace, name=name), live)
 
     def _mark_deleted(self, request: Request, route: Route, live: Object) -> Stored:
         marks = {"deletionTimestamp": self._now(), "deletionGracePeriodSeconds": 0}
-        return self._save(request, route, {**live, "metadata": {**marks, **live["metadata"]}}, live)
+        marked = {**live, "metadata": {**marks, **live["metadata"]}}
+        return self._save(request, route, marked, live)
 
     def _remove(self, resource: Resource, obj: Object) -> None:
         self._store.remove(resource.storage, obj)
         if resource is CRDS:
-            gone = f"{obj['spec']['names']['plural']}.{obj['spec']['group']}"
-            for item in list(self._store.collection(gone).objects.values()):
-                self._store.remove(gone, item.decode())
+            spec = obj["spec"]
+            storage = f"{spec['names']['plural']}.{spec['group']}"
+            for item in list(self._store.collection(storage).objects.values()):
+                self._store.remove(storage, item.decode())
             self.serve_crds()
 
     def _save(
         self, request: Request, route: Route, obj: Object, live: Object | None = None
     ) -> Stored:
-        """Check and store an object if it differs from the live one; a deleted one goes with its last finalizer."""
-        resource, metadata = route.resource, obj["metadata"]
+        """Check and store an object if it differs from the live one.
+
+        A deleted one goes with its last finalizer.
+        """
+        resource = route.resource
         if live is not None and obj == live:
             return self._existing(route)
-        typed = {**obj, "apiVersion": "", "kind": ""}
-        if resource.custom and (problems := list(fields.validate(typed, resource.schema))):
-            raise requests.invalid(resource, route.name, problems)
+        if resource.custom:
+            _check_schema(route, obj)
         if resource is CRDS:
             complete_crd(obj, self._now())
         if request.dry:
-            return stored(obj, int(live["metadata"]["resourceVersion"]) if live else 0)
-        if (
-            live is not None
-            and metadata.get("deletionTimestamp")
-            and not metadata.get("finalizers")
-        ):
+            revision = int(live["metadata"]["resourceVersion"]) if live else 0
+            return stored(obj, revision)
+        if live is not None and _may_go(obj["metadata"]):
             self._remove(resource, obj)
             return stored(obj, self._store.revision)
         item = self._store.put(resource.storage, obj)
@@ -352,94 +363,186 @@ class Api:
 
     def serve_crds(self) -> None:
         """Serve the kinds of those CRDs that are stored."""
-        crds = [item.decode() for item in self._store.collection(CRDS.storage).objects.values()]
-        self.catalog.replace_custom(resource for crd in crds for resource in crd_resources(crd))
+        resources: list[Resource] = []
+        for item in self._store.collection(CRDS.storage).objects.values():
+            resources += crd_resources(item.decode())
+        self.catalog.replace_custom(resources)
 
     def _writer(self, request: Request, route: Route) -> fields.Writer:
         """Who makes a request, for ownership: an endpoint does not own what it leaves alone."""
         program = request.headers.get("user-agent", "").partition("/")[0]
-        name = (request.query.get("fieldManager") or program or "unknown")[:128]
+        name = request.query.get("fieldManager") or program or "unknown"
         ignored: tuple[str, ...] = ()
         if route.subresource:
             ignored = ("spec", "metadata")
         elif route.resource.status and route.resource is not CRDS:
             ignored = ("status",)
         return fields.Writer(
-            name, route.resource.group_version, self._now(), route.subresource, ignored
+            name=name[:_LONGEST_MANAGER],
+            version=route.resource.group_version,
+            now=self._now(),
+            subresource=route.subresource,
+            ignored=ignored,
         )
 
     def _now(self) -> str:
         return self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def _route(catalog: Catalog, parts: tuple[str, ...]) -> Route:
+    """What a path names.
+
+    Raises `StatusError` (404) or `NoSuchPathError` where the real server does.
+    """
+    match parts:
+        case ("api", version, *rest):
+            group = ""
+        case ("apis", group, version, *rest):
+            pass
+        case _:
+            raise NoSuchPathError
+    namespace, rest = _namespace(rest)
+    if not rest:
+        raise NoSuchPathError
+    resource = catalog.find(group, version, rest[0])
+    if namespace and not resource.namespaced:
+        raise statuses.not_served()
+    match rest[1:]:
+        case []:
+            return Route(resource, namespace, name="", subresource="")
+        case [name]:
+            return Route(resource, namespace, name, subresource="")
+        case [name, "status"] if resource.status:
+            return Route(resource, namespace, name, subresource="status")
+    raise statuses.not_served()
+
+
+def _namespace(parts: list[str]) -> tuple[str, list[str]]:
+    """The namespace that a path below a group's root names, if any, and the rest of the path."""
+    match parts:
+        case ["namespaces", _, "status" | "finalize", *_]:  # a subresource of a namespace
+            return "", parts
+        case ["namespaces", namespace, collection, *rest]:
+            return namespace, [collection, *rest]
+    return "", parts
+
+
+def _check_schema(route: Route, obj: Object) -> None:
+    """Raise `StatusError` (422) for an object that its CRD's schema does not allow."""
+    typed = {**obj, "apiVersion": "", "kind": ""}
+    problems = list(fields.validate(typed, route.resource.schema))
+    if problems:
+        raise requests.invalid(route.resource, route.name, problems)
+
+
+def _may_go(metadata: Mapping[str, Any]) -> bool:
+    """Whether an object was deleted and nothing holds it any more."""
+    return bool(metadata.get("deletionTimestamp")) and not metadata.get("finalizers")
+
+
 def _respond(
-    route: Route, view: View, item: Stored, code: int = 200, unknown: Iterable[str] = ()
+    route: Route, view: View, item: Stored, *, code: int = 200, unknown: Iterable[str] = ()
 ) -> Response:
     warnings = [f'unknown field "{path}"' for path in unknown]
     return Response(code, [view.one(route.resource, item), b"\n"], warnings=warnings)
 
 
 def _check_precondition(route: Route, label: str, given: str | None, live: str) -> None:
-    if given not in (None, live):
-        why = (
-            f"Precondition failed: {label} in precondition: {given}, {label} in object meta: {live}"
-        )
-        raise requests.conflict(route.resource, route.name, why)
+    if given in (None, live):
+        return
+    why = f"Precondition failed: {label} in precondition: {given}, {label} in object meta: {live}"
+    raise requests.conflict(route.resource, route.name, why)
 
 
 def check_type(resource: Resource, obj: Object) -> None:
     """Raise `StatusError` (400) when an object is not of the kind that its path names."""
-    version, kind = (
-        obj.get("apiVersion") or resource.group_version,
-        obj.get("kind") or resource.kind,
-    )
+    version = obj.get("apiVersion") or resource.group_version
+    kind = obj.get("kind") or resource.kind
     if version != resource.group_version:
-        message = (
-            f"the API version in the data ({version}) does not match the expected API version "
+        raise statuses.bad_request(
+            f"the API version in the data ({version}) does not match "
+            f"the expected API version ({resource.group_version})"
         )
-        raise statuses.bad_request(f"{message}({resource.group_version})")
     if kind != resource.kind:
         raise statuses.bad_request(
             f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
         )
 
 
+def _check_applied_type(resource: Resource, config: Object) -> None:
+    """The same of an applied configuration, which has to name its kind."""
+    version = config.get("apiVersion", "")
+    kind = config.get("kind", "")
+    if version == resource.group_version and kind == resource.kind:
+        return
+    if "/" not in version:
+        version = f"/{version}"
+    raise statuses.bad_request(f"invalid object type: {version}, Kind={kind}")
+
+
 def _untyped(obj: Object) -> Object:
-    return {key: value for key, value in obj.items() if key not in ("apiVersion", "kind")}
+    return _without(obj, "apiVersion", "kind")
 
 
 def _settle(resource: Resource, obj: Object) -> list[str]:
     """Normalise an object sent by a client, in place; return the paths of dropped fields."""
     metadata = obj.setdefault("metadata", {})
-    for name in [name for name, value in metadata.items() if value in (None, {}, [])]:
-        del metadata[name]
-    return fields.settle(obj, resource.schema) if resource.custom else []
+    for name, value in list(metadata.items()):
+        if value in (None, {}, []):
+            del metadata[name]
+    if not resource.custom:
+        return []
+    return fields.settle(obj, resource.schema)
 
 
 def _updated(route: Route, live: Object, obj: Object) -> Object:
-    """A new state of an existing object: what belongs to the server or to the other endpoint is as it was."""
-    resource, now, metadata = route.resource, live["metadata"], dict(obj["metadata"])
-    if metadata.get("name", route.name) != route.name:
-        message = f"the name of the object ({metadata['name']}) does not match the name on the URL ({route.name})"
-        raise statuses.bad_request(message)
-    if metadata.get("uid", now["uid"]) != now["uid"]:
-        cause = ("metadata.uid", f'Invalid value: "{metadata["uid"]}": field is immutable')
-        raise requests.invalid(resource, route.name, [cause])
-    if metadata.get("resourceVersion") not in (None, "", now["resourceVersion"]):
-        raise requests.conflict(resource, route.name)
-    metadata |= {key: now[key] for key in _SYSTEM_OWNED if key in now}
-    other = live if route.subresource else obj
-    new = {key: value for key, value in other.items() if key not in ("metadata", "status")}
-    status = obj if route.subresource or not resource.status or resource is CRDS else live
-    if "status" in status:
-        new["status"] = status["status"]
+    """A new state of an existing object.
+
+    What belongs to the server or to the other endpoint is as it was.
+    """
+    resource = route.resource
+    system: Object = live["metadata"]
+    _check_identity(route, system, obj["metadata"])
+    content = live if route.subresource else obj
+    new = _without(content, "metadata", "status")
+    metadata = {**obj["metadata"], **_system_owned(system)}
     if route.subresource and resource.custom:
-        metadata = dict(now)
-    was = {key: value for key, value in live.items() if key not in ("metadata", "status")}
-    is_now = {key: value for key, value in new.items() if key != "status"}
-    if (resource.custom or resource is CRDS) and is_now != was:
-        metadata["generation"] = now.get("generation", 0) + 1
+        metadata = dict(system)
+    elif _counts_generations(resource) and new != _without(live, "metadata", "status"):
+        metadata["generation"] = system.get("generation", 0) + 1
+    has_main_status = not resource.status or resource is CRDS
+    status_source = obj if route.subresource or has_main_status else live
+    if "status" in status_source:
+        new["status"] = status_source["status"]
     return {"metadata": metadata, **new}
+
+
+def _system_owned(metadata: Object) -> Object:
+    return {key: metadata[key] for key in _SYSTEM_OWNED if key in metadata}
+
+
+def _counts_generations(resource: Resource) -> bool:
+    return resource.custom or resource is CRDS
+
+
+def _check_identity(route: Route, system: Object, metadata: Object) -> None:
+    """Raise `StatusError` if an update is meant for another object, or another state of it."""
+    resource = route.resource
+    name = metadata.get("name", route.name)
+    if name != route.name:
+        raise statuses.bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({route.name})"
+        )
+    uid = metadata.get("uid", system["uid"])
+    if uid != system["uid"]:
+        cause = ("metadata.uid", f'Invalid value: "{uid}": field is immutable')
+        raise requests.invalid(resource, route.name, [cause])
+    if metadata.get("resourceVersion") not in (None, "", system["resourceVersion"]):
+        raise requests.conflict(resource, route.name)
+
+
+def _without(obj: Object, *names: str) -> Object:
+    return {key: value for key, value in obj.items() if key not in names}
 
 
 # Patches
@@ -472,25 +575,35 @@ def _json_patch(target: Any, patch: Any) -> Any:
     root: dict[str, Any] = {"": copy.deepcopy(target)}  # a JSON pointer begins with an empty name
     try:
         for step in patch:
-            parent: Any = root
-            *above, name = (
-                token.replace("~1", "/").replace("~0", "~") for token in step["path"].split("/")
-            )
-            for token in above:
-                parent = parent[token]
-            operation = step["op"]
-            current = None if operation == "add" else parent[name]
-            if operation == "remove":
-                del parent[name]
-            elif operation in ("add", "replace"):
-                parent[name] = step["value"]
-            elif operation != "test" or current != step["value"]:
-                raise ValueError(step)  # noqa: TRY301 - one answer to every misfit
+            _json_patch_step(root, step)
     except (KeyError, ValueError, TypeError):
-        raise StatusError(
-            422, "Invalid", "the server rejected our request due to an error in our request"
-        ) from None
+        message = "the server rejected our request due to an error in our request"
+        raise StatusError(422, "Invalid", message) from None
     return root[""]
+
+
+def _json_patch_step(root: dict[str, Any], step: Mapping[str, Any]) -> None:
+    """Do one operation; raises KeyError, ValueError or TypeError if it does not fit."""
+    *above, name = _pointer(step["path"])
+    parent: Any = root
+    for token in above:
+        parent = parent[token]
+    operation = step["op"]
+    if operation == "add":
+        parent[name] = step["value"]
+        return
+    current = parent[name]
+    if operation == "remove":
+        del parent[name]
+    elif operation == "replace":
+        parent[name] = step["value"]
+    elif operation != "test" or current != step["value"]:
+        raise ValueError(step)
+
+
+def _pointer(text: str) -> list[str]:
+    """The names of a JSON pointer (RFC 6901)."""
+    return [token.replace("~1", "/").replace("~0", "~") for token in text.split("/")]
 
 
 _PATCHES: dict[str, Callable[[Any, Any], Any]] = {

@@ -1,7 +1,8 @@
-"""Fields of objects: what their schema says of them, how an apply merges them, and who owns which (KEP-555).
+"""Fields of objects: their schema, how an apply merges them, and who owns which (KEP-555).
 
-A field path is a tuple of `fieldsV1` elements: `f:name` for a map's entry, `k:{...}` for an item of a list with keys,
-`v:...` for an item of a set. What no schema describes merges map by map, and lists are replaced whole.
+A field path is a tuple of `fieldsV1` elements: `f:name` for a map's entry, `k:{...}` for an item of
+a list with keys, `v:...` for an item of a set. What no schema describes merges map by map, and
+lists are replaced whole.
 """
 
 import copy
@@ -17,6 +18,7 @@ from toposcope.simulator.apiserver.statuses import Object, StatusError
 
 Path = tuple[str, ...]
 Paths = set[Path]
+Values = Mapping[Path, Any]
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
@@ -26,29 +28,36 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "integer": (int,),
     "number": (int, float),
 }
+_INT32_MIN = -(2**31)
+_INT32_MAX = 2**31 - 1
 _ITEM = object()
-"""The value of a list's item itself, beside those of its fields: its place in the list has an owner too."""
+"""The value of a list's item itself, beside those of its fields.
 
+Its place in the list has an owner too.
+"""
+
+_UNOWNED_METADATA = (
+    "name",
+    "namespace",
+    "creationTimestamp",
+    "uid",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
 _NEVER_OWNED: Paths = {("f:apiVersion",), ("f:kind",), ("f:metadata",)} | {
-    ("f:metadata", f"f:{name}")
-    for name in (
-        *(
-            "name",
-            "namespace",
-            "creationTimestamp",
-            "uid",
-            "generation",
-            "managedFields",
-            "resourceVersion",
-        ),
-        *("deletionTimestamp", "deletionGracePeriodSeconds"),
-    )
+    ("f:metadata", f"f:{name}") for name in _UNOWNED_METADATA
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """One node of a structural schema; `rules` holds the OpenAPI keywords that only validation reads."""
+    """One node of a structural schema.
+
+    `rules` holds the OpenAPI keywords that only validation reads.
+    """
 
     properties: "Mapping[str, Schema]" = field(default_factory=dict)
     values: "Schema | None" = None  # additionalProperties
@@ -69,15 +78,16 @@ ANY = Schema(preserve=True)
 
 def compile_schema(spec: Mapping[str, Any]) -> Schema:
     """Turn an OpenAPI v3 schema (as in a CRD) into a `Schema`."""
-    extra = spec.get("additionalProperties")
+    properties = {}
+    for name, child in spec.get("properties", {}).items():
+        properties[name] = compile_schema(child)
+    items = None
+    if "items" in spec:
+        items = compile_schema(spec["items"])
     return Schema(
-        properties={
-            name: compile_schema(child) for name, child in spec.get("properties", {}).items()
-        },
-        values=compile_schema(extra)
-        if isinstance(extra, dict)
-        else (ANY if extra is True else None),
-        items=compile_schema(spec["items"]) if "items" in spec else None,
+        properties=properties,
+        values=_additional_properties(spec.get("additionalProperties")),
+        items=items,
         preserve=bool(spec.get("x-kubernetes-preserve-unknown-fields")),
         atomic=spec.get("x-kubernetes-map-type") == "atomic",
         list_type=spec.get("x-kubernetes-list-type", "atomic"),
@@ -86,21 +96,23 @@ def compile_schema(spec: Mapping[str, Any]) -> Schema:
     )
 
 
+def _additional_properties(spec: Any) -> Schema | None:
+    if isinstance(spec, dict):
+        return compile_schema(spec)
+    if spec is True:
+        return ANY
+    return None
+
+
 def settle(value: Any, schema: Schema, path: str = "") -> list[str]:
-    """Drop fields that the schema does not know and nulls, fill in defaults, in place; return the unknown paths."""
+    """Drop fields that the schema does not know and nulls, fill in defaults, in place.
+
+    Return the unknown paths.
+    """
     unknown: list[str] = []
     if isinstance(value, dict):
-        for key in list(value):
-            child = schema.field(key)
-            if child is None:
-                unknown.append(_join(path, key))
-            if child is None or (
-                value[key] is None and child is not ANY and not child.rules.get("nullable")
-            ):
-                del value[key]
-        for key, child in schema.properties.items():
-            if key not in value and "default" in child.rules:
-                value[key] = copy.deepcopy(child.rules["default"])
+        unknown += _drop_unknown(value, schema, path)
+        _fill_defaults(value, schema)
         for key, item in value.items():
             unknown += settle(item, schema.field(key) or ANY, _join(path, key))
     elif isinstance(value, list) and schema.items is not None:
@@ -109,56 +121,87 @@ def settle(value: Any, schema: Schema, path: str = "") -> list[str]:
     return unknown
 
 
+def _drop_unknown(value: dict[str, Any], schema: Schema, path: str) -> list[str]:
+    """Delete fields that the schema does not know, and nulls; return the paths of the first."""
+    unknown = []
+    for key in list(value):
+        child = schema.field(key)
+        if child is None:
+            unknown.append(_join(path, key))
+            del value[key]
+        elif value[key] is None and not _is_nullable(child):
+            del value[key]
+    return unknown
+
+
+def _fill_defaults(value: dict[str, Any], schema: Schema) -> None:
+    for key, child in schema.properties.items():
+        if key in value or "default" not in child.rules:
+            continue
+        default = child.rules["default"]
+        value[key] = copy.deepcopy(default)
+
+
+def _is_nullable(schema: Schema) -> bool:
+    return schema is ANY or bool(schema.rules.get("nullable"))
+
+
 def validate(value: Any, schema: Schema, path: str = "") -> Iterator[tuple[str, str]]:
     """Yield path and problem of each wrong field: types, enums, patterns and what is required."""
-    rules = schema.rules
-    if value is None and (rules.get("nullable") or schema is ANY):
+    if value is None and _is_nullable(schema):
         return
-    wanted = rules.get("type", "")
-    if wanted and not rules.get("x-kubernetes-int-or-string") and not _fits(value, wanted):
-        yield path, f"Invalid value: {path} in body must be of type {wanted}"
-    elif rules.get("format") == "int32" and not -(2**31) <= value < 2**31:
-        yield (
-            "<nil>",
-            f'Invalid value: "": Checked value must be of type integer with format int32 in {path}',
-        )
-    elif "enum" in rules and value not in rules["enum"]:
-        listed = ", ".join(map(_shown, rules["enum"]))
-        yield path, f"Unsupported value: {_shown(value)}: supported values: {listed}"
-    elif (
-        isinstance(value, str)
-        and "pattern" in rules
-        and not _pattern(rules["pattern"]).search(value)
-    ):
-        yield (
-            path,
-            f"Invalid value: {_shown(value)}: {path} in body should match '{rules['pattern']}'",
-        )
+    problem = _own_problem(value, schema.rules, path)
+    if problem is not None:
+        yield problem
     elif isinstance(value, dict):
-        yield from (
-            (_join(path, name), "Required value")
-            for name in rules.get("required", ())
-            if name not in value
-        )
-        for key, item in value.items():
-            yield from validate(item, schema.field(key) or ANY, _join(path, key))
+        yield from _validate_map(value, schema, path)
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from validate(item, schema.items or ANY, f"{path}[{index}]")
 
 
-def _fits(value: Any, wanted: str) -> bool:
-    return isinstance(value, _TYPES[wanted]) and (
-        wanted == "boolean" or not isinstance(value, bool)
-    )
+def _validate_map(value: Object, schema: Schema, path: str) -> Iterator[tuple[str, str]]:
+    for name in schema.rules.get("required", ()):
+        if name not in value:
+            yield _join(path, name), "Required value"
+    for key, item in value.items():
+        yield from validate(item, schema.field(key) or ANY, _join(path, key))
+
+
+def _own_problem(value: Any, rules: Mapping[str, Any], path: str) -> tuple[str, str] | None:
+    """What is wrong with a value itself, not with what is in it."""
+    if not _has_type(value, rules):
+        return path, f"Invalid value: {path} in body must be of type {rules['type']}"
+    if rules.get("format") == "int32" and not _INT32_MIN <= value <= _INT32_MAX:
+        problem = "Checked value must be of type integer with format int32 in"
+        return "<nil>", f'Invalid value: "": {problem} {path}'
+    if "enum" in rules and value not in rules["enum"]:
+        supported = ", ".join(_shown(choice) for choice in rules["enum"])
+        return path, f"Unsupported value: {_shown(value)}: supported values: {supported}"
+    if isinstance(value, str) and "pattern" in rules:
+        pattern = rules["pattern"]
+        if not _pattern(pattern).search(value):
+            return path, f"Invalid value: {_shown(value)}: {path} in body should match '{pattern}'"
+    return None
+
+
+def _has_type(value: Any, rules: Mapping[str, Any]) -> bool:
+    wanted = rules.get("type", "")
+    if not wanted or rules.get("x-kubernetes-int-or-string"):
+        return True
+    if isinstance(value, bool):
+        return bool(wanted == "boolean")
+    return isinstance(value, _TYPES[wanted])
 
 
 @functools.cache
 def _pattern(pattern: str) -> re.Pattern[str]:
     """The pattern as Go means it: Python's `$` also accepts a final newline."""
+    if pattern.endswith("$"):
+        pattern = f"{pattern[:-1]}\\Z"
     # linear: the patterns of a CRD, for the demo and tests; those of our own CRD are judged by
     # tools/regexes
-    return re.compile(f"{pattern[:-1]}\\Z" if pattern.endswith("$") else pattern)
+    return re.compile(pattern)
 
 
 def _shown(value: Any) -> str:
@@ -198,7 +241,12 @@ def decode(tree: Mapping[str, Any], path: Path = ()) -> Paths:
     paths: Paths = set()
     for element, child in tree.items():
         below = (*path, element)
-        paths |= {path} if element == "." else decode(child, below) if child else {below}
+        if element == ".":
+            paths.add(path)
+        elif child:
+            paths |= decode(child, below)
+        else:
+            paths.add(below)
     return paths
 
 
@@ -208,18 +256,28 @@ def printed(path: Path) -> str:
     for element in path:
         kind, _, rest = element.partition(":")
         if kind == "k":
-            keys = msgspec.json.decode(rest).items()
-            text += "[" + ",".join(f"{key}={_shown(value)}" for key, value in keys) + "]"
+            keys = []
+            for key, value in msgspec.json.decode(rest).items():
+                keys.append(f"{key}={_shown(value)}")
+            text += f"[{','.join(keys)}]"
+        elif kind == "f":
+            text += f".{rest}"
         else:
-            text += f".{rest}" if kind == "f" else f"[={rest}]"
+            text += f"[={rest}]"
     return text
 
 
 def _elements(value: list[Any], schema: Schema) -> dict[str, Any]:
     """Items of a list with keys or of a set by path element."""
-    if schema.list_type == "set":
-        return {f"v:{_shown(item)}": item for item in value}
-    return {f"k:{_shown({key: item.get(key) for key in schema.list_keys})}": item for item in value}
+    elements = {}
+    for item in value:
+        if schema.list_type == "set":
+            element = f"v:{_shown(item)}"
+        else:
+            keys = {key: item.get(key) for key in schema.list_keys}
+            element = f"k:{_shown(keys)}"
+        elements[element] = item
+    return elements
 
 
 def _has_elements(schema: Schema) -> bool:
@@ -228,13 +286,18 @@ def _has_elements(schema: Schema) -> bool:
 
 def _children(value: Any, schema: Schema) -> dict[str, tuple[Any, Schema]] | None:
     """What lies below a value, by path element; None where the value is owned whole."""
-    if isinstance(value, dict) and value and not schema.atomic:
-        return {f"f:{key}": (item, schema.field(key) or ANY) for key, item in value.items()}
-    if isinstance(value, list) and value and _has_elements(schema):
-        return {
-            element: (item, schema.items or ANY)
-            for element, item in _elements(value, schema).items()
-        }
+    if not value:
+        return None
+    children = {}
+    if isinstance(value, dict) and not schema.atomic:
+        for key, item in value.items():
+            children[f"f:{key}"] = (item, schema.field(key) or ANY)
+        return children
+    if isinstance(value, list) and _has_elements(schema):
+        items_schema = schema.items or ANY
+        for element, item in _elements(value, schema).items():
+            children[element] = (item, items_schema)
+        return children
     return None
 
 
@@ -243,7 +306,9 @@ def leaves(value: Any, schema: Schema, path: Path = ()) -> dict[Path, Any]:
     children = _children(value, schema)
     if children is None:
         return {path: value}
-    owned: dict[Path, Any] = {path: _ITEM} if path and path[-1].startswith("k:") else {}
+    owned: dict[Path, Any] = {}
+    if path and path[-1].startswith("k:"):
+        owned[path] = _ITEM
     for element, (item, below) in children.items():
         if type(item) is str:  # as most are
             owned[*path, element] = item
@@ -255,49 +320,59 @@ def leaves(value: Any, schema: Schema, path: Path = ()) -> dict[Path, Any]:
 def merge(live: Any, applied: Any, schema: Schema) -> Any:
     """Lay an applied value over the live one; the order of a list with keys is the applier's."""
     if isinstance(live, dict) and isinstance(applied, dict) and not schema.atomic:
-        both = {**live, **applied}
-        return {
-            key: merge(live[key], applied[key], schema.field(key) or ANY)
-            if key in live and key in applied
-            else item
-            for key, item in both.items()
-        }
+        return _merge_maps(live, applied, schema)
     if isinstance(live, list) and isinstance(applied, list) and _has_elements(schema):
-        old, new = _elements(live, schema), _elements(applied, schema)
-        kept = [item for element, item in old.items() if element not in new]
-        return kept + [
-            merge(old[e], item, schema.items or ANY) if e in old else item
-            for e, item in new.items()
-        ]
+        return _merge_lists(live, applied, schema)
     return applied
 
 
+def _merge_maps(live: Object, applied: Object, schema: Schema) -> Object:
+    merged = {**live, **applied}
+    for key, item in applied.items():
+        if key in live:
+            merged[key] = merge(live[key], item, schema.field(key) or ANY)
+    return merged
+
+
+def _merge_lists(live: list[Any], applied: list[Any], schema: Schema) -> list[Any]:
+    old = _elements(live, schema)
+    new = _elements(applied, schema)
+    merged = [item for element, item in old.items() if element not in new]
+    for element, item in new.items():
+        if element in old:
+            merged.append(merge(old[element], item, schema.items or ANY))
+        else:
+            merged.append(item)
+    return merged
+
+
 def without(value: Any, paths: Paths, schema: Schema, path: Path = ()) -> Any:
-    """Copy of `value` without these fields and items; a map or list that loses its last one goes too, as None."""
-    children = _children(value, schema)
+    """Copy of `value` without these fields and items.
+
+    A map or list that loses its last one goes too, as None.
+    """
     if path in paths:
         return None
+    children = _children(value, schema)
     if children is None:
         return value
-    kept = {
-        element: left
-        for element, (item, below) in children.items()
-        if (left := without(item, paths, below, (*path, element))) is not None or item is None
-    }
+    kept = {}
+    for element, (item, below) in children.items():
+        rest = without(item, paths, below, (*path, element))
+        if rest is not None or item is None:
+            kept[element] = rest
     if not kept:
         return None
-    return (
-        {e[2:]: item for e, item in kept.items()}
-        if isinstance(value, dict)
-        else list(kept.values())
-    )
+    if isinstance(value, dict):
+        return {element.removeprefix("f:"): item for element, item in kept.items()}
+    return list(kept.values())
 
 
 # Ownership
 
 
 class Writer(msgspec.Struct, frozen=True):
-    """Who writes, in which version and at what time, and the top-level fields that the endpoint leaves alone."""
+    """Who writes, in which version and when, and the fields that the endpoint leaves alone."""
 
     name: str
     version: str
@@ -307,7 +382,11 @@ class Writer(msgspec.Struct, frozen=True):
 
     def own(self, paths: Iterable[Path]) -> Paths:
         """Those that this endpoint can own."""
-        return {path for path in paths if path and path[0][2:] not in self.ignored} - _NEVER_OWNED
+        owned = set()
+        for path in paths:
+            if path and path[0].removeprefix("f:") not in self.ignored:
+                owned.add(path)
+        return owned - _NEVER_OWNED
 
     def entry(self, operation: str) -> Object:
         """Its entry in `managedFields`, without the fields."""
@@ -317,7 +396,19 @@ class Writer(msgspec.Struct, frozen=True):
             "apiVersion": self.version,
             "fieldsType": "FieldsV1",
         }
-        return entry | ({"subresource": self.subresource} if self.subresource else {})
+        if self.subresource:
+            entry["subresource"] = self.subresource
+        return entry
+
+
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    """What makes two entries of `managedFields` the same one."""
+
+    operation: str
+    manager: str
+    version: str
+    subresource: str
 
 
 @dataclass(slots=True)
@@ -328,17 +419,28 @@ class _Claim:
     paths: Paths
 
     @property
-    def identity(self) -> tuple[str, ...]:
+    def identity(self) -> _Identity:
         """Appliers are the same manager in every version."""
         operation = self.entry.get("operation", "Update")
-        version = self.entry.get("apiVersion", "") if operation == "Update" else ""
-        return operation, self.entry.get("manager", ""), version, self.entry.get("subresource", "")
+        version = ""
+        if operation == "Update":
+            version = self.entry.get("apiVersion", "")
+        return _Identity(
+            operation=operation,
+            manager=self.entry.get("manager", ""),
+            version=version,
+            subresource=self.entry.get("subresource", ""),
+        )
 
     def __str__(self) -> str:
         """Return the way conflict messages name it."""
-        operation, name, version, subresource = self.identity
-        text = f'"{name}"' + (f' with subresource "{subresource}"' if subresource else "")
-        return f"{text} using {version}" if operation == "Update" else text
+        identity = self.identity
+        text = f'"{identity.manager}"'
+        if identity.subresource:
+            text += f' with subresource "{identity.subresource}"'
+        if identity.operation == "Update":
+            text += f" using {identity.version}"
+        return text
 
 
 def apply(live: Object, config: Object, schema: Schema, writer: Writer, *, force: bool) -> Object:
@@ -349,24 +451,16 @@ def apply(live: Object, config: Object, schema: Schema, writer: Writer, *, force
     `StatusError`.
     """
     before = leaves(live, schema)
-    wanted = {path: value for path, value in leaves(config, schema).items() if value != {}}
-    claims = _claims(live)
-    mine, others = _mine(claims, writer, "Apply")
-    listed = writer.own(wanted)
-    changed = {path for path in listed if path not in before or before[path] != wanted[path]}
-    contested = [(claim, claim.paths & changed) for claim in others if claim.paths & changed]
-    if contested and not force:
-        raise _conflict(contested)
-    for claim, paths in contested:
-        claim.paths -= paths
-    owned = set().union(*(claim.paths for claim in others))
-    dropped = {path for path in mine.paths - listed - owned if path in before}
-    # An item goes with all that is in it, unless somebody else has a field there.
-    dropped -= {
-        path
-        for path in dropped
-        if before[path] is _ITEM and any(o[: len(path)] == path for o in owned)
-    }
+    wanted = leaves(config, schema)
+    listed = writer.own(path for path, value in wanted.items() if value != {})
+    mine, others = _mine(_claims(live), writer, "Apply")
+    changed = _changed(listed, before, wanted)
+    _take_over(others, changed, force=force)
+    owned_by_others: Paths = set()
+    for claim in others:
+        owned_by_others |= claim.paths
+    dropped = {path for path in mine.paths - listed - owned_by_others if path in before}
+    dropped -= _shared_items(dropped, before, owned_by_others)
     merged = without(merge(live, config, schema), dropped, schema)
     if changed or dropped or mine.paths != listed:
         mine.entry["time"] = writer.now
@@ -374,16 +468,56 @@ def apply(live: Object, config: Object, schema: Schema, writer: Writer, *, force
     return _with_claims(merged, [*others, mine])
 
 
+def _changed(paths: Iterable[Path], before: Values, after: Values) -> Paths:
+    """Those of the paths that are new or have another value than before."""
+    changed = set()
+    for path in paths:
+        if path not in before or before[path] != after[path]:
+            changed.add(path)
+    return changed
+
+
+def _take_over(others: list[_Claim], changed: Paths, *, force: bool) -> None:
+    """Take changed fields from their owners; raises `StatusError` (409) unless `force`."""
+    contested = []
+    for claim in others:
+        paths = claim.paths & changed
+        if paths:
+            contested.append((claim, paths))
+    if contested and not force:
+        raise _conflict(contested)
+    for claim, paths in contested:
+        claim.paths -= paths
+
+
+def _shared_items(dropped: Paths, before: Values, owned_by_others: Paths) -> Paths:
+    """Items of lists to keep.
+
+    An item goes with all that is in it, unless somebody else has a field there.
+    """
+    shared = set()
+    for path in dropped:
+        if before[path] is not _ITEM:
+            continue
+        if any(owned[: len(path)] == path for owned in owned_by_others):
+            shared.add(path)
+    return shared
+
+
 def update(live: Object, new: Object, schema: Schema, writer: Writer) -> Object:
-    """Record a create, update or patch: what it changes is its own from now on, what it drops is nobody's."""
-    before, after = (leaves(side, schema) for side in _different(live, new))
-    changed = writer.own(
-        path for path, value in after.items() if path not in before or before[path] != value
-    )
+    """Record a create, update or patch.
+
+    What it changes is its own from now on, what it drops is nobody's.
+    """
+    old_parts, new_parts = _different(live, new)
+    before = leaves(old_parts, schema)
+    after = leaves(new_parts, schema)
+    changed = writer.own(_changed(after, before, after))
     gone = writer.own(before.keys() - after.keys())
     mine, others = _mine(_claims(live), writer, "Update")
-    for claim in (*others, mine):
-        claim.paths -= gone if claim is mine else changed | gone
+    mine.paths -= gone
+    for claim in others:
+        claim.paths -= changed | gone
     if changed:
         mine.paths |= changed
         mine.entry["time"] = writer.now
@@ -392,65 +526,87 @@ def update(live: Object, new: Object, schema: Schema, writer: Writer) -> Object:
 
 def _different(live: Object, new: Object) -> tuple[Object, Object]:
     """What differs of two objects, down to the parts of metadata: a write changes few of many."""
-    other = {
-        key
-        for key in live.keys() | new.keys()
-        if key not in live or key not in new or live[key] != new[key]
-    }
-    other.add("name")  # so that metadata is never empty, which is a value of its own
-    one, two = ({key: part[key] for key in part.keys() & other} for part in (live, new))
-    if "metadata" in one and "metadata" in two:
-        one["metadata"], two["metadata"] = _different(one["metadata"], two["metadata"])
-    return one, two
+    keys = {"name"}  # so that metadata is never empty, which is a value of its own
+    for key in live.keys() | new.keys():
+        if key not in live or key not in new or live[key] != new[key]:
+            keys.add(key)
+    old_parts = {key: live[key] for key in live.keys() & keys}
+    new_parts = {key: new[key] for key in new.keys() & keys}
+    if "metadata" in old_parts and "metadata" in new_parts:
+        old_metadata, new_metadata = _different(old_parts["metadata"], new_parts["metadata"])
+        old_parts["metadata"] = old_metadata
+        new_parts["metadata"] = new_metadata
+    return old_parts, new_parts
 
 
 def _claims(obj: Object) -> list[_Claim]:
-    entries = obj.get("metadata", {}).get("managedFields") or ()
-    return [_Claim(dict(entry), decode(entry.get("fieldsV1", {}))) for entry in entries]
+    claims = []
+    for entry in obj.get("metadata", {}).get("managedFields") or ():
+        paths = decode(entry.get("fieldsV1", {}))
+        claims.append(_Claim(dict(entry), paths))
+    return claims
 
 
 def _mine(claims: list[_Claim], writer: Writer, operation: str) -> tuple[_Claim, list[_Claim]]:
     """The writer's claim, an empty one where it has none, and those of others."""
-    mine = _Claim(writer.entry(operation), set())
-    others = [claim for claim in claims if claim.identity != mine.identity]
-    same = next((claim for claim in claims if claim.identity == mine.identity), mine)
-    same.entry["apiVersion"] = writer.version
-    return same, others
+    new = _Claim(writer.entry(operation), set())
+    mine = None
+    others = []
+    for claim in claims:
+        if claim.identity != new.identity:
+            others.append(claim)
+        elif mine is None:
+            mine = claim
+    if mine is None:
+        return new, others
+    mine.entry["apiVersion"] = writer.version
+    return mine, others
 
 
 def _with_claims(obj: Object, claims: list[_Claim]) -> Object:
     """Copy of `obj` with `managedFields` written from `claims`."""
-    metadata = {
-        key: value for key, value in (obj.get("metadata") or {}).items() if key != "managedFields"
-    }
-    entries = [
-        {**claim.entry, "fieldsV1": encode(frozenset(claim.paths))}
-        for claim in claims
-        if claim.paths
-    ]
+    metadata = dict(obj.get("metadata") or {})
+    metadata.pop("managedFields", None)
+    entries = []
+    for claim in claims:
+        if claim.paths:
+            encoded = encode(frozenset(claim.paths))
+            entries.append({**claim.entry, "fieldsV1": encoded})
     if entries:
-        metadata["managedFields"] = sorted(
-            entries, key=lambda entry: (entry["operation"], entry.get("time", ""))
-        )
+        metadata["managedFields"] = sorted(entries, key=_operation_and_time)
     return {**obj, "metadata": metadata}
 
 
+def _operation_and_time(entry: Object) -> tuple[str, str]:
+    return entry["operation"], entry.get("time", "")
+
+
 def _conflict(contested: list[tuple[_Claim, Paths]]) -> StatusError:
-    causes = [
-        {
-            "reason": "FieldManagerConflict",
-            "message": f"conflict with {claim}",
-            "field": printed(path),
-        }
-        for claim, paths in sorted(contested, key=lambda entry: str(entry[0]))
-        for path in sorted(paths)
-    ]
+    causes = []
+    for claim, paths in sorted(contested, key=_owner):
+        for path in sorted(paths):
+            cause = {
+                "reason": "FieldManagerConflict",
+                "message": f"conflict with {claim}",
+                "field": printed(path),
+            }
+            causes.append(cause)
+    message = f"Apply failed with {_conflicts_text(causes)}"
+    return StatusError(409, "Conflict", message, details={"causes": causes})
+
+
+def _owner(entry: tuple[_Claim, Paths]) -> str:
+    return str(entry[0])
+
+
+def _conflicts_text(causes: list[Object]) -> str:
     if len(causes) == 1:
-        text = f"1 conflict: {causes[0]['message']}: {causes[0]['field']}"
-    else:
-        lines = []
-        for cause in causes:
-            head = cause["message"].replace("conflict with", "conflicts with") + ":"
-            lines += ([] if head in lines else [head]) + [f"- {cause['field']}"]
-        text = f"{len(causes)} conflicts: " + "\n".join(lines)
-    return StatusError(409, "Conflict", f"Apply failed with {text}", details={"causes": causes})
+        cause = causes[0]
+        return f"1 conflict: {cause['message']}: {cause['field']}"
+    lines: list[str] = []
+    for cause in causes:
+        head = cause["message"].replace("conflict with", "conflicts with") + ":"
+        if head not in lines:
+            lines.append(head)
+        lines.append(f"- {cause['field']}")
+    return f"{len(causes)} conflicts: " + "\n".join(lines)

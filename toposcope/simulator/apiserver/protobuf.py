@@ -1,6 +1,9 @@
-"""Objects that typed clients send as protobuf, as JSON has them: `kubectl create namespace` sends one.
+"""Objects that typed clients send as protobuf, as JSON has them.
 
-Only kinds of v1 that kubectl creates by name and this server serves are known: those of `messages.yaml`.
+`kubectl create namespace` sends one.
+
+Only kinds of v1 that kubectl creates by name and this server serves are known: those of
+`messages.yaml`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,26 +34,35 @@ def decoded(body: bytes) -> dict[str, Any]:
     bytes that are no protobuf.
     """
     unknown = _message(body[len(MAGIC) :], _UNKNOWN)
-    kind = unknown.get("type", {})
-    fields = _KINDS.get(kind.get("kind", ""))
-    if fields is None or kind.get("apiVersion") != "v1":
-        raise LookupError(f"{kind.get('apiVersion', '')}, Kind={kind.get('kind', '')}")
-    return {**kind, **_message(unknown.get("raw", b""), fields)}
+    type_meta = unknown.get("type", {})
+    version = type_meta.get("apiVersion", "")
+    kind = type_meta.get("kind", "")
+    fields = _KINDS.get(kind)
+    if fields is None or version != "v1":
+        raise LookupError(f"{version}, Kind={kind}")
+    return {**type_meta, **_message(unknown.get("raw", b""), fields)}
 
 
 def _message(data: bytes, fields: _Fields) -> dict[str, Any]:
-    """The fields of a message that are named and set: Go writes empty texts and messages where JSON leaves them out."""
-    found: dict[str, Any] = {}
+    """The fields of a message that are named and set.
+
+    Go writes empty texts and messages where JSON leaves them out.
+    """
+    message: dict[str, Any] = {}
     for number, value in _parts(data):
         name, form = fields.get(number, ("", None))
         if form == "map":
             entry = _message(value, _ENTRY)
-            found.setdefault(name, {})[entry.get("key", "")] = entry.get("value", "")
+            entries = message.setdefault(name, {})
+            entries[entry.get("key", "")] = entry.get("value", "")
         elif isinstance(form, list):
-            found.setdefault(name, []).append(_value(value, form[0]))
-        elif name and (read := _value(value, form)) not in ("", {}):
-            found[name] = read
-    return found
+            items = message.setdefault(name, [])
+            items.append(_value(value, form[0]))
+        elif name:
+            decoded_value = _value(value, form)
+            if decoded_value not in ("", {}):
+                message[name] = decoded_value
+    return message
 
 
 def _value(value: Any, form: Any) -> Any:
@@ -60,8 +72,12 @@ def _value(value: Any, form: Any) -> Any:
         return bool(value)
     if form == "either":
         either = _message(value, _EITHER)
-        return either.get("strVal", "") if either.get("type") else either.get("intVal", 0)
-    return _message(value, form) if isinstance(form, dict) else value
+        if either.get("type"):
+            return either.get("strVal", "")
+        return either.get("intVal", 0)
+    if isinstance(form, dict):
+        return _message(value, form)
+    return value
 
 
 def _parts(data: bytes) -> Iterator[tuple[int, Any]]:

@@ -15,10 +15,11 @@ import msgspec
 from toposcope.simulator.apiserver.requests import Request, Response, Route
 from toposcope.simulator.apiserver.resources import Resource
 from toposcope.simulator.apiserver.statuses import Object, StatusError, bad_request, expired
-from toposcope.simulator.apiserver.store import Change, Store, Stored, stored
+from toposcope.simulator.apiserver.store import Change, Key, Store, Stored, stored
 from toposcope.simulator.apiserver.views import View
 
 Predicate = Callable[[Stored], bool]
+_FIRST: Key = ("", "")
 
 _EQUALITY = re.compile(r"(?P<key>[^=!<>\s]+)\s*(?P<how>!=|==|=)\s*(?P<value>[^=!<>\s]*)")
 _SET = re.compile(r"(?P<key>[^=!<>\s]+)\s+(?P<how>in|notin)\s+\((?P<values>[^()]*)\)")
@@ -29,18 +30,17 @@ _CHUNK = 256 * 1024
 _MAX_WATCH = 1800
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _EXPIRED_TOKEN = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "  # noqa: S105 - no secret
-    "the continue parameter."
+    "The provided continue parameter is too old to display a consistent list result. "  # noqa: S105 - no secret
+    "You can start a new list without the continue parameter."
 )
 
 
 def predicate(resource: Resource, query: Mapping[str, str]) -> Predicate | None:
     """Return the selection a request asks for, None for everything. Raises `StatusError` (400)."""
-    labels, fields = (
-        [part.strip() for part in _requirements(query.get(name, "")) if part]
-        for name in ("labelSelector", "fieldSelector")
-    )
-    tests = [*map(_label_test, labels), *(_field_test(resource, part) for part in fields)]
+    of_labels = _requirements(query.get("labelSelector", ""))
+    of_fields = _requirements(query.get("fieldSelector", ""))
+    tests = [_label_test(requirement) for requirement in of_labels]
+    tests += [_field_test(resource, requirement) for requirement in of_fields]
     if not tests:
         return None
     return lambda item: all(test(item) for test in tests)
@@ -55,42 +55,61 @@ def _requirements(selector: str) -> list[str]:
             parts[-1] += f",{piece}"
         else:
             parts.append(piece)
-    return parts[1:]
+    return [part.strip() for part in parts if part]
 
 
 def _label_test(text: str) -> Predicate:
-    if match := _EQUALITY.fullmatch(text):
-        key, value, equal = match["key"], match["value"], match["how"] != "!="
-        return lambda item: (item.labels.get(key) == value) is equal
-    if match := _SET.fullmatch(text):
-        key, inside = match["key"], match["how"] == "in"
-        values = {value.strip() for value in match["values"].split(",")}
-        return lambda item: (item.labels.get(key) in values) is inside
-    if match := _PRESENCE.fullmatch(text):
-        key, absent = match["key"], bool(match["absent"])
+    match = _EQUALITY.fullmatch(text)
+    if match:
+        return _equality_test(match)
+    match = _SET.fullmatch(text)
+    if match:
+        return _set_test(match)
+    match = _PRESENCE.fullmatch(text)
+    if match:
+        key = match["key"]
+        absent = bool(match["absent"])
         return lambda item: (key in item.labels) is not absent
     raise bad_request(f'unable to parse requirement: "{text}" is no requirement of a label')
+
+
+def _equality_test(match: re.Match[str]) -> Predicate:
+    key = match["key"]
+    value = match["value"]
+    equal = match["how"] != "!="
+    return lambda item: (item.labels.get(key) == value) is equal
+
+
+def _set_test(match: re.Match[str]) -> Predicate:
+    key = match["key"]
+    inside = match["how"] == "in"
+    values = {value.strip() for value in match["values"].split(",")}
+    return lambda item: (item.labels.get(key) in values) is inside
 
 
 def _field_test(resource: Resource, text: str) -> Predicate:
     match = _EQUALITY.fullmatch(text)
     if not match:
         raise bad_request(f"invalid selector: '{text}'; can't understand '{text}'")
-    path, expected, equal = match["key"], match["value"], match["how"] != "!="
+    path = match["key"]
+    expected = match["value"]
+    equal = match["how"] != "!="
     if path == "metadata.name":
         return lambda item: (item.key[1] == expected) is equal
     if path not in resource.selectable:
         raise bad_request(f"field label not supported: {path}")
     names = path.split(".")
+    return lambda item: (_field_text(item, names) == expected) is equal
 
-    def test(item: Stored) -> bool:
-        value: Any = item.decode()
-        for name in names:
-            value = value.get(name) if isinstance(value, dict) else None
-        text = str(value).lower() if isinstance(value, bool) else str(value or "")
-        return (text == expected) is equal
 
-    return test
+def _field_text(item: Stored, names: Sequence[str]) -> str:
+    """The value of a field as selectors spell it; an absent one is empty."""
+    value: Any = item.decode()
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value or "")
 
 
 # Lists
@@ -107,65 +126,83 @@ def list_objects(store: Store, request: Request, route: Route, view: View) -> Re
     # Later pages show what is there now under the first one's version: a watch from it repeats what
     # changed meanwhile.
     revision = revision or current
-    items = [item for item in items if item.key > start]
-    if route.namespace:
-        items = [item for item in items if item.key[0] == route.namespace]
     selects = predicate(route.resource, request.query)
-    if selects:
-        items = [item for item in items if selects(item)]
+    items = _selected(items, start, route.namespace, selects)
     metadata: Object = {"resourceVersion": str(revision)}
     if 0 < limit < len(items):
-        rest = len(items) - limit
+        remaining = len(items) - limit
         items = items[:limit]
-        token = msgspec.json.encode({"rv": revision, "start": items[-1].key})
-        metadata["continue"] = base64.urlsafe_b64encode(token).decode().rstrip("=")
+        metadata["continue"] = _token(revision, items[-1])
         if not selects:
-            metadata["remainingItemCount"] = rest
+            metadata["remainingItemCount"] = remaining
     return Response(200, view.many(route.resource, items, metadata))
+
+
+def _selected(
+    items: list[Stored],
+    start: Key,
+    namespace: str,
+    selects: Predicate | None,
+) -> list[Stored]:
+    """The objects behind a key, in a namespace if one is given, that a selection accepts."""
+    if start > _FIRST:
+        items = [item for item in items if item.key > start]
+    if namespace:
+        items = [item for item in items if item.key[0] == namespace]
+    if selects:
+        items = [item for item in items if selects(item)]
+    return items
+
+
+def _token(revision: int, last: Stored) -> str:
+    """What a client sends back to get the page after an object."""
+    content = msgspec.json.encode({"rv": revision, "start": last.key})
+    return base64.urlsafe_b64encode(content).decode().rstrip("=")
 
 
 def open_watch(
     store: Store, request: Request, route: Route, view: View, *, bookmark_interval: float
 ) -> Response:
     """Answer a watch; a version that is too old becomes an ERROR event under HTTP 200."""
-    initial_events = request.flag("sendInitialEvents")
-    query = (
-        {**request.query, "fieldSelector": f"metadata.name={route.name}"}
-        if route.name
-        else request.query
-    )
-    bookmarks = bookmark_interval if request.flag("allowWatchBookmarks") else inf
-    timeout = request.number("timeoutSeconds") or _MAX_WATCH
-    selects = predicate(route.resource, query)
-    wanted = _Watch(
-        route.resource, view, selects, route.namespace, initial_events, bookmarks, timeout
+    query = dict(request.query)
+    if route.name:
+        query["fieldSelector"] = f"metadata.name={route.name}"
+    watch = _Watch(
+        resource=route.resource,
+        view=view,
+        selects=predicate(route.resource, query),
+        namespace=route.namespace,
+        initial_events=request.flag("sendInitialEvents"),
+        bookmark_interval=bookmark_interval if request.flag("allowWatchBookmarks") else inf,
+        timeout=request.number("timeoutSeconds") or _MAX_WATCH,
     )
     revision = request.number("resourceVersion")
     storage = route.resource.storage
     with store.lock:
-        if initial_events or not revision:
-            revision, initial = store.snapshot(storage)
-            return _stream(
-                _events(store, wanted, store.position(storage, revision), initial, revision)
-            )
+        initial = None
         try:
+            if watch.initial_events or not revision:
+                revision, initial = store.snapshot(storage)
             position = store.position(storage, revision)
         except StatusError as error:
-            return _stream(
-                iter([msgspec.json.encode({"type": "ERROR", "object": error.status}) + b"\n"])
-            )
-        return _stream(_events(store, wanted, position, None, revision))
+            return _stream(iter([_error_line(error)]))
+        return _stream(_events(store, watch, position, initial, revision))
+
+
+def _error_line(error: StatusError) -> bytes:
+    return msgspec.json.encode({"type": "ERROR", "object": error.status}) + b"\n"
 
 
 def _stream(chunks: Iterator[bytes]) -> Response:
     return Response(200, chunks, stream=True)
 
 
-def _open_token(token: str) -> tuple[int, tuple[str, str]]:
+def _open_token(token: str) -> tuple[int, Key]:
     if not token:
-        return 0, ("", "")
+        return 0, _FIRST
+    padding = "=" * (-len(token) % 4)
     try:
-        content = msgspec.json.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        content = msgspec.json.decode(base64.urlsafe_b64decode(token + padding))
         namespace, name = content["start"]
         return content["rv"], (namespace, name)
     except (ValueError, KeyError, TypeError, msgspec.DecodeError):
@@ -177,7 +214,10 @@ def _open_token(token: str) -> tuple[int, tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    """What one client wants to see: `namespace` is empty for all, times are seconds, inf without bookmarks."""
+    """What one client wants to see.
+
+    `namespace` is empty for all, times are seconds, inf without bookmarks.
+    """
 
     resource: Resource
     view: View
@@ -189,7 +229,9 @@ class _Watch:
 
     def sees(self, item: Stored | None) -> bool:
         """Whether the object is part of what is watched."""
-        if item is None or (self.namespace and item.key[0] != self.namespace):
+        if item is None:
+            return False
+        if self.namespace and item.key[0] != self.namespace:
             return False
         return self.selects is None or self.selects(item)
 
@@ -199,21 +241,25 @@ class _Watch:
 
     def bookmark(self, revision: int, annotations: Mapping[str, str] | None = None) -> bytes:
         """Write a bookmark: nothing up to `revision` is missing."""
-        metadata = {"resourceVersion": str(revision)} | (
-            {"annotations": annotations} if annotations else {}
-        )
+        metadata: Object = {"resourceVersion": str(revision)}
+        if annotations:
+            metadata["annotations"] = annotations
         return b'{"type":"BOOKMARK","object":%s}\n' % self.view.bookmark(self.resource, metadata)
 
     def event(self, change: Change) -> bytes:
-        """Write a change as this client sees it: an object that stops matching is deleted for it."""
-        before, after = self.sees(change.before), self.sees(change.after)
-        if after:
-            return self.line("MODIFIED" if before else "ADDED", change.last)
-        if change.before is None or not before:
+        """Write a change as this client sees it.
+
+        An object that stops matching is deleted for it.
+        """
+        saw = self.sees(change.before)
+        if self.sees(change.after):
+            return self.line("MODIFIED" if saw else "ADDED", change.last)
+        if change.before is None or not saw:
             return b""
+        if change.after is None:
+            return self.line("DELETED", change.last)
         # One that left the selection is shown as it was, at the version that took it out.
-        left = stored(change.before.decode(), change.revision) if change.after else change.last
-        return self.line("DELETED", left)
+        return self.line("DELETED", stored(change.before.decode(), change.revision))
 
 
 def _events(
@@ -224,33 +270,45 @@ def _events(
     `initial` are the objects to send first (None: the client has them), which were current at
     `revision`.
     """
-    storage = watch.resource.storage
-    changed = store.collection(storage).changed
     end = store.monotonic() + watch.timeout
     if initial is not None:
-        yield from _chunks(watch.line("ADDED", item) for item in initial if watch.sees(item))
-        if watch.initial_events and watch.bookmark_interval < inf:
-            yield watch.bookmark(revision, {_INITIAL_EVENTS_END: "true"})
-    interval = watch.bookmark_interval
-    next_bookmark = store.monotonic() + interval
+        yield from _initial_chunks(watch, initial, revision)
+    next_bookmark = store.monotonic() + watch.bookmark_interval
     while (now := store.monotonic()) < end:
+        patience = min(store.idle, end - now, max(next_bookmark - now, 0.0))
         try:
-            with changed:
-                changes = store.changes_from(storage, position)
-                if not changes:
-                    changed.wait(min(store.idle, end - now, max(next_bookmark - now, 0.0)))
-                    changes = store.changes_from(storage, position)
-                revision = store.revision
+            changes, revision = _next_changes(store, watch, position, patience)
         except StatusError as error:
-            yield msgspec.json.encode({"type": "ERROR", "object": error.status}) + b"\n"
+            yield _error_line(error)
             return
         position += len(changes)
         yield from _chunks(watch.event(change) for change in changes)
         if store.monotonic() >= next_bookmark:
-            next_bookmark = store.monotonic() + interval
+            next_bookmark = store.monotonic() + watch.bookmark_interval
             yield watch.bookmark(revision)
         elif not changes:
             yield b""
+
+
+def _initial_chunks(watch: _Watch, initial: Sequence[Stored], revision: int) -> Iterator[bytes]:
+    seen = filter(watch.sees, initial)
+    yield from _chunks(watch.line("ADDED", item) for item in seen)
+    if watch.initial_events and watch.bookmark_interval < inf:
+        yield watch.bookmark(revision, {_INITIAL_EVENTS_END: "true"})
+
+
+def _next_changes(
+    store: Store, watch: _Watch, position: int, patience: float
+) -> tuple[list[Change], int]:
+    """The changes from a position on, waited for once, and the store's revision with them."""
+    storage = watch.resource.storage
+    changed = store.collection(storage).changed
+    with changed:
+        changes = store.changes_from(storage, position)
+        if not changes:
+            changed.wait(patience)
+            changes = store.changes_from(storage, position)
+        return changes, store.revision
 
 
 def _chunks(lines: Iterator[bytes]) -> Iterator[bytes]:

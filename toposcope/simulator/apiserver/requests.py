@@ -43,18 +43,21 @@ class Request(msgspec.Struct, frozen=True):
         return int(text)
 
     def object(self) -> Object:
-        """Read the object in the body; raises `StatusError`: 400, or 415 for a protobuf of a kind not known."""
-        if self.body.startswith(protobuf.MAGIC):
-            try:
-                return protobuf.decoded(self.body)
-            except LookupError as error:
-                message = f"the body of the request was in an unknown format - send {error.args[0]} as application/json"
-                raise StatusError(415, "UnsupportedMediaType", message) from None
-            except ValueError as error:
-                raise bad_request(f"the object provided is unrecognized: {error}") from None
+        """Read the object in the body.
+
+        Raises `StatusError`: 400, or 415 for an unknown protobuf.
+        """
         try:
+            if self.body.startswith(protobuf.MAGIC):
+                return protobuf.decoded(self.body)
             return msgspec.json.decode(self.body, type=Object)
-        except msgspec.DecodeError as error:
+        except LookupError as error:
+            message = (
+                "the body of the request was in an unknown format - "
+                f"send {error.args[0]} as application/json"
+            )
+            raise StatusError(415, "UnsupportedMediaType", message) from None
+        except (ValueError, msgspec.DecodeError) as error:
             raise bad_request(f"the object provided is unrecognized: {error}") from None
 
 
@@ -86,33 +89,41 @@ class Route(msgspec.Struct, frozen=True):
 
 def not_found(resource: Resource, name: str) -> StatusError:
     """404 for an object that does not exist."""
-    return StatusError(
-        404, "NotFound", f'{resource.storage} "{name}" not found', details=_details(resource, name)
-    )
+    message = f'{resource.storage} "{name}" not found'
+    return StatusError(404, "NotFound", message, details=details(resource, name))
 
 
 def already_exists(resource: Resource, name: str) -> StatusError:
     """409 on create."""
     message = f'{resource.storage} "{name}" already exists'
-    return StatusError(409, "AlreadyExists", message, details=_details(resource, name))
+    return StatusError(409, "AlreadyExists", message, details=details(resource, name))
 
 
 def conflict(resource: Resource, name: str, why: str = _MODIFIED) -> StatusError:
     """409: the caller's idea of the object is out of date."""
     message = f'Operation cannot be fulfilled on {resource.storage} "{name}": {why}'
-    return StatusError(409, "Conflict", message, details=_details(resource, name))
+    return StatusError(409, "Conflict", message, details=details(resource, name))
 
 
 def invalid(resource: Resource, name: str, causes: Iterable[tuple[str, str]]) -> StatusError:
     """422 with one cause for each wrong field: its path, and what is wrong with it."""
     texts = [f"{path}: {message}" for path, message in causes]
-    text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-    kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
-    return StatusError(
-        422, "Invalid", f'{kind} "{name}" is invalid: {text}', details=_details(resource, name)
-    )
+    text = texts[0]
+    if len(texts) > 1:
+        text = f"[{', '.join(texts)}]"
+    kind = resource.kind
+    if resource.group:
+        kind += f".{resource.group}"
+    message = f'{kind} "{name}" is invalid: {text}'
+    return StatusError(422, "Invalid", message, details=details(resource, name))
 
 
-def _details(resource: Resource, name: str) -> Object:
-    details = {"name": name, "group": resource.group, "kind": resource.plural}
-    return {key: value for key, value in details.items() if value}
+def details(resource: Resource, name: str) -> Object:
+    """What a `Status` says of the object it is about."""
+    about = {}
+    if name:
+        about["name"] = name
+    if resource.group:
+        about["group"] = resource.group
+    about["kind"] = resource.plural
+    return about

@@ -1,4 +1,7 @@
-"""Which resources exist: the built-in ones, those that CRDs add, and the documents that tell clients about them."""
+"""Which resources exist.
+
+The built-in ones, those that CRDs add, and the documents that tell clients about them.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -110,7 +113,10 @@ class Resource:
 
     @cached_property
     def storage(self) -> str:
-        """Name of the collection that holds the objects, the same for all versions: `leases.coordination.k8s.io`."""
+        """Name of the collection that holds the objects, the same for all versions.
+
+        `leases.coordination.k8s.io`.
+        """
         return self.stored_as or (f"{self.plural}.{self.group}" if self.group else self.plural)
 
     @cached_property
@@ -146,7 +152,10 @@ CRDS = _BUILT_IN[-1]
 
 
 def complete_crd(crd: Object, now: str) -> None:
-    """Fill in what the server derives, in place: the names of lists, and a status that serves it at once."""
+    """Fill in what the server derives, in place.
+
+    These are the names of lists, and a status that serves it at once.
+    """
     spec = crd["spec"]
     names = spec["names"]
     names.setdefault("singular", names["kind"].lower())
@@ -159,16 +168,17 @@ def complete_crd(crd: Object, now: str) -> None:
         "message": "no conflicts found",
         **good,
     }
-    message = "the initial names have been accepted"
     established = {
         "type": "Established",
         "reason": "InitialNamesAccepted",
-        "message": message,
+        "message": "the initial names have been accepted",
         **good,
     }
-    crd.setdefault("status", {}).setdefault("conditions", [accepted, established])
-    stored = [version["name"] for version in spec["versions"] if version.get("storage")]
-    crd["status"] |= {"acceptedNames": names, "storedVersions": stored}
+    storing = [version for version in spec["versions"] if version.get("storage")]
+    status = crd.setdefault("status", {})
+    status.setdefault("conditions", [accepted, established])
+    status["acceptedNames"] = names
+    status["storedVersions"] = [version["name"] for version in storing]
 
 
 def crd_resources(crd: Mapping[str, Any]) -> Iterator[Resource]:
@@ -176,24 +186,32 @@ def crd_resources(crd: Mapping[str, Any]) -> Iterator[Resource]:
     spec = crd["spec"]
     names = spec["names"]
     for version in spec["versions"]:
-        if version.get("served"):
-            columns = version.get("additionalPrinterColumns") or ()
-            yield Resource(
-                *(spec["group"], version["name"], names["plural"], names["kind"]),
-                namespaced=spec["scope"] == "Namespaced",
-                short_names=tuple(names.get("shortNames", ())),
-                status="status" in (version.get("subresources") or {}),
-                custom=True,
-                schema=_object_schema(version["schema"]["openAPIV3Schema"]),
-                columns=tuple(
-                    Column(c["name"], c["type"], c["jsonPath"], c.get("priority", 0) > 0)
-                    for c in columns
-                )
-                or (AGE,),
-                selectable=tuple(
-                    entry["jsonPath"].lstrip(".") for entry in version.get("selectableFields") or ()
-                ),
-            )
+        if not version.get("served"):
+            continue
+        fields = version.get("selectableFields") or ()
+        columns = version.get("additionalPrinterColumns") or ()
+        yield Resource(
+            group=spec["group"],
+            version=version["name"],
+            plural=names["plural"],
+            kind=names["kind"],
+            namespaced=spec["scope"] == "Namespaced",
+            short_names=tuple(names.get("shortNames", ())),
+            status="status" in (version.get("subresources") or {}),
+            custom=True,
+            schema=_object_schema(version["schema"]["openAPIV3Schema"]),
+            columns=tuple(_printer_column(column) for column in columns) or (AGE,),
+            selectable=tuple(field["jsonPath"].lstrip(".") for field in fields),
+        )
+
+
+def _printer_column(spec: Mapping[str, Any]) -> Column:
+    return Column(
+        name=spec["name"],
+        type=spec["type"],
+        path=spec["jsonPath"],
+        wide=spec.get("priority", 0) > 0,
+    )
 
 
 # Discovery
@@ -210,11 +228,16 @@ class Catalog:
         """Serve exactly these custom resources from now on."""
         resources: dict[tuple[str, str], dict[str, Resource]] = {}
         for resource in (*_BUILT_IN, *custom):
-            resources.setdefault((resource.group, resource.version), {})[resource.plural] = resource
+            version = resource.group, resource.version
+            of_version = resources.setdefault(version, {})
+            of_version[resource.plural] = resource
         self._resources = resources
 
     def find(self, group: str, version: str, plural: str) -> Resource:
-        """Return the resource; raises `StatusError` (404) or `NoSuchPathError` where the real server does."""
+        """Return the resource.
+
+        Raises `StatusError` (404) or `NoSuchPathError` where the real server does.
+        """
         served = self._served(group, version)
         if plural in served:
             return served[plural]
@@ -232,58 +255,72 @@ class Catalog:
         )
 
     def document(self, path: tuple[str, ...]) -> Object | None:  # noqa: PLR0911 - a table of paths
-        """Return the discovery document at a path, None when there is none; raises `NoSuchPathError`."""
+        """Return the discovery document at a path, None when there is none.
+
+        Raises `NoSuchPathError`.
+        """
         match path:
             case ("version",):
                 return _VERSION
             case ("api",):
                 return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
             case ("apis",):
-                groups = dict.fromkeys(group for group, _ in self._resources if group)
-                return {
-                    "kind": "APIGroupList",
-                    "apiVersion": "v1",
-                    "groups": [*map(self._group, groups)],
-                }
+                return self._group_list()
             case ("apis", group):
                 return {"kind": "APIGroup", "apiVersion": "v1", **self._group(group)}
-            case ("api", version) | ("apis", _, version):
-                group = path[1] if len(path) > 2 else ""  # noqa: PLR2004 - the three parts of the second pattern
-                entries = [
-                    entry
-                    for resource in self._served(group, version).values()
-                    for entry in _entries(resource)
-                ]
-                name = f"{group}/{version}" if group else version
-                return {
-                    "kind": "APIResourceList",
-                    "apiVersion": "v1",
-                    "groupVersion": name,
-                    "resources": entries,
-                }
-            case ("openapi", "v3"):
-                roots = [
-                    f"apis/{group}/{version}" if group else f"api/{version}"
-                    for group, version in self._resources
-                ]
-                return {
-                    "paths": {root: {"serverRelativeURL": f"/openapi/v3/{root}"} for root in roots}
-                }
-            case ("openapi", "v3", "api", version):
+            case ("api", version):
+                return self._resource_list("", version)
+            case ("apis", group, version):
+                return self._resource_list(group, version)
+            case ("openapi", "v3", *rest):
+                return self._openapi_document(rest)
+        return None
+
+    def _group_list(self) -> Object:
+        names: dict[str, None] = {}
+        for group, _ in self._resources:
+            if group:
+                names[group] = None
+        groups = [self._group(name) for name in names]
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+
+    def _resource_list(self, group: str, version: str) -> Object:
+        entries: list[Object] = []
+        for resource in self._served(group, version).values():
+            entries += _entries(resource)
+        return {
+            "kind": "APIResourceList",
+            "apiVersion": "v1",
+            "groupVersion": f"{group}/{version}" if group else version,
+            "resources": entries,
+        }
+
+    def _openapi_document(self, rest: list[str]) -> Object | None:
+        match rest:
+            case []:
+                return self._openapi_roots()
+            case ["api", version]:
                 return self._openapi("", version)
-            case ("openapi", "v3", "apis", group, version):
+            case ["apis", group, version]:
                 return self._openapi(group, version)
         return None
 
+    def _openapi_roots(self) -> Object:
+        paths = {}
+        for group, version in self._resources:
+            root = f"apis/{group}/{version}" if group else f"api/{version}"
+            paths[root] = {"serverRelativeURL": f"/openapi/v3/{root}"}
+        return {"paths": paths}
+
     def _group(self, name: str) -> Object:
-        versions = sorted(
-            (version for group, version in self._resources if group == name), key=_preference
-        )
+        versions = [version for group, version in self._resources if group == name]
         if not versions:
             raise NoSuchPathError
-        entries = [
-            {"groupVersion": f"{name}/{version}", "version": version} for version in versions
-        ]
+        versions.sort(key=_preference)
+        entries = []
+        for version in versions:
+            entry = {"groupVersion": f"{name}/{version}", "version": version}
+            entries.append(entry)
         return {"name": name, "versions": entries, "preferredVersion": entries[0]}
 
     def _served(self, group: str, version: str) -> dict[str, Resource]:
@@ -292,7 +329,7 @@ class Catalog:
         return self._resources[group, version]
 
     def _openapi(self, group: str, version: str) -> Object:
-        """Say that PATCH knows `fieldValidation`, which kubectl asks before it sends an object, and describe fields."""
+        """Say that PATCH knows `fieldValidation`, which kubectl asks first, and describe fields."""
         options = ("dryRun", "fieldValidation")
         parameters = [
             {"name": name, "in": "query", "schema": {"type": "string"}} for name in options
@@ -342,9 +379,12 @@ def _entries(resource: Resource) -> Iterator[Object]:
 
 
 def _preference(version: str) -> tuple[int, int, int]:
-    """Sort key that puts GA before beta before alpha, newer first (apimachinery's version priority)."""
+    """Sort key: GA before beta before alpha, newer first (apimachinery's version priority)."""
+    number = version[1:]
     for rank, stage in enumerate(("beta", "alpha"), start=1):
         if stage in version:
-            major, _, minor = version[1:].partition(stage)
+            major, _, minor = number.partition(stage)
             return rank, -int(major), -int(minor or 0)
-    return 0, -int(version[1:]) if version[1:].isdigit() else 0, 0
+    if number.isdigit():
+        return 0, -int(number), 0
+    return 0, 0, 0

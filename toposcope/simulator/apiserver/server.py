@@ -28,7 +28,7 @@ from toposcope.simulator.apiserver.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """PEM files: the CA that clients trust, and the server's certificate (with its chain) and key."""
+    """PEM files: the CA that clients trust, the server's certificate with its chain, its key."""
 
     ca: Path
     certificate: Path
@@ -76,7 +76,10 @@ class Faults:
         retry_after: int | None = None,
         applies: Callable[[Request], bool] = lambda _request: True,
     ) -> None:
-        """Answer the next `times` requests that `applies` accepts with an error; `retry_after` in seconds."""
+        """Answer the next `times` requests that `applies` accepts with an error.
+
+        `retry_after` in seconds.
+        """
         with self._lock:
             self._rejections.append(_Rejection(code, times, retry_after, applies))
 

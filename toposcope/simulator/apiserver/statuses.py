@@ -9,7 +9,10 @@ Object = dict[str, Any]
 
 
 class StatusError(ToposcopeError):
-    """A request that fails with a `metav1.Status`, in the words of a kube-apiserver: clients are tested on them."""
+    """A request that fails with a `metav1.Status`, in the words of a kube-apiserver.
+
+    Clients are tested on them.
+    """
 
     def __init__(
         self,
@@ -23,14 +26,16 @@ class StatusError(ToposcopeError):
         super().__init__(message)
         self.code = code
         self.headers = dict(headers or {})
-        head = {
+        self.status: Object = {
             "kind": "Status",
             "apiVersion": "v1",
             "metadata": {},
             "status": "Failure",
             "message": message,
         }
-        self.status: Object = head | ({"reason": reason} if reason else {}) | {"code": code}
+        if reason:
+            self.status["reason"] = reason
+        self.status["code"] = code
         if details is not None:
             self.status["details"] = dict(details)
 

@@ -1,7 +1,8 @@
-"""Objects in memory: one revision counter, collections of canonical JSON, and a bounded history of changes.
+"""Objects in memory: a revision counter, collections of canonical JSON, and the latest changes.
 
-An object is kept as the bytes that go to the wire, without its `kind` and `apiVersion` (which depend on the
-version it is read in): a list or a watch of thousands of objects costs a copy and no encoding.
+An object is kept as the bytes that go to the wire, without its `kind` and `apiVersion` (which
+depend on the version it is read in): a list or a watch of thousands of objects costs a copy and no
+encoding.
 """
 
 import threading
@@ -59,7 +60,10 @@ def stored(obj: Mapping[str, Any], revision: int) -> Stored:
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One write: `before` is None for a creation, `after` for a deletion; `last` is what a watch shows."""
+    """One write: `before` is None for a creation, `after` for a deletion.
+
+    `last` is what a watch shows.
+    """
 
     revision: int
     before: Stored | None
@@ -89,7 +93,10 @@ class Store:
 
     monotonic = staticmethod(time.monotonic)
     idle = 1.0
-    """How long a watch stays silent at most, in seconds: the chance to notice that the client went away."""
+    """How long a watch stays silent at most, in seconds.
+
+    The chance to notice that the client went away.
+    """
 
     def __init__(self, history: int) -> None:
         self.lock = threading.RLock()
@@ -153,7 +160,10 @@ class Store:
         collection.changed.notify_all()
 
     def expire_history(self) -> None:
-        """Forget all changes: older revisions answer 410, and so do running watches that lag behind."""
+        """Forget all changes.
+
+        Older revisions answer 410, and so do running watches that lag behind.
+        """
         with self.lock:
             # A revision of its own, so that even the newest one handed out counts as old.
             self.revision += 1
@@ -164,7 +174,10 @@ class Store:
             self.wake_watches()
 
     def snapshot(self, storage: str, since: int = 0) -> tuple[int, list[Stored]]:
-        """Return the revision and all objects by key; raises `StatusError` (410) if changes after `since` are lost."""
+        """Return the revision and all objects by key.
+
+        Raises `StatusError` (410) if changes after `since` are lost.
+        """
         with self.lock:
             collection = self.collection(storage)
             if since and since < collection.compacted:
@@ -176,7 +189,10 @@ class Store:
             return self.revision, collection.ordered
 
     def position(self, storage: str, revision: int) -> int:
-        """Where the changes after `revision` begin; raises `StatusError` (410) when they are forgotten."""
+        """Where the changes after `revision` begin.
+
+        Raises `StatusError` (410) when they are forgotten.
+        """
         with self.lock:
             collection = self.collection(storage)
             if revision < collection.compacted:
@@ -185,7 +201,10 @@ class Store:
             return collection.start + after
 
     def changes_from(self, storage: str, position: int) -> list[Change]:
-        """Return the changes from an absolute position on; raises `StatusError` (410) when some are forgotten."""
+        """Return the changes from an absolute position on.
+
+        Raises `StatusError` (410) when some are forgotten.
+        """
         with self.lock:
             collection = self.collection(storage)
             if position < collection.start:

@@ -1,10 +1,11 @@
 """The forms in which clients ask for objects: whole, metadata only, or as a table for people."""
 
 import functools
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -20,7 +21,23 @@ _STEP = re.compile(
         | \[\?\(@\.(?P<key>[\w.-]+)\s*==\s*["'](?P<value>[^"']*)["']\)\]""",
     re.VERBOSE,
 )
-_UNITS = (("y", 31_536_000, 2), ("d", 86_400, 2), ("h", 3_600, 3), ("m", 60, 2))
+
+
+class _Unit(NamedTuple):
+    """One unit of an age, shown where there are at least so many of it."""
+
+    name: str
+    seconds: int
+    shown_from: int
+
+
+_UNITS = (
+    _Unit("y", 31_536_000, shown_from=2),
+    _Unit("d", 86_400, shown_from=2),
+    _Unit("h", 3_600, shown_from=3),
+    _Unit("m", 60, shown_from=2),
+)
+_SECONDS = _Unit("s", 1, shown_from=0)
 # Below this many units the next smaller unit is shown too.
 _DETAILED = {"y": 8, "d": 8, "h": 8, "m": 10}
 
@@ -40,7 +57,10 @@ class View(msgspec.Struct, frozen=True):
 
     @classmethod
     def negotiate(cls, accept: str, now: datetime) -> "View":
-        """Choose the first form of an Accept header that is known; raises `StatusError` (406) for none."""
+        """Choose the first form of an Accept header that is known.
+
+        Raises `StatusError` (406) for none.
+        """
         return cls(_form(accept), now)
 
     def one(self, resource: Resource, item: Stored) -> bytes:
@@ -54,7 +74,10 @@ class View(msgspec.Struct, frozen=True):
     def many(
         self, resource: Resource, items: Sequence[Stored], metadata: Mapping[str, Any]
     ) -> Iterator[bytes]:
-        """Write a list in pieces; as on the real server, items of built-in kinds do not carry their type."""
+        """Write a list in pieces.
+
+        As on the real server, items of built-in kinds do not carry their type.
+        """
         if self.form == "table":
             yield msgspec.json.encode(self._table(resource, items, metadata))
             return
@@ -85,33 +108,52 @@ class View(msgspec.Struct, frozen=True):
         columns = (NAME, *resource.columns)
         rows = []
         for item in items:
-            row = [_cell(column, item.decode(), self.now) for column in columns]
-            rows.append({"cells": row, "object": msgspec.Raw(_metadata_of(item))})
-        definitions = [
-            {
-                "name": c.name,
-                "type": c.type,
-                "format": "name" if c is NAME else "",
-                "priority": int(c.wide),
-            }
-            for c in columns
-        ]
-        head = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
-        return {**head, "columnDefinitions": definitions, "rows": rows}
+            obj = item.decode()
+            cells = [_cell(column, obj, self.now) for column in columns]
+            rows.append({"cells": cells, "object": msgspec.Raw(_metadata_of(item))})
+        return {
+            "kind": "Table",
+            "apiVersion": "meta.k8s.io/v1",
+            "metadata": metadata,
+            "columnDefinitions": [_definition(column) for column in columns],
+            "rows": rows,
+        }
+
+
+def _definition(column: Column) -> Object:
+    return {
+        "name": column.name,
+        "type": column.type,
+        "format": "name" if column is NAME else "",
+        "priority": int(column.wide),
+    }
 
 
 @functools.lru_cache(64)
 def _form(accept: str) -> Form:
-    for choice in accept.split(",") if accept else ("*/*",):
-        media, *parameters = (part.strip() for part in choice.split(";"))
-        wanted = dict(part.split("=", 1) for part in parameters if "=" in part).get("as", "")
-        if media in ("application/json", "application/*", "*/*"):
-            if wanted in ("PartialObjectMetadata", "PartialObjectMetadataList"):
-                return "metadata"
-            if wanted in ("", "Table"):
-                return "table" if wanted else "whole"
+    for choice in (accept or "*/*").split(","):
+        media, *parameters = choice.split(";")
+        if media.strip() not in ("application/json", "application/*", "*/*"):
+            continue
+        wanted = _wanted_kind(parameters)
+        if wanted == "":
+            return "whole"
+        if wanted == "Table":
+            return "table"
+        if wanted in ("PartialObjectMetadata", "PartialObjectMetadataList"):
+            return "metadata"
     message = "only the following media types are accepted: application/json"
     raise StatusError(406, "NotAcceptable", message, details={})
+
+
+def _wanted_kind(parameters: Sequence[str]) -> str:
+    """The last `as=` among the parameters of a media type, or an empty text."""
+    wanted = ""
+    for parameter in parameters:
+        name, _, value = parameter.strip().partition("=")
+        if name == "as":
+            wanted = value
+    return wanted
 
 
 def _metadata_of(item: Stored) -> bytes:
@@ -120,49 +162,69 @@ def _metadata_of(item: Stored) -> bytes:
 
 def _cell(column: Column, obj: Object, now: datetime) -> Any:
     """What `kubectl get` shows in a column."""
-    value = next(iter(_values(obj, column.path)), None)
-    if value is None:
+    values = _values(obj, column.path)
+    if not values or values[0] is None:
         return None
-    return (
-        _age(value, now)
-        if column.type == "date"
-        else str(value)
-        if column.type == "string"
-        else value
-    )
+    value = values[0]
+    if column.type == "date":
+        return _age(value, now)
+    if column.type == "string":
+        return str(value)
+    return value
 
 
 def _values(obj: Any, path: str) -> list[Any]:
     """Values at a JSONPath (fields, indexes, equality filters); empty when there are none."""
     values = [obj]
     for step in _STEP.finditer(path):
-        name = step["field"] or step["quoted"]
-        if name:
-            values = [
-                item[name]
-                for item in values
-                if isinstance(item, dict) and item.get(name) is not None
-            ]
-            continue
-        items = [item for listed in values if isinstance(listed, list) for item in listed]
-        if step["key"]:
-            values = [item for item in items if step["value"] in _values(item, f".{step['key']}")]
-        else:
-            values = items if step["index"] == "*" else items[int(step["index"]) :][:1]
+        values = _values_of_step(step, values)
     return values
+
+
+def _values_of_step(step: re.Match[str], values: Sequence[Any]) -> list[Any]:
+    name = step["field"] or step["quoted"]
+    if name:
+        return _fields_named(name, values)
+    items = _items_of(values)
+    if step["key"]:
+        path = f".{step['key']}"
+        return [item for item in items if step["value"] in _values(item, path)]
+    if step["index"] == "*":
+        return items
+    index = int(step["index"])
+    return items[index : index + 1]
+
+
+def _fields_named(name: str, values: Sequence[Any]) -> list[Any]:
+    fields = []
+    for value in values:
+        if not isinstance(value, dict):
+            continue
+        field = value.get(name)
+        if field is not None:
+            fields.append(field)
+    return fields
+
+
+def _items_of(values: Sequence[Any]) -> list[Any]:
+    items = []
+    for value in values:
+        if isinstance(value, list):
+            items += value
+    return items
 
 
 def _age(timestamp: str, now: datetime) -> str:
     """Render a time as kubectl does: `42s`, `7m`, `3h12m`, `5d`, `2y40d`."""
-    seconds = max(0, int((now - datetime.fromisoformat(timestamp)).total_seconds()))
-    for index, (unit, size, doubled) in enumerate(_UNITS):
-        count, rest = divmod(seconds, size)
-        if count >= doubled:
-            smaller, smaller_size, _ = _UNITS[index + 1] if index + 1 < len(_UNITS) else ("s", 1, 0)
-            fraction = rest // smaller_size
-            return (
-                f"{count}{unit}{fraction}{smaller}"
-                if fraction and count < _DETAILED[unit]
-                else f"{count}{unit}"
-            )
+    elapsed = now - datetime.fromisoformat(timestamp)
+    seconds = max(0, int(elapsed.total_seconds()))
+    for unit, smaller in itertools.pairwise((*_UNITS, _SECONDS)):
+        count, rest = divmod(seconds, unit.seconds)
+        if count < unit.shown_from:
+            continue
+        fraction = rest // smaller.seconds
+        text = f"{count}{unit.name}"
+        if fraction and count < _DETAILED[unit.name]:
+            text += f"{fraction}{smaller.name}"
+        return text
     return f"{seconds}s"
