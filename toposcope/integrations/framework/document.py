@@ -54,7 +54,10 @@ class Field:
 
     @property
     def path(self) -> str:
-        """Where it is in the document: `spec.levels[0].nodeLabel`; names with dots, such as label keys, in brackets."""
+        """Where it is in the document: `spec.levels[0].nodeLabel`.
+
+        Names with dots, such as label keys, in brackets.
+        """
         if self._parent is None:
             return str(self._name)
         above = self._parent.path
@@ -68,7 +71,10 @@ class Field:
         return self if self._parent is None else self._parent.root
 
     def __truediv__(self, name: str) -> "Field":
-        """The property `name` of an object; one that is absent or null is a field with the value None."""
+        """The property `name` of an object.
+
+        One that is absent or null is a field with the value None.
+        """
         value = self.value
         if isinstance(value, dict):
             value = value.get(name)
@@ -101,7 +107,10 @@ class Field:
                 self.wrong("an object whose property names are strings")
 
     def text(self) -> str | None:
-        """A string; None where there is none or an empty one: Kubernetes takes both for "not set"."""
+        """A string; None where there is none or an empty one.
+
+        Kubernetes takes both for "not set".
+        """
         if self.value is None or isinstance(self.value, str):
             return self.value or None
         self.wrong(
@@ -167,7 +176,10 @@ class Field:
 
 
 def kind_of(document: Any) -> tuple[str, str]:
-    """API group (empty for the core group) and kind; empty strings for anything but a Kubernetes object."""
+    """API group (empty for the core group) and kind.
+
+    Empty strings for anything but a Kubernetes object.
+    """
     known = document if isinstance(document, dict) else {}
     version, kind = known.get("apiVersion"), known.get("kind")
     if not isinstance(version, str) or not isinstance(kind, str):

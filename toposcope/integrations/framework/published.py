@@ -1,4 +1,7 @@
-"""What all published resources have in common: where they are, who owns them, and how publishing went."""
+"""What all published resources have in common.
+
+Where they are, who owns them, and how publishing went.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +19,9 @@ _LONGEST_MESSAGE: Final = 1024
 
 RETRY_SECONDS: Final = 5.0
 _TRY_AGAIN: Final = frozenset({401, 404, 408, 409, 429})
-"""Client errors that pass: 404 is a CRD that was removed, 409 a change since we read, which the next pass sees."""
+"""Client errors that pass: 404 is a CRD that was removed, 409 a change since we read, which the
+next pass sees.
+"""
 _SERVER_ERROR: Final = 500
 _UNTYPED: Final = "failed to create typed patch"
 """kube-apiserver reports fields that the schema lacks as an internal error."""
@@ -44,7 +49,9 @@ class Published:
     message: str = ""
     again_in: float | None = None
     diff: str = ""
-    """Of a dry run: everything that would change; `message` has as much of it as fits into a status."""
+    """Of a dry run: everything that would change; `message` has as much of it as fits into a
+    status.
+    """
     retry_at: datetime | None = None
     """When a refused write is tried again."""
 
@@ -118,7 +125,10 @@ class Target:
         return self.not_in_sync("Conflict", text)
 
     def failed(self, error: ApiError) -> Published:
-        """A request failed, in the server's words; `Waiting` where the same request may succeed later."""
+        """A request failed, in the server's words.
+
+        `Waiting` where the same request may succeed later.
+        """
         passes = may_pass(error)
         again_in = error.retry_after or (RETRY_SECONDS if passes else None)
         answer = self.not_in_sync("Waiting" if passes else "Rejected", error.message, again_in)
@@ -150,7 +160,10 @@ class PublishedKind(Kind):
 
 
 def owned_metadata(topology: Topology) -> dict[str, Any]:
-    """The metadata of a resource published from `topology`: deleted with it, and labelled as ours."""
+    """The metadata of a resource published from `topology`.
+
+    Deleted with it, and labelled as ours.
+    """
     owner = {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -162,7 +175,10 @@ def owned_metadata(topology: Topology) -> dict[str, Any]:
 
 
 def is_ours(document: Mapping[str, Any], topology: Topology) -> bool:
-    """Whether an existing object was published from this topology, and not from an earlier one of its name."""
+    """Whether an existing object was published from this topology.
+
+    And not from an earlier one of its name.
+    """
     metadata = document["metadata"]
     owners = metadata.get("ownerReferences") or ()
     labelled = (metadata.get("labels") or {}).get(MANAGED_BY) == TOPOSCOPE

@@ -1,7 +1,8 @@
-"""What Grove's webhook refuses of any PodCliqueSet besides its constraints: names, counts, pod templates.
+"""What Grove's webhook refuses of any PodCliqueSet besides its constraints.
 
-Rules and messages: Grove's CRD and webhook, main of 2026-08-19. Left out is what has nothing to do with placement:
-shared resource claims, MNNVL, environment variables, `terminationDelay`.
+Names, counts, pod templates. Rules and messages: Grove's CRD and webhook, main of 2026-08-19. Left
+out is what has nothing to do with placement: shared resource claims, MNNVL, environment variables,
+`terminationDelay`.
 """
 
 import json
@@ -15,7 +16,9 @@ from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.grove.api import clique_names
 
 _MAX_NAMES: Final = 45
-"""Characters of the names that a pod's name is made of; the rest of its 63 are indices and a random suffix."""
+"""Characters of the names that a pod's name is made of; the rest of its 63 are indices and a random
+suffix.
+"""
 _EXPLICIT: Final = "CliqueStartupTypeExplicit"
 _UNPLACED: Final = "remove it: Grove's scheduler decides where its pods run"
 

@@ -1,6 +1,7 @@
-"""The `topologyConstraint`s of a PodCliqueSet as Grove reads them, and the topology that they agree on.
+"""The `topologyConstraint`s of a PodCliqueSet as Grove reads them.
 
-Rules and messages: Grove's CRD and webhook, main of 2026-08-19; v0.1.0-alpha.10 to alpha.12 have the same.
+And the topology that they agree on. Rules and messages: Grove's CRD and webhook, main of
+2026-08-19; v0.1.0-alpha.10 to alpha.12 have the same.
 """
 
 import re
@@ -55,7 +56,10 @@ class Constraint:
 
 
 def constraint_of(owner: str, name: str, field: Field) -> Constraint:
-    """The constraint in a field, which may not be set; `name` is that of the clique or scaling group."""
+    """The constraint in a field, which may not be set.
+
+    `name` is that of the clique or scaling group.
+    """
     pack = field / "pack"
     places = (field / "topologyName", field / "packDomain", pack / "required", pack / "preferred")
     texts = [place.text() or "" for place in places]
@@ -64,7 +68,10 @@ def constraint_of(owner: str, name: str, field: Field) -> Constraint:
 
 @dataclass(frozen=True)
 class Constraints:
-    """All places of a PodCliqueSet that can have one; `members` are the cliques of each scaling group."""
+    """All places of a PodCliqueSet that can have one.
+
+    `members` are the cliques of each scaling group.
+    """
 
     top: Constraint
     groups: Sequence[Constraint]
@@ -98,7 +105,10 @@ class Constraints:
         return next((clique for clique in self.cliques if clique.name == name), None)
 
     def topology(self, note: Note, fix: str = "") -> str | None:
-        """The topology that all constraints name or inherit; None where they name none, or do not agree."""
+        """The topology that all constraints name or inherit.
+
+        None where they name none, or do not agree.
+        """
         problems = 0
         names: list[str] = []
 
@@ -140,7 +150,10 @@ class Constraints:
         return names[0] if names and not problems else None
 
     def check_levels(self, topology: TopologyLevels, note: Note) -> None:
-        """Every domain is a level of the topology, and no part is kept together more broadly than the whole."""
+        """Every domain is a level of the topology.
+
+        And no part is kept together more broadly than the whole.
+        """
         unknown = False
         for constraint in self:
             places = (
@@ -195,7 +208,10 @@ def check_schema(
     is_new: bool,
     note: Note = Field.error,
 ) -> None:
-    """What the CRD's schema and CEL rules refuse; values that are in `old` too are not validated again."""
+    """What the CRD's schema and CEL rules refuse.
+
+    Values that are in `old` too are not validated again.
+    """
     for constraint in constraints:
         unknown = {
             finding.field

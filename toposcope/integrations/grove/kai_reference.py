@@ -1,8 +1,9 @@
-"""Who writes the KAI Topology of a name, Grove or Toposcope, and the entry by which Grove's binding names ours.
+"""Who writes the KAI Topology of a name, Grove or Toposcope.
 
-From v0.1.0-alpha.9 on, and in the development versions before it, Grove makes a KAI Topology for every
-ClusterTopologyBinding that does not name one; where the binding names one, it only compares. Grove's operator does not
-start while a binding without that entry stands beside a KAI Topology of its name that it did not make. No write here
+And the entry by which Grove's binding names ours. From v0.1.0-alpha.9 on, and in the development
+versions before it, Grove makes a KAI Topology for every ClusterTopologyBinding that does not name
+one; where the binding names one, it only compares. Grove's operator does not start while a binding
+without that entry stands beside a KAI Topology of its name that it did not make. No write here
 leads to that state, even if this controller crashes after any of them:
 
 - Ours exists when Grove is installed: the binding is created with the entry, in one write. Nothing is deleted.
@@ -11,8 +12,8 @@ leads to that state, even if this controller crashes after any of them:
   Grove reports that and starts, and the next pass finds a leftover entry of ours. The other way round, a binding
   without the entry would stand beside our Topology until the next pass.
 
-An annotation marks the entry as ours, not field ownership: to server-side apply the list is one value, which passes as
-a whole to whoever adds an entry for another scheduler.
+An annotation marks the entry as ours, not field ownership: to server-side apply the list is one
+value, which passes as a whole to whoever adds an entry for another scheduler.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +29,9 @@ from toposcope.integrations.kai.api import KAI_SCHEDULER
 from toposcope.kube.errors import ApiError
 
 NAMED: Final = f"{PREFIX}names-kai-topology"
-"""Annotation of a binding: Toposcope wrote its entry for KAI, which names the Topology in the value."""
+"""Annotation of a binding: Toposcope wrote its entry for KAI, which names the Topology in the
+value.
+"""
 REFERENCES: Final = {
     BINDINGS.kind: "schedulerTopologyBindings",
     OLDER_TOPOLOGIES.kind: "schedulerTopologyReferences",
@@ -46,7 +49,10 @@ def names_kai_topology(binding: Mapping[str, Any]) -> bool:
 
 
 def made_by_grove(kai: Mapping[str, Any], name: str) -> bool:
-    """Whether Grove made the KAI Topology, from the present binding of that name or from an earlier one."""
+    """Whether Grove made the KAI Topology.
+
+    From the present binding of that name or from an earlier one.
+    """
     owner = _controller(kai)
     group = str(owner.get("apiVersion")).partition("/")[0]
     return group == BINDINGS.group and owner.get("kind") in REFERENCES and owner.get("name") == name
@@ -74,9 +80,10 @@ def should_name(
     *,
     served: bool,
 ) -> bool:
-    """Whether the binding (None: not created yet) should name the KAI Topology of its name, which is `kai` now.
+    """Whether the binding (None.
 
-    `served` says whether the API server has KAI's kind. Not for a binding in which others have named one.
+    Not created yet) should name the KAI Topology of its name, which is `kai` now. `served` says
+    whether the API server has KAI's kind. Not for a binding in which others have named one.
     """
     named = binding is not None and names_kai_topology(binding)
     never = topology.publish.get("kai") == "Never"
@@ -123,7 +130,10 @@ def matches(binding: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
 
 
 def reported_drift(binding: Mapping[str, Any]) -> str:
-    """What Grove says of a KAI Topology that the binding names and that differs; empty without a current report."""
+    """What Grove says of a KAI Topology that the binding names and that differs.
+
+    Empty without a current report.
+    """
     status = binding.get("status") or {}
     if not names_kai_topology(binding) or status.get("observedGeneration") != binding[
         "metadata"

@@ -24,7 +24,10 @@ USE_KAI: Final = f"write schedulerName: {KAI_SCHEDULER} in the podSpec of every 
 
 
 def profiles_of(configuration: Any) -> SchedulerProfiles:
-    """What an OperatorConfiguration, which may be malformed, says of schedulers; with Grove's defaults."""
+    """What an OperatorConfiguration, which may be malformed, says of schedulers.
+
+    With Grove's defaults.
+    """
     root = Field(configuration)
     scheduler = root / "scheduler"
     names = [
@@ -40,9 +43,10 @@ def profiles_of(configuration: Any) -> SchedulerProfiles:
 def check_schedulers(
     root: Field, profiles: SchedulerProfiles | None, *, constrained: bool, submitted: bool
 ) -> str:
-    """The scheduler of all pods, as far as it is known: empty where Grove's default decides, and that is not known.
+    """The scheduler of all pods, as far as it is known.
 
-    `profiles` are those of Grove's operator; None: not known. `submitted`: it is new, or changes.
+    Empty where Grove's default decides, and that is not known. `profiles` are those of Grove's
+    operator; None: not known. `submitted`: it is new, or changes.
     """
     cliques = list((root / "spec" / "template" / "cliques").items())
     fields = [clique / "spec" / "podSpec" / "schedulerName" for clique in cliques]

@@ -1,9 +1,10 @@
-"""Grove's topology resource: `ClusterTopologyBinding`, or the older `ClusterTopology` (v0.1.0-alpha.4 to alpha.8).
+"""Grove's topology resource.
 
-Helm values: up to v0.1.0-alpha.8 the levels stand in `config.topologyAwareScheduling`, and the operator makes its
-ClusterTopology of them; since alpha.9 the values only switch the feature on, and the levels are in the bindings. Both
-make KAI the default scheduler, which alone keeps constraints: the charts leave that at default-scheduler. Scheduler
-profiles came with alpha.8; earlier versions ignore them.
+`ClusterTopologyBinding`, or the older `ClusterTopology` (v0.1.0-alpha.4 to alpha.8). Helm values:
+up to v0.1.0-alpha.8 the levels stand in `config.topologyAwareScheduling`, and the operator makes
+its ClusterTopology of them; since alpha.9 the values only switch the feature on, and the levels are
+in the bindings. Both make KAI the default scheduler, which alone keeps constraints: the charts
+leave that at default-scheduler. Scheduler profiles came with alpha.8; earlier versions ignore them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -24,10 +25,11 @@ _SCHEDULER: Final = {"scheduler": {"defaultProfileName": KAI_SCHEDULER}}
 
 
 def target(resources: Collection[str], name: str) -> Target | None:
-    """The object to publish, where Grove's API serves these resources; None: nothing that we could write.
+    """The object to publish, where Grove's API serves these resources.
 
-    The ClusterTopology of v0.1.0-alpha.4 to alpha.8 has no status and belongs to the operator. That of the development
-    versions after them has one, and is the binding under another name.
+    None: nothing that we could write. The ClusterTopology of v0.1.0-alpha.4 to alpha.8 has no
+    status and belongs to the operator. That of the development versions after them has one, and is
+    the binding under another name.
     """
     if BINDINGS.plural in resources:
         return BINDINGS.target(name)
@@ -98,7 +100,10 @@ def read_values(document: Any) -> formats.TopologyLevels:
 
 
 def differences(document: Mapping[str, Any], levels: Sequence[Level]) -> list[str]:
-    """How the operator's ClusterTopology differs from the levels that nodes carry: wrong keys, or else the order."""
+    """How the operator's ClusterTopology differs from the levels that nodes carry.
+
+    Wrong keys, or else the order.
+    """
     spec = document.get("spec") or {}
     theirs = [
         Level(str(entry.get("domain")), str(entry.get("key"))) for entry in spec.get("levels") or ()

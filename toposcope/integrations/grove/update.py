@@ -1,7 +1,8 @@
-"""What Grove's webhook refuses of a change to a PodCliqueSet; levels that stay as they are it does not look at again.
+"""What Grove's webhook refuses of a change to a PodCliqueSet.
 
-Rules and messages: Grove's webhook, main of 2026-08-19. Before v0.1.0-alpha.9 a constraint had `packDomain` and no
-`topologyName`: such a set may get the name, and any may move `packDomain` to `pack.required`.
+Levels that stay as they are it does not look at again. Rules and messages: Grove's webhook, main of
+2026-08-19. Before v0.1.0-alpha.9 a constraint had `packDomain` and no `topologyName`: such a set
+may get the name, and any may move `packDomain` to `pack.required`.
 """
 
 from collections.abc import Iterable
@@ -16,7 +17,10 @@ _ORDERED: Final = ("CliqueStartupTypeInOrder", "CliqueStartupTypeExplicit")
 
 
 def is_repair(old: Constraints) -> bool:
-    """Whether the set comes from a Grove without `topologyName`: then Grove checks its levels like a new one's."""
+    """Whether the set comes from a Grove without `topologyName`.
+
+    Then Grove checks its levels like a new one's.
+    """
     legacy = any(constraint.pack_domain and not constraint.topology for constraint in old)
     return legacy and old.topology(_ignored) is None and all(c.required or c.preferred for c in old)
 
@@ -80,7 +84,10 @@ def _migrates(old: Constraint, new: Constraint) -> bool:
 
 
 def change(old: Constraint, new: Constraint) -> str:
-    """What Grove says of a change; empty where nothing changes, or `packDomain` becomes `pack.required` alone."""
+    """What Grove says of a change.
+
+    Empty where nothing changes, or `packDomain` becomes `pack.required` alone.
+    """
     if _values(old) == _values(new) or _migrates(old, new):
         return ""
     about = f"{new.owner} topology constraint"

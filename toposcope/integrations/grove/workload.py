@@ -45,7 +45,10 @@ _SCALED: Final = "KAI places replicas of a scaling group beyond its minAvailable
 
 
 def pod_gangs(whole: Group, least: Mapping[str, int], pods: Mapping[str, int]) -> Iterator[Group]:
-    """What starts together; `least` is `minAvailable` of scaling groups, `pods` that of cliques, by name of group."""
+    """What starts together; `least` is `minAvailable` of scaling groups, `pods` that of cliques.
+
+    By name of group.
+    """
     base, scaled = [], []
     for group in (_started(below, pods) for below in whole.groups):
         first = min(least.get(group.name, group.copies), group.copies)
@@ -172,7 +175,10 @@ READERS: Final = (SYSTEM,)
 
 
 def _check_preferred(constraints: Constraints, topology: TopologyLevels | None) -> bool:
-    """Warn of preferred levels that are not narrower than the required one; whether one is broader."""
+    """Warn of preferred levels that are not narrower than the required one.
+
+    Whether one is broader.
+    """
     redundant = False
     for constraint in constraints:
         required, preferred = (

@@ -49,7 +49,8 @@ from toposcope.text import plural
 
 class _Placement(Placement):
     required_fields = (RequiredField(POD_GROUPS, ("topologyConstraint", "requiredTopologyLevel")),)
-    """Source: KAI 0.17.0 (PodGroup, which it makes of OSMO's, Run:ai's and Dynamo's workloads too)."""
+    """Source: KAI 0.17.0 (PodGroup, which it makes of OSMO's, Run:ai's and Dynamo's workloads too).
+    """
 
     def with_pods(self, cluster: ClusterFacts, pods: Iterable[ViewedPod]) -> ClusterFacts:
         """With the existing pods of each PodGroup."""

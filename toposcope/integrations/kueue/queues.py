@@ -1,10 +1,12 @@
-"""From a workload's queue to what it may use: LocalQueue, ClusterQueue, cohort, ResourceFlavors, and quota in use.
+"""From a workload's queue to what it may use.
 
-Rules and messages: Kueue 0.19 (pkg/cache/scheduler: clusterqueue.go, resource_node.go; workload_controller.go). Objects
-of v1beta1 and v1beta2 agree in what is read, but for the name of the cohort.
+LocalQueue, ClusterQueue, cohort, ResourceFlavors, and quota in use. Rules and messages: Kueue 0.19
+(pkg/cache/scheduler: clusterqueue.go, resource_node.go; workload_controller.go). Objects of v1beta1
+and v1beta2 agree in what is read, but for the name of the cohort.
 
-`status.admission` says where pods were assigned: v1beta1 lists every domain (`domains`); v1beta2 compresses them
-(`slices`): one value for a whole slice of domains, or a root for each with a common prefix and suffix.
+`status.admission` says where pods were assigned: v1beta1 lists every domain (`domains`); v1beta2
+compresses them (`slices`): one value for a whole slice of domains, or a root for each with a common
+prefix and suffix.
 """
 
 from collections import Counter
@@ -32,7 +34,10 @@ from toposcope.kube.pod_resources import amount
 
 @dataclass(frozen=True, slots=True)
 class AssignedDomain:
-    """One domain with the pods that it got; `values` are those of the labels `levels`, broadest first."""
+    """One domain with the pods that it got.
+
+    `values` are those of the labels `levels`, broadest first.
+    """
 
     pod_set: str
     levels: tuple[str, ...]
@@ -88,7 +93,10 @@ FlavorResource = tuple[str, str]
 
 
 def kept(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """As much of one of these objects as counts; None for a Workload that holds nothing, because there are many."""
+    """As much of one of these objects as counts.
+
+    None for a Workload that holds nothing, because there are many.
+    """
     if kind_of(document) != WORKLOAD.key:
         return document
     root = Field(document)
@@ -129,7 +137,10 @@ class Flavor:
 
 @dataclass(frozen=True, slots=True)
 class ResourceGroup:
-    """Resources that come from the same flavor, and the flavors in the order in which Kueue tries them."""
+    """Resources that come from the same flavor.
+
+    And the flavors in the order in which Kueue tries them.
+    """
 
     resources: tuple[str, ...]
     flavors: tuple[Flavor, ...]
@@ -158,7 +169,10 @@ class Queue:
 
     @property
     def only_topologies(self) -> bool:
-        """Whether each flavor has a topology: then Kueue assigns nodes even to pods without an annotation."""
+        """Whether each flavor has a topology.
+
+        Then Kueue assigns nodes even to pods without an annotation.
+        """
         return bool(self.flavors) and all(flavor.topology for flavor in self.flavors)
 
 
@@ -168,7 +182,10 @@ def known(cluster: ClusterFacts) -> bool:
 
 
 def queue_name(root: Field, cluster: ClusterFacts) -> str:
-    """The LocalQueue that the workload names, else the one called `default` in its namespace; empty without either."""
+    """The LocalQueue that the workload names, else the one called `default` in its namespace.
+
+    Empty without either.
+    """
     if name := _named(root).text():
         return name
     queues = ((name_of(queue), namespace_of(queue)) for queue in _all(cluster, LOCAL_QUEUE))
@@ -185,7 +202,10 @@ def _named(root: Field) -> Field:
 
 
 def queue_of(root: Field, cluster: ClusterFacts) -> Queue | None:
-    """The ClusterQueue that admits the workload, where the queues are `known`; what is wrong with it is noted."""
+    """The ClusterQueue that admits the workload, where the queues are `known`.
+
+    What is wrong with it is noted.
+    """
     named, name, namespace = _named(root), queue_name(root, cluster), namespace_of(root)
     queues = {
         name_of(queue): queue
@@ -234,7 +254,10 @@ def own_workloads(root: Field, cluster: ClusterFacts) -> frozenset[tuple[str, st
 
 
 def _own(root: Field) -> Callable[[Field], bool]:
-    """Whether a Workload is the one of this document: it is admitted already, and would be admitted anew."""
+    """Whether a Workload is the one of this document.
+
+    It is admitted already, and would be admitted anew.
+    """
     kind, name, namespace = kind_of(root.value)[1], name_of(root), namespace_of(root)
 
     def own(workload: Field) -> bool:
@@ -328,7 +351,10 @@ def _flavor(root: Field) -> Flavor:
 
 
 def _selects(selector: Field, namespace: str) -> tuple[bool, tuple[str, ...]]:
-    """Whether a selector takes the namespace, whose labels are not known but for its name, and what is not known."""
+    """Whether a selector takes the namespace, whose labels are not known but for its name.
+
+    And what is not known.
+    """
     if not selector:
         return False, ()
     labels = (selector / "matchLabels").texts()
@@ -393,7 +419,10 @@ class _QuotaNode:
 
 
 def _quotas(name: str, cluster: ClusterFacts, workloads: Sequence[Field] | None) -> _QuotaNode:
-    """The quota of a ClusterQueue within its cohorts, with what Workloads use, else with what ClusterQueues report."""
+    """The quota of a ClusterQueue within its cohorts, with what Workloads use.
+
+    Else with what ClusterQueues report.
+    """
     cohorts: dict[str, _QuotaNode] = {}
     parents: dict[str, str] = {}
     for cohort in _all(cluster, COHORT):
