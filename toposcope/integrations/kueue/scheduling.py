@@ -22,7 +22,8 @@ from toposcope.integrations.kueue.assignment import (
     OrderedPods,
     Unassigned,
 )
-from toposcope.integrations.kueue.queues import Flavor, FlavorResource, Queue, ResourceGroup
+from toposcope.integrations.kueue.queues import Flavor, Queue, ResourceGroup
+from toposcope.integrations.kueue.quota import FlavorResource
 from toposcope.text import plural
 
 VERSION: Final = "Kueue 0.19"
