@@ -352,11 +352,17 @@ def _tree(
         return overrides.topology.by_domain(domain) if overrides.topology else None
 
     def kept(
-        name: str, own: Level | None, pods: tuple[Pods, ...], constraint: Constraint | None
+        kind: str,
+        name: str,
+        own: Level | None,
+        pods: tuple[Pods, ...],
+        constraint: Constraint | None,
     ) -> Group:
+        group = replace(Group.of_kind(kind, name, pods), required=own)
         if constraint is None:
-            return Group(name, pods, (), own)
-        return Group(name, pods, (), own or level(constraint.required), level(constraint.preferred))
+            return group
+        required = own or level(constraint.required)
+        return replace(group, required=required, preferred=level(constraint.preferred))
 
     groups = []
     for component in parts:
@@ -364,9 +370,9 @@ def _tree(
         if component.nodes == 1:
             (pods,) = component.pods.values()
             all_pods = replace(pods, count=pods.count * component.replicas)
-            groups.append(kept(f"component {component.name}", own, (all_pods,), constraint))
+            groups.append(kept("component", component.name, own, (all_pods,), constraint))
             continue
-        replica = kept(f"replica of {component.name}", own, (), constraint)
+        replica = kept("replica of", component.name, own, (), constraint)
         overridden = {
             role: overrides.roles[component.name, role]
             for role in SUFFIXES
@@ -379,7 +385,7 @@ def _tree(
                 for role in SUFFIXES
             }
         below = [
-            kept(f"{role} of {component.name}", None, (pods,), overridden[role])
+            kept(f"{role} of", component.name, None, (pods,), overridden[role])
             for role, pods in by_role.items()
             if overridden.get(role)
         ]
