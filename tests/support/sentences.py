@@ -8,6 +8,7 @@ What is left as it is written, and why:
   that other text is compared with is what others are known to say (Kueue's conditions, the kernel's files). As all that
   the product says is a code, none of its own sentences is ever equal to one;
 - members of an enumeration, and of a `Literal`: they are codes;
+- what is compared with a constant by its name: it is the same one whatever its words are;
 - constants whose words are taken one by one (`"a b c".split()`): they are lists;
 - the simulator: it plays the driver, the kernel and the API server, whose words are input.
 """
@@ -171,9 +172,11 @@ class _Coding(ast.NodeTransformer):
         if not any(isinstance(op, (ast.Eq, ast.NotEq, ast.In, ast.NotIn)) for op in node.ops):
             return self.generic_visit(node)
         sides = [node.left, *node.comparators]
-        if any(_is_constant(side) for side in sides) and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
+        is_equal = isinstance(node.ops[0], (ast.Eq, ast.NotEq)) and any(map(_is_constant, sides))
+        is_one_of = isinstance(node.ops[0], (ast.In, ast.NotIn)) and _is_constant(sides[1])
+        if is_equal or is_one_of:
             # By its name: it is the same constant whatever its words are.
-            written = [_call("__as_written__", self.visit(side)) for side in sides]
+            written = [_call("__as_written__", self._compared(side)) for side in sides]
             node.left, node.comparators = written[0], [*written[1:]]
             return node
         sides = [self._compared(side) for side in sides]
