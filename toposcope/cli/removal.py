@@ -20,6 +20,7 @@ from toposcope.kube.discovery import discover
 from toposcope.kube.errors import ApiError
 from toposcope.kube.listing import everything
 from toposcope.kube.requests import NODES
+from toposcope.kube.runtime import REAL, Runtime
 
 WRITERS: Final = (
     "app.kubernetes.io/name=toposcope,app.kubernetes.io/component in (agent,controller,switches)"
@@ -200,16 +201,12 @@ class WaitTimeoutError(ToposcopeError):
 
 @dataclass(frozen=True)
 class Remover:
-    """Carries out one plan.
-
-    `monotonic` and `sleep` are a clock's; `report` gets a line for each thing done.
-    """
+    """Carries out one plan; `report` gets a line for each thing done."""
 
     client: ApiClient
     report: Callable[[str], None]
-    patience: float
-    monotonic: Callable[[], float]
-    sleep: Callable[[float], None]
+    patience_seconds: float
+    runtime: Runtime = REAL
 
     def carry_out(self, plan: Plan) -> None:
         """Remove everything.
@@ -273,12 +270,12 @@ class Remover:
 
     def _wait(self, left: Callable[[], str], words: str) -> None:
         """Poll until nothing is left. Raises WaitTimeoutError with `words` about what is."""
-        until = self.monotonic() + self.patience
+        until = self.runtime.monotonic() + self.patience_seconds
         why = left()
         while why:
-            if self.monotonic() >= until:
+            if self.runtime.monotonic() >= until:
                 raise WaitTimeoutError(
-                    f"{words.format(why)}; then run it again (waited {self.patience:g} s)"
+                    f"{words.format(why)}; then run it again (waited {self.patience_seconds:g} s)"
                 )
-            self.sleep(_PAUSE_SECONDS)
+            self.runtime.event().wait(_PAUSE_SECONDS)
             why = left()

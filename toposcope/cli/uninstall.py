@@ -6,7 +6,6 @@ it changes nothing.
 """
 
 import argparse
-import time
 from collections.abc import Iterator
 
 from toposcope.cli.command import add_cluster_arguments, api_client, run_command
@@ -56,13 +55,7 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
             if not arguments.yes:
                 screen.show(["nothing was changed; to remove it, add --yes"])
                 return EXIT_OK
-            remover = Remover(
-                client,
-                lambda line: screen.show([line]),
-                arguments.timeout,
-                time.monotonic,
-                time.sleep,
-            )
+            remover = Remover(client, lambda line: screen.show([line]), arguments.timeout)
             remover.carry_out(plan)
             again = find_all(client)
     except WaitTimeoutError as error:

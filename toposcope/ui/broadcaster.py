@@ -12,6 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from toposcope.kube.reflector import Stop
+from toposcope.kube.runtime import REAL, Runtime
 from toposcope.snapshot.model import Snapshot
 from toposcope.ui import protocol
 from toposcope.ui.changes import Moment, RecentChanges
@@ -45,7 +46,8 @@ class Broadcaster:
         facts: Facts,
         source: Literal["cluster", "files"],
         epoch: str,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        runtime: Runtime = REAL,
+        *,
         cpu_seconds: Callable[[], float] = time.thread_time,
     ) -> None:
         self.facts = facts
@@ -56,7 +58,7 @@ class Broadcaster:
         """Called when there is a new state, from the broadcaster's thread."""
         self._source = source
         self._epoch = epoch
-        self._now = now
+        self._now = runtime.now
         self._cpu_seconds = cpu_seconds
         self._revision = -1
         """The facts' revision that `state` shows."""

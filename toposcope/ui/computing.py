@@ -23,6 +23,7 @@ from typing import Final, Protocol
 import msgspec
 
 from toposcope.errors import ToposcopeError
+from toposcope.kube.runtime import REAL, Runtime
 from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.model import Snapshot
 from toposcope.ui.frames import READY, EndedError, Frames
@@ -181,14 +182,14 @@ class Computing:
         required: Callable[[], RequiredLevels],
         *,
         seconds: float = SECONDS,
-        monotonic: Callable[[], float] = time.monotonic,
+        runtime: Runtime = REAL,
         start: Callable[[], Worker] = Worker,
     ) -> None:
         self._snapshot = snapshot
         self._published = published
         self._required = required
         self._seconds = seconds
-        self._monotonic = monotonic
+        self._monotonic = runtime.monotonic
         self._start = start
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._worker: Worker | None = None

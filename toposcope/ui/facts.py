@@ -4,7 +4,6 @@ Filled by a source from its threads, read by the `Broadcaster`.
 """
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,6 +12,7 @@ from operator import attrgetter
 from toposcope.api.cluster_topology import Topology
 from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
 from toposcope.kube.pod_resources import gpu_count
+from toposcope.kube.runtime import REAL, Runtime
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
 
 
@@ -35,8 +35,6 @@ class Facts:
     """The nodes, pods and topologies of one cluster, behind one lock.
 
     `changed` is called after each change.
-
-    `monotonic` returns seconds.
     """
 
     def __init__(
@@ -44,13 +42,13 @@ class Facts:
         source: str,
         expected: Iterable[str],
         changed: Callable[[], None],
-        monotonic: Callable[[], float] = time.monotonic,
+        runtime: Runtime = REAL,
     ) -> None:
         """`expected` are the collections without which nothing is shown; see `mark_synced`."""
         self.source = source
         self._expected = frozenset(expected)
         self._changed = changed
-        self._monotonic = monotonic
+        self._monotonic = runtime.monotonic
         self._lock = threading.Lock()
         self._nodes: dict[str, NodeView] = {}
         self._pods: dict[str, PodView] = {}
