@@ -77,20 +77,24 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         parser.error("--profile and --capture are two machines; give one")
     if arguments.capture_host and not arguments.capture:
         parser.error("--capture-host chooses a matrix of --capture FILE; give both")
+
     try:
         description = _described(arguments)
     except (HardwareError, ProbeError) as error:
         return _fail(str(error))
+
     if description.topology is None:
         problem = description.problem or "no NVIDIA GPU on this machine: none on its PCI bus"
         instead = "for a simulated machine: --profile NAME; for a pasted matrix: --capture FILE"
         return _fail(f"{problem}\n({instead})")
+
     shown = screen(paging=False)
     if arguments.output in ("json", "yaml"):
         show_document(shown, arguments.output, document(description, description.topology))
     else:
         missing = _NOT_IN_TEXT if arguments.capture else _NOT_YET_KNOWN
         shown.show(_lines(shown, arguments.output, description, description.topology, missing))
+
     return 0
 
 
@@ -154,6 +158,7 @@ def document(description: Description, topology: NodeTopology) -> dict[str, Any]
     if topology.nvlinks_read:
         nvlink_domains = [list(domain) for domain in topology.nvlink_domains]
         nvswitches = topology.nvswitches
+
     return {
         "labels": dict(sorted(labels.items())),
         "annotations": dict(description.annotations),
@@ -190,10 +195,12 @@ def _facts(value: Any) -> Any:
         facts["nvlink_version"] = value.nvlink_version
         facts["pci"] = value.address
         return facts
+
     if hasattr(value, "_asdict"):
         return _fields(value)
     if isinstance(value, tuple):
         return [_facts(item) for item in value]
+
     return value
 
 
@@ -228,8 +235,10 @@ def _legend(screen: Screen, topology: NodeTopology) -> Iterator[str]:
     """The NICs and Data Direct functions of the matrix, as nvidia-smi's legend has them."""
     if topology.nics or topology.data_direct:
         yield ""
+
     for number, nic in enumerate(topology.nics):
         yield screen.paint(f"NIC{number}: {nic.name} ({nic.pci})", "dim")
+
     for number, function in enumerate(topology.data_direct):
         owner = " ".join(function.nics) or "an unknown NIC"
         line = f"DD{number}: {owner} data-direct function ({function.pci})"

@@ -21,6 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from toposcope.agent.nvml.process import fork_early  # noqa: PLC0415 - nobody else needs it
 
         fork_early()
+
     try:
         return flushed(_run(arguments))
     except SystemExit as end:  # help and wrong usage
@@ -36,6 +37,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         from toposcope.cli.completion import complete  # noqa: PLC0415 - only for completion
 
         complete()
+
     called = (
         "kubectl toposcope"
         if arguments is None and sys.argv[0].rpartition("/")[2] == _PLUGIN
@@ -52,6 +54,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         command.add_arguments(parser)
         code: int = command.run(parser, parser.parse_args(words[1:]))
         return code
+
     parser = argparse.ArgumentParser(
         prog=called,
         description="GPU topology discovery for Kubernetes.",

@@ -31,6 +31,7 @@ def yaml_text(document: Any, comments: Iterable[str] = ()) -> str:
     head = []
     for comment in comments:
         head.append(f"# {escaped(comment)}".rstrip() + "\n")
+
     return "".join(head) + escaped_lines(body)
 
 
@@ -64,6 +65,7 @@ def write_output(screen: Screen, text: str, file: str | None) -> None:
         lines = text.removesuffix("\n").split("\n")
         screen.show(line if line.startswith("# ") else Whole(line) for line in lines)
         return
+
     try:
         Path(str(file)).write_text(text, encoding="utf-8")
     except OSError as error:

@@ -65,6 +65,7 @@ class Plan(plan.Plan):
         """
         if "=" not in wanted:
             return (self.node(wanted).name,)
+
         name, value = pair(wanted)
         end = self.scope.level(name) + 1
         begin = max(0, end - 1 - value.count("/"))
@@ -74,10 +75,12 @@ class Plan(plan.Plan):
             path = "/".join(value_at(self.scope, node, level.key) or "" for level in levels)
             if path == value:
                 names.append(node.name)
+
         if not names:
             raise CommandError(
                 f"no node is in {levels[-1].domain} {value!r}; toposcope tree shows the domains"
             )
+
         return tuple(names)
 
     def only(self, name: str) -> tuple[Gang, ...]:
@@ -130,12 +133,15 @@ def read(
     scope = select_scope(snapshot, arguments.topology)
     if not scope.nodes:
         raise no_nodes(snapshot, scope)
+
     if snapshot.pods is None:
         raise CommandError(
             "what runs is not known, so nor is what is free: the pods could not be read"
         )
+
     if required is not None and not arguments.files:
         read_required(arguments, required)
+
     return Plan(snapshot, scope, required or RequiredLevels())
 
 
@@ -160,6 +166,7 @@ def read_budgets(
                 "warning: there are no PodDisruptionBudgets in the files, so none is respected"
             )
         return collected
+
     with api_client(arguments) as client:
         try:
             _read_budgets(client, {pod.namespace for pod in pods}, collected)
@@ -168,6 +175,7 @@ def read_budgets(
                 complain(f"warning: {forbidden(BUDGET.name, 'none is respected', error)}")
             elif not error.not_found:  # the embedded API server has none
                 raise
+
     return collected
 
 
@@ -177,6 +185,7 @@ def _read_budgets(client: "ApiClient", namespaces: AbstractSet[str], collected: 
 
     for budget in everything(client, BUDGET.path()):
         collected.budgets.append(budget_of(budget))
+
     with_budgets = {budget.namespace for budget in collected.budgets}
     for namespace in sorted(with_budgets & namespaces):
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"

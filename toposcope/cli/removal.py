@@ -112,6 +112,7 @@ def _writers(client: ApiClient, root: str, plural: str) -> list[Any]:
                 return []
             if where or not error.forbidden:
                 raise
+
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -137,10 +138,12 @@ def _made_by_us(metadata: Mapping[str, Any]) -> bool:
     labels = metadata.get("labels") or {}
     if labels.get(MANAGED_BY) != TOPOSCOPE:
         return False
+
     for owner in metadata.get("ownerReferences") or ():
         group, _, _ = owner["apiVersion"].partition("/")
         if group == GROUP and owner["kind"] == KIND:
             return True
+
     return False
 
 
@@ -151,6 +154,7 @@ def _topologies(client: ApiClient) -> Iterator[Thing]:
         if error.not_found:
             return
         raise
+
     for document in documents:
         metadata = document["metadata"]
         name = metadata["name"]
@@ -226,6 +230,7 @@ class Remover:
         for node in plan.nodes:
             for request in node.requests:
                 self._send(request)
+
         if plan.nodes:
             keys = sum(node.keys for node in plan.nodes)
             self.report(f"cleaned {cleaned(len(plan.nodes), keys)}")
@@ -239,6 +244,7 @@ class Remover:
                 "preconditions": {"uid": resource.uid},
             }
             self._send(Request("DELETE", resource.path, {}, msgspec.json.encode(options)))
+
         for resource in things:
             self._wait(
                 functools.partial(self._left, resource),

@@ -57,15 +57,18 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
             f"no node carries every level ({plan.scope.path}); "
             "toposcope levels says what is missing"
         )
+
     with working("slots"):
         per_pod = arguments.gpus_per_pod or gpus_per_pod(plan.capacity)
         sizes = arguments.gpus or sizes_of(plan.capacity, per_pod)
         table = list(slots(plan.capacity, sizes, per_pod))
+
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, document(plan, per_pod, table))
     else:
         wide = arguments.output == "wide"
         screen.show(_page(screen, plan, sizes, per_pod, table, wide=wide))
+
     return EXIT_OK
 
 
@@ -104,15 +107,18 @@ def _page(
     if not any(plan.capacity.slots(View.EMPTY, one_pod(1))):
         why = _why_none(len(nodes), offering)
         yield screen.paint(f"! no slot can be counted: {why}", "yellow")
+
     rows = list(_rows(table if wide else without_repeats(table)))
     if rows:
         yield from columns(screen, _HEADER, rows, right=(0, 2, 3, 4, 5))
         yield _LEGEND
+
     too_large = list(_too_large(sizes, table))
     if too_large:
         yield f"No domain holds {', '.join(too_large)} GPUs, even on an empty cluster."
     if not (sizes or offering):
         yield "No node offers whole GPUs."
+
     yield from _uncounted(screen, plan)
 
 

@@ -109,6 +109,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
 def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     if arguments.summary:
         return _summary(screen, arguments)
+
     # Names need no pods.
     pods = not arguments.no_pods and arguments.output != "name"
     try:
@@ -117,12 +118,15 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
         )
     except ForbiddenError as error:
         return _without_nodes(screen, arguments, error)
+
     scope = select_scope(snapshot, arguments.topology)
     if not scope.nodes:
         raise command.no_nodes(snapshot, scope)
+
     depth = arguments.depth
     if arguments.level:
         depth = scope.level(arguments.level) + 1
+
     root = tree(snapshot, scope)
     if arguments.output in ("json", "yaml"):
         shared = shared_gpus(snapshot, scope)
@@ -131,6 +135,7 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
         screen.show(_names(root, "", len(scope.levels) if depth is None else depth))
     else:
         screen.show(_whole_page(screen, snapshot, scope, root, depth=depth, arguments=arguments))
+
     return errors.EXIT_OK if _is_healthy(scope, root) else errors.EXIT_PROBLEMS
 
 
@@ -156,6 +161,7 @@ def _whole_page(
     shown = None
     if depth is None and not everything:
         shown = _depth(root, scope)
+
     top = outline(root, scope.levels, depth if shown is None else shown, everything=everything)
     lines = list(_page(screen, scope, root, top, _reasons(snapshot), wide=wide))
     lines.extend(screen.paint(shares, "dim") for shares in _shared_lines(snapshot, scope))
@@ -165,6 +171,7 @@ def _whole_page(
             f"below, and not shown: {below}; toposcope tree --depth {shown + 1} and more, or --all"
         )
         lines.append(screen.paint(text, "dim"))
+
     return lines
 
 
@@ -187,12 +194,14 @@ def _summary(screen: Screen, arguments: argparse.Namespace) -> int:
         raise errors.CommandError(
             "no controller has written its counts yet; run it without --summary"
         )
+
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, summary.document(topology))
     elif arguments.output == "name":
         screen.show([topology.name])
     else:
         screen.show(summary.page(screen, topology))
+
     return errors.EXIT_OK if summary.well(topology) else errors.EXIT_PROBLEMS
 
 
@@ -208,6 +217,7 @@ def _without_nodes(screen: Screen, arguments: argparse.Namespace, error: Forbidd
         or arguments.output not in ("table", "wide")
     ):
         raise error
+
     screen.show(summary.page(screen, topology))
     complain(f"toposcope tree: {error}; this is the controller's last count, as with --summary")
     return errors.EXIT_ERROR
@@ -218,10 +228,12 @@ def _preview(topologies: Sequence[Topology], arguments: argparse.Namespace) -> N
     waiting = screen(sys.stderr, paging=False)
     if waiting.width is None:
         return
+
     try:
         topology = choose_topology(topologies, arguments.topology)
     except TopologyNotFoundError:
         return  # reported once everything is read
+
     if topology and summary.has_counts(topology) and topology.status["nodes"] >= _MANY_NODES:
         waiting.show(summary.page(waiting, topology))
 
@@ -238,13 +250,16 @@ def document(
     lacking_nodes, lacking_gpus = left_out(root)
     if lacking_nodes:
         entry["leftOut"] = {"nodes": lacking_nodes, "gpus": lacking_gpus}
+
     if scope.without_agent:
         entry["withoutAgent"] = {
             "nodes": [node.name for node in scope.without_agent],
             "gpus": sum(node.gpus for node in scope.without_agent),
         }
+
     if shared:
         entry["shares"] = [_shared(shares) for shares in shared]
+
     return entry | _domain(scope, root, len(scope.levels) if depth is None else depth)
 
 
@@ -252,6 +267,7 @@ def _shared(shared: SharedGpus) -> dict[str, Any]:
     entry: dict[str, Any] = {"resource": shared.resource, "unit": shared.unit.value}
     if shared.profile:
         entry["profile"] = shared.profile
+
     return entry | {
         "nodes": [*shared.nodes],
         "gpus": shared.gpus,
@@ -277,9 +293,11 @@ def _domain(scope: Scope, domain: Domain, depth: int) -> dict[str, Any]:
     entry: dict[str, Any] = {}
     if domain.depth:
         entry |= {"level": scope.levels[domain.depth - 1].domain, "value": domain.value}
+
     entry |= {"nodes": domain.nodes, "gpus": domain.gpus, "freeGpus": domain.free}
     if domain.marks:
         entry["marks"] = {mark.value: domain.marks[mark] for mark in sorted(domain.marks)}
+
     if domain.left_out:
         level = scope.levels[domain.depth].domain
         entry["lacking"] = {
@@ -287,8 +305,10 @@ def _domain(scope: Scope, domain: Domain, depth: int) -> dict[str, Any]:
             "nodes": sorted(domain.left_out),
             "gpus": domain.left_gpus,
         }
+
     if domain.depth < depth and domain.children:
         entry["domains"] = [_domain(scope, child, depth) for child in domain.children.values()]
+
     return entry
 
 
@@ -337,12 +357,14 @@ def _page(
     for row in rows:
         text = _fitted(row.text, widths.text).ljust(widths.text) + widths.cells(_counts(row))
         yield from _with_remark(screen, text, _remark(row.line, why))
+
     lacking_nodes, lacking_gpus = left_out(root)
     if lacking_nodes:
         nodes = f"{counted(lacking_nodes, 'node')} with {counted(lacking_gpus, 'GPU')}"
         lack, them = plural(lacking_nodes, "lacks", "lack"), plural(lacking_nodes, "it", "them")
         text = f"! of these, {nodes} {lack} a level: KAI and Kueue leave {them} out"
         yield screen.paint(text, "yellow")
+
     if scope.without_agent:
         yield screen.paint(f"! {without_agent(scope)}", "yellow")
 
@@ -363,10 +385,12 @@ def _widths(rows: Sequence[_Row], limit: int | None) -> _Widths:
         line = row.line
         cells = (f"{line.nodes:,}", f"{line.gpus:,}", _free(line))
         counts = [max(width, len(cell)) for width, cell in zip(counts, cells, strict=True)]
+
     text = max(len(row.text) for row in rows)
     if limit is not None:
         beside = sum(counts) + 2 * len(counts)
         text = max(_NARROWEST, min(text, limit - beside - 1))
+
     return _Widths(text, tuple(counts))
 
 
@@ -385,6 +409,7 @@ def _with_remark(screen: Screen, text: str, remark: "_Remark | None") -> Iterato
     if remark is None:
         yield text
         return
+
     painted = screen.paint(remark.text, remark.style)
     if screen.width is not None and len(text) + 2 + len(remark.text) > screen.width:
         yield text.rstrip()
@@ -405,10 +430,12 @@ def _remark(line: Line, why: Callable[[str], tuple[str, ...]]) -> _Remark | None
     marks = {mark: count for mark, count in line.marks.items() if count}
     if not marks:
         return None
+
     style = "yellow" if FAULTS.isdisjoint(marks) else "alarm"
     if line.nodes > 1:
         counts = ", ".join(f"{count} {mark}" for mark, count in marks.items())
         return _Remark(f"! {counts}", style)
+
     text = "! " + ", ".join(marks)
     if line.level.endswith(HOST):
         complaints = why(line.names[0])
@@ -416,6 +443,7 @@ def _remark(line: Line, why: Callable[[str], tuple[str, ...]]) -> _Remark | None
             text += f": {complaints[0]}"
         if len(complaints) > 1:
             text += f" (and {len(complaints) - 1} more)"
+
     return _Remark(text, style)
 
 
@@ -439,6 +467,7 @@ def _rows(
         last = number == len(line.below) and not line.left_out
         branch = _LAST if last else _BRANCH
         yield from _rows(child, indent, branch, of_many=of_many, root="")
+
     if line.left_out and line.lacking:
         lost = Line(
             level="",
@@ -462,9 +491,11 @@ def _text(line: Line, *, named: bool) -> str:
     count = len(line.names)
     if count == 1:
         return f"{line.level} {line.names[0]}" if named else f"1 {line.level}"
+
     several = " = ".join(f"{name}s" for name in line.level.split(" = "))
     if not line.alike:
         return f"{count:,} more unhealthy {several}: {_span(line.names)}"
+
     text = f"{count:,} {several}, each {_holding(line)}"
     return f"{text}: {_span(line.names)}" if named else text
 

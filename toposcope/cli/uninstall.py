@@ -60,12 +60,14 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
             again = find_all(client)
     except WaitTimeoutError as error:
         return _failed(str(error))
+
     if not again.empty:
         screen.show(["it came back:", *plan_lines(again)])
         return _failed(
             "something wrote it again: "
             "an agent outside the DaemonSet, or a tool such as Argo CD or Flux?"
         )
+
     screen.show([_LAST_STEP])
     return EXIT_OK
 
@@ -74,10 +76,13 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     """The plan, a line for each object."""
     if plan.empty:
         yield "nothing to remove; " + _LAST_STEP
+
     for program in plan.programs:
         yield from _lines("stop", program)
+
     for thing in (*plan.published, *plan.topologies, *plan.plans):
         yield from _lines("delete", thing)
+
     if plan.nodes:
         keys = sum(node.keys for node in plan.nodes)
         yield f"{'clean':<8}{cleaned(len(plan.nodes), keys)}"

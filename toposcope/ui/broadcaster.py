@@ -82,6 +82,7 @@ class Broadcaster:
         revision, before = self.facts.revision, self.state
         if revision == self._revision or not (before or self.facts.complete):
             return
+
         now = self.facts.snapshot()
         if before is None:
             views = views_of(now)
@@ -94,10 +95,12 @@ class Broadcaster:
                 after=Moment(views, now.by_name),
                 at=_rfc3339(self._now()),
             )
+
         self.state = State(f"{self._epoch}-{revision}", now, views)
         self._revision = revision
         if self.listeners:  # here, so that the pause is as long as this takes
             self.packed()
+
         for listener in tuple(self.listeners):
             listener()
 

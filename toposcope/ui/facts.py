@@ -109,6 +109,7 @@ class Facts:
                 del self._pods[key]
             else:
                 self._pods[key] = pod
+
         self._change(shown=_taken(before) != _taken(pod))
 
     def replace_pods(self, pods: Mapping[str, PodView | None] | None) -> None:
@@ -118,10 +119,12 @@ class Facts:
         for key, pod in (pods or {}).items():
             if pod is not None:
                 running[key] = pod
+
         with self._lock:
             if known == self._pods_known and running == self._pods:
                 return
             self._pods_known, self._pods = known, running
+
         self._change()
 
     def put_topology(self, name: str, topology: Topology | None) -> None:
@@ -167,6 +170,7 @@ class Facts:
             else:
                 last_why, since = "", self._synced.get(collection, self._monotonic())
             self._failing[collection] = (why, since)
+
         if last_why != why:
             self._change()
 
@@ -211,6 +215,7 @@ class Facts:
             nodes = list(self._nodes.values())
             topologies = list(self._topologies.values())
             pods = tuple(self._pods.values()) if self._pods_known else None
+
         nodes.sort(key=attrgetter("name"))
         topologies.sort(key=attrgetter("name"))
         return Snapshot(

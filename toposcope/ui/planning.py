@@ -35,6 +35,7 @@ def plan_of(
     """
     if snapshot.pods is None:
         raise NoPlanError("running pods and free GPUs are unknown: the pods cannot be read")
+
     try:
         return Plan(snapshot, select_scope(snapshot, topology), required or RequiredLevels())
     except TopologyNotFoundError as error:
@@ -64,6 +65,7 @@ def _gang_row(score: Score) -> protocol.GangRow:
     for spread in score.spreads:
         if spread.empty < spread.spans:
             spans.append(f"{spread.level.domain} {spread.spans}, could be {spread.empty}")
+
     return protocol.GangRow(
         gang.kind,
         gang.handle,
@@ -79,13 +81,16 @@ def place(plan: Plan, kind: str, name: str) -> protocol.GangPlace:
     gangs = [gang for gang in named(plan.gangs, name) if gang.kind == kind]
     if not gangs:
         raise NoPlanError(f"no gang with GPUs is called {name!r}, or no longer")
+
     nodes = sorted({pod.node for pod in gangs[0].placed})
     better = None
     for score in scores(plan.capacity, gangs):
         better = better_place(plan.capacity, score)
         break
+
     if better is None:
         return protocol.GangPlace(nodes, "", [])
+
     level, domains = better
     return protocol.GangPlace(nodes, level.domain, [list(domain) for domain in domains])
 
@@ -102,6 +107,7 @@ def drained(plan: Plan, path: tuple[str, ...], node: str) -> protocol.Drained:
         raise NoPlanError(
             "nothing like that can be drained here; choose a domain or a node of this view"
         )
+
     topology = plan.scope.topology.name if plan.scope.topology else None
     result = whatif(plan.snapshot, topology, plan.capacity, plan.gangs, Changes(drain=names))
     fates = [protocol.Fate(gang.sentence, gang.worse) for gang in result.rehomed]
@@ -116,10 +122,12 @@ def _to_drain(plan: Plan, path: tuple[str, ...], node: str) -> frozenset[str]:
         return frozenset([node])
     if not path:
         return frozenset()
+
     names = []
     for name, number in plan.capacity.number.items():
         if plan.capacity.paths[number][: len(path)] == path:
             names.append(name)
+
     return frozenset(names)
 
 
@@ -128,10 +136,12 @@ def _lost(plan: Plan, result: WhatIf) -> list[protocol.SlotChange]:
     after = {}
     for row in slots(result.after, plan.sizes, plan.per_pod):
         after[row.gpus, row.level] = row.fitting[View.NOW]
+
     lost: dict[int, protocol.SlotChange] = {}
     for row in plan.slots:  # the narrowest level of a size comes last
         now = row.fitting[View.NOW]
         then = after.get((row.gpus, row.level), 0)
         if then != now:
             lost[row.gpus] = protocol.SlotChange(row.gpus, row.level.domain, now, then)
+
     return list(reversed(lost.values()))

@@ -39,6 +39,7 @@ def views_of(snapshot: Snapshot) -> tuple[View, ...]:
     """All views of a cluster, the default one first."""
     if not snapshot.topologies:
         return _inferred(snapshot), *_suggested(snapshot)
+
     names = {topology.uid: topology.name for topology in snapshot.topologies}
     main = _main(snapshot.topologies)
     views: list[View] = []
@@ -48,6 +49,7 @@ def views_of(snapshot: Snapshot) -> tuple[View, ...]:
         # With `segments: Auto` each segment has a ClusterTopology, which is a view of its own.
         if not topology.divided:
             views += _segments(snapshot, topology)
+
     return tuple(views)
 
 
@@ -71,11 +73,14 @@ def _main(topologies: Sequence[Topology]) -> Topology:
         chosen = choose_topology(topologies, None)
     except TopologyNotFoundError:
         chosen = None
+
     if chosen is not None:
         return chosen
+
     for topology in topologies:
         if not topology.owner:
             return topology
+
     return topologies[0]
 
 

@@ -143,6 +143,7 @@ class Demo:
         if program.bundle.page() is None:
             self.say(f"  {program.bundle.missing}")
             return
+
         with programs.listening("127.0.0.1", 0) as listener:
 
             def serve() -> int:
@@ -176,6 +177,7 @@ class Demo:
         self._wait("API server", self._kubeconfig.exists)
         for node in self._nodes:
             self._processes.fork(f"agent-{node.name}", partial(self._agent, node))
+
         self._processes.fork("controller", self._controller)
 
     def _wait_until_ready(self) -> None:
@@ -202,6 +204,7 @@ class Demo:
             _post(client, _CRDS, manifests.crd("kai_topology"))
             _post(client, "/api/v1/namespaces", _HOME)
             _post(client, PATH, _CLUSTER_TOPOLOGY)
+
         # Under this name the others find it, once everything is set up.
         unfinished.rename(self._kubeconfig)
         self._operate()
@@ -290,10 +293,12 @@ class Demo:
         for name in names:
             labels[name] = self._get(f"{NODES}/{name}")["metadata"]["labels"]
             keys.update(key for key in labels[name] if key.startswith(label_keys.PREFIX))
+
         rows = []
         for key in sorted(keys):
             values = [labels[name].get(key, "") for name in names]
             rows.append([key, *values])
+
         self._screen.show(columns(self._screen, ["", *names], rows))
 
     def _show_matrix(self, name: str) -> None:

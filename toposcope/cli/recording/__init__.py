@@ -71,6 +71,7 @@ def _write(file: Path, recording: Recording) -> None:
         unfinished.replace(file)
     finally:
         unfinished.unlink(missing_ok=True)
+
     errors = sum(isinstance(call.answer, Raised) for call in recording.calls)
     milliseconds = sum(call.us for call in recording.calls) / 1000
     say(
