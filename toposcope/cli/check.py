@@ -205,12 +205,15 @@ def _print(
 
 def exit_code(results: Sequence[Checked]) -> int:
     """0, 1 where something is wrong, 3 where nothing is but something is unclear."""
-    unwell = [checked for checked in results if not checked.well]
-    if not unwell:
-        return EXIT_OK
-    if all(checked.unclear for checked in unwell):
-        return EXIT_UNCLEAR
-    return EXIT_PROBLEMS
+    code = EXIT_OK
+    for checked in results:
+        if checked.well:
+            continue
+        if not checked.unclear:
+            return EXIT_PROBLEMS
+        code = EXIT_UNCLEAR
+
+    return code
 
 
 def _results(answers: Sequence[Answer]) -> Iterator[Checked]:
@@ -251,7 +254,11 @@ def _existing(
             "--against live needs a cluster, and --from reads files; use --against FILE"
         )
 
-    files = [name for name in against if name not in (LIVE, NONE)]
+    files = []
+    for name in against:
+        if name not in (LIVE, NONE):
+            files.append(name)
+
     existing: dict[Key, Mapping[str, Any]] = {}
     for _, values in _objects(files, problems, arguments.from_limit):
         existing[key_of(values)] = values
@@ -329,16 +336,20 @@ def _summary(answers: Sequence[Answer]) -> Iterator[str]:
     yield f"{len(results)} {plural(len(results), 'workload')} checked"
     yield from _findings_counted(results)
     yield from _verdicts_counted(results)
-    skipped = [answer.document.kind for answer in answers if not answer.checked]
+    skipped: Counter[str] = Counter()
+    for answer in answers:
+        if not answer.checked:
+            skipped[answer.document.kind] += 1
     if skipped:
-        objects = f"{len(skipped)} {plural(len(skipped), 'object')}"
-        yield f"{objects} of other kinds skipped ({', '.join(sorted(set(skipped)))})"
+        objects = f"{skipped.total()} {plural(skipped.total(), 'object')}"
+        yield f"{objects} of other kinds skipped ({', '.join(sorted(skipped))})"
 
 
 def _findings_counted(results: Sequence[Checked]) -> Iterator[str]:
     counts: Counter[str] = Counter()
     for checked in results:
-        counts.update(finding.severity for finding in checked.reading.findings)
+        for finding in checked.reading.findings:
+            counts[finding.severity] += 1
     for severity in _MARKS:
         count = counts[severity]
         if count:

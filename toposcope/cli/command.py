@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from toposcope.cli.errors import EXIT_ERROR, EXPECTED, CommandError, complaint
+from toposcope.cli.output import names_of
 from toposcope.cli.progress import Progress
 from toposcope.cli.streams import NO_READER, forget
 from toposcope.cli.terminal import Screen, complain, screen
@@ -330,7 +331,7 @@ def no_nodes(snapshot: Snapshot, scope: Scope) -> CommandError:
 
     selects = f"ClusterTopology {scope.name!r} selects none of {count} nodes"
     if scope.without_agent:
-        names = some_names([node.name for node in scope.without_agent])
+        names = some_names(names_of(scope.without_agent))
         return CommandError(
             f"{selects}; {len(scope.without_agent)} with GPUs wait for an agent: {names}; "
             "is its DaemonSet running there?"

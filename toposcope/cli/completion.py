@@ -87,7 +87,7 @@ def kubectl() -> int:
         output_stream=output,
         default_completer=SuppressCompleter(),
     )
-    candidates = [word.strip() for word in output.getvalue().splitlines()]
+    candidates = output.getvalue().split()
     for candidate in candidates:
         print(escaped(candidate))
 

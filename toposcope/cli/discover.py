@@ -138,10 +138,15 @@ def _may_be_in_rack(topology: NodeTopology) -> bool:
 
     Without names, whether it has a tray's GPUs behind NVSwitches.
     """
-    products = [gpu.product for gpu in topology.gpus]
-    if all(products):
-        return any(product and _OF_RACKS.search(product) for product in products)
-    return len(products) <= _MOST_OF_A_TRAY and topology.interconnect is Interconnect.NVSWITCH
+    of_rack = False
+    for gpu in topology.gpus:
+        if not gpu.product:
+            few = len(topology.gpus) <= _MOST_OF_A_TRAY
+            return few and topology.interconnect is Interconnect.NVSWITCH
+        if _OF_RACKS.search(gpu.product):
+            of_rack = True
+
+    return of_rack
 
 
 def _fail(message: str) -> int:

@@ -192,7 +192,9 @@ def _page(screen: Screen, diagnosis: Diagnosis, *, wide: bool) -> Iterator[str]:
     if wide and context.ownership.pods:
         yield ""
         yield screen.paint("Its pods:", "head")
-        rows = [(pod.name, pod.node or "(waits)") for pod in context.ownership.pods]
+        rows = []
+        for pod in context.ownership.pods:
+            rows.append((pod.name, pod.node or "(waits)"))
         yield from columns(screen, ("POD", "NODE"), rows)
 
     yield from _messages(screen, diagnosis.messages)
@@ -301,11 +303,10 @@ def _verdict(screen: Screen, diagnosis: Diagnosis) -> Iterator[str]:
         yield from _why(screen, diagnosis.answer)
         return
 
-    broken = [placement for placement in diagnosis.placements if placement.kept is False]
+    broken = list(_broken(diagnosis))
     if broken:
         yield screen.paint("Nothing blocks it, but its pods are not placed as it asks:", "yellow")
-        for placement in broken:
-            yield f"  {_placement(placement)}"
+        yield from broken
         return
 
     waiting = diagnosis.context.waiting
@@ -324,6 +325,13 @@ def _verdict(screen: Screen, diagnosis: Diagnosis) -> Iterator[str]:
         if step.outcome is Outcome.UNKNOWN:
             yield f"  unknown: {step.message}"
             yield from _next(step.commands)
+
+
+def _broken(diagnosis: Diagnosis) -> Iterator[str]:
+    """Where pods are not placed as asked."""
+    for placement in diagnosis.placements:
+        if placement.kept is False:
+            yield f"  {_placement(placement)}"
 
 
 def _next(commands: Sequence[Command]) -> Iterator[str]:

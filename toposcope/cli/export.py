@@ -12,7 +12,7 @@ import msgspec
 from toposcope.api.yaml_text import YamlSyntaxError, load
 from toposcope.cli import command, errors
 from toposcope.cli.catalogue import of_flags
-from toposcope.cli.output import form_and_file, json_text, write_output, yaml_text
+from toposcope.cli.output import form_and_file, json_text, path_of, write_output, yaml_text
 from toposcope.cli.streams import read_small
 from toposcope.cli.terminal import Screen, complain
 from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
@@ -252,7 +252,7 @@ def _chosen(topology: TopologyLevels, arguments: argparse.Namespace) -> Topology
     """With the name and without the levels that the flags say. Raises CommandError."""
     for name in arguments.without:
         if all(name not in (level.domain, level.key) for level in topology.levels):
-            path = " > ".join(level.domain for level in topology.levels)
+            path = path_of(topology.levels)
             raise errors.CommandError(f"--without {name}: no such level; the levels are: {path}")
 
     kept = []

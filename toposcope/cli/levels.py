@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from toposcope.cli import command, errors
-from toposcope.cli.output import counted, show_document, without_agent
+from toposcope.cli.output import counted, names_of, show_document, without_agent
 from toposcope.cli.terminal import Screen, columns
 from toposcope.snapshot.levels import LevelView, crossings_of, level_views
 from toposcope.snapshot.scope import Scope, select_scope
@@ -59,7 +59,7 @@ def document(scope: Scope, levels: Sequence[LevelView], problems: Sequence[str])
         "topology": scope.name or None,
         "origin": scope.origin.value,
         "nodes": len(scope.nodes),
-        "withoutAgent": [node.name for node in scope.without_agent],
+        "withoutAgent": names_of(scope.without_agent),
         "levels": [_level(level) for level in levels],
         "problems": list(problems),
     }

@@ -55,10 +55,13 @@ def _run(arguments: Sequence[str] | None) -> int:
         code: int = command.run(parser, parser.parse_args(words[1:]))
         return code
 
+    epilog = "commands:\n"
+    for name, text in COMMANDS.items():
+        epilog += f"  {name:<12}{text}\n"
     parser = argparse.ArgumentParser(
         prog=called,
         description="GPU topology discovery for Kubernetes.",
-        epilog="commands:\n" + "".join(f"  {name:<12}{text}\n" for name, text in COMMANDS.items()),
+        epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage=f"{called} COMMAND [FLAGS]   ({called} COMMAND --help for more)",
     )

@@ -106,10 +106,8 @@ def _legend(links: LinkMatrix) -> Iterator[str]:
     """What the cells mean that are there."""
     cells: set[str] = set()
     for row in links.cells:
-        cells.update(row)
-
-    if any(nv_links(cell) for cell in cells):
-        cells.add("NV#")
+        for cell in row:
+            cells.add("NV#" if nv_links(cell) else cell)
 
     for cell, meaning in LEGEND.items():
         if cell in cells:
@@ -118,10 +116,13 @@ def _legend(links: LinkMatrix) -> Iterator[str]:
 
 def _named_devices(screen: Screen, matrix: NodeMatrix, *, wide: bool) -> Iterator[str]:
     """Names and cables of the devices, below an empty line; of GPUs only where asked for."""
-    devices = [device for device in matrix.devices if wide or device.kind != "gpu"]
-    if devices:
-        yield ""
-    for device in devices:
+    is_first = True
+    for device in matrix.devices:
+        if device.kind == "gpu" and not wide:
+            continue
+        if is_first:
+            yield ""
+        is_first = False
         cable = f" to {device.neighbour}" if device.switch else ""
         yield screen.paint(f"  {device.title}{cable}", "dim")
 

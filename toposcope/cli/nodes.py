@@ -224,7 +224,7 @@ def _wide_page(
     table = _Table(snapshot, scope, _HARDWARE + _MORE, scope.levels)
     rows = []
     for node in nodes:
-        taints = ",".join(str(taint) for taint in node.taints)
+        taints = ",".join(map(str, node.taints))
         rows.append([*table.row(node), taints or "-"])
     yield from columns(screen, [*table.header(), "TAINTS"], rows, right=(1, 2))
     yield from _remarks(screen, snapshot, scope, nodes)

@@ -109,7 +109,10 @@ class _Collectors(tuple[Collector, ...]):
     __slots__ = ()
 
     def wants(self, group: str, kind: str) -> bool:
-        return any(collector.wants(group, kind) for collector in self)
+        for collector in self:
+            if collector.wants(group, kind):
+                return True
+        return False
 
     def put(self, document: Mapping[str, Any]) -> None:
         for collector in self:
@@ -128,8 +131,13 @@ def read(
 
     Raises CommandError where it has no nodes, or its pods are not known.
     """
-    collectors = _Collectors(collector for collector in (others, required) if collector is not None)
-    snapshot = load_snapshot(arguments, published=published, others=collectors or None)
+    collectors: list[Collector] = []
+    if others is not None:
+        collectors.append(others)
+    if required is not None:
+        collectors.append(required)
+    everything = _Collectors(collectors) if collectors else None
+    snapshot = load_snapshot(arguments, published=published, others=everything)
     scope = select_scope(snapshot, arguments.topology)
     if not scope.nodes:
         raise no_nodes(snapshot, scope)

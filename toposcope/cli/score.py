@@ -51,7 +51,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
 
     shown = list(every_score)
     if arguments.below is not None:
-        shown = [score for score in every_score if score.value < arguments.below]
+        shown = list(_below(arguments.below, every_score))
 
     if arguments.output in ("json", "yaml"):
         documents = [document(score) for score in shown]
@@ -63,6 +63,12 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         screen.show(_page(screen, plan, every_score, shown, wide=wide))
 
     return exit_code(ok=arguments.below is None or not shown)
+
+
+def _below(limit: float, every_score: Sequence[Score]) -> Iterator[Score]:
+    for score in every_score:
+        if score.value < limit:
+            yield score
 
 
 def document(score: Score) -> dict[str, Any]:
@@ -102,13 +108,23 @@ def _page(
     else:
         yield "no gang of several GPU pods is running"
 
-    unscored = sum(len(gang.placed) > 1 for gang in plan.gangs) - checked
+    unscored = _scorable(plan) - checked
     if unscored and checked != 1:
         text = f"! {counted(unscored, 'gang')} not scored: a node of theirs lacks a level"
         yield screen.paint(text, "yellow")
 
     for line in plan.uncounted():
         yield screen.paint(line, "yellow")
+
+
+def _scorable(plan: Plan) -> int:
+    """How many gangs have several pods."""
+    count = 0
+    for gang in plan.gangs:
+        if len(gang.placed) > 1:
+            count += 1
+
+    return count
 
 
 def _row(score: Score, *, wide: bool) -> list[str]:

@@ -12,6 +12,7 @@ from toposcope.cli.errors import EXIT_OK, CommandError
 from toposcope.cli.output import counted, show_document
 from toposcope.cli.planning import Plan, number, read, working
 from toposcope.cli.terminal import Screen, columns
+from toposcope.placement.room import Node
 from toposcope.planning.capacity import View
 from toposcope.planning.slots import Slots, gpus_per_pod, one_pod, sizes_of, slots, without_repeats
 from toposcope.text import first_few, plural
@@ -103,7 +104,7 @@ def _page(
     pods = f"pods with {per_pod} {plural(per_pod, 'GPU')} each"
     yield f"Gangs that fit into one domain, of {pods} (--gpus-per-pod)"
     nodes = plan.capacity.nodes
-    offering = sum(node.total.get(ALLOCATABLE_GPUS, 0) > 0 for node in nodes)
+    offering = _offering(nodes)
     if not any(plan.capacity.slots(View.EMPTY, one_pod(1))):
         why = _why_none(len(nodes), offering)
         yield screen.paint(f"! no slot can be counted: {why}", "yellow")
@@ -120,6 +121,16 @@ def _page(
         yield "No node offers whole GPUs."
 
     yield from _uncounted(screen, plan)
+
+
+def _offering(nodes: Iterable[Node]) -> int:
+    """How many nodes have whole GPUs."""
+    count = 0
+    for node in nodes:
+        if node.total.get(ALLOCATABLE_GPUS, 0) > 0:
+            count += 1
+
+    return count
 
 
 def _too_large(sizes: Sequence[int], table: Sequence[Slots]) -> Iterator[str]:

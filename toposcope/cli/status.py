@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from toposcope.api import conditions
 from toposcope.cli import command, errors
-from toposcope.cli.output import counted, show_document
+from toposcope.cli.output import counted, gpus_of, show_document
 from toposcope.cli.terminal import Screen, Whole
 from toposcope.controller.options import LEASE
 from toposcope.integrations.framework import features
@@ -170,14 +170,15 @@ def document(scope: Scope, controller: _Controller, findings: Sequence[_Finding]
     status = scope.topology.status if scope.topology else {}
     states: Counter[str] = Counter()
     for node in scope.nodes:
-        states.update(mark.value for mark in marks(node))
+        for mark in marks(node):
+            states[mark.value] += 1
 
     return {
         "topology": scope.name or None,
         "healthy": not findings,
         "controller": controller.words,
         "nodes": len(scope.nodes),
-        "gpus": sum(node.gpus for node in scope.nodes),
+        "gpus": gpus_of(scope.nodes),
         "states": dict(states),
         "levels": [level.domain for level in scope.levels],
         "published": list(_published(status)),

@@ -13,6 +13,8 @@ from toposcope.cli.output import (
     form_and_file,
     json_text,
     list_document,
+    names_of,
+    path_of,
     write_output,
     yaml_text,
 )
@@ -127,7 +129,7 @@ def _why(suggestion: Suggestion, total: int, *, wide: bool) -> Iterator[str]:
     count = len(suggestion.nodes)
     few = count if wide else _FEW_NAMES
     yield _nodes_of(suggestion, few)
-    path = " > ".join(level.domain for level in suggestion.levels)
+    path = path_of(suggestion.levels)
     lacking = sorted(suggestion.lacking, key=by_numbers)
     if not lacking:
         yield f"All of them have {path}, and each level is nested in the one before."
@@ -154,7 +156,7 @@ def _why(suggestion: Suggestion, total: int, *, wide: bool) -> Iterator[str]:
 
 
 def _nodes_of(suggestion: Suggestion, few: int) -> str:
-    names = sorted((node.name for node in suggestion.nodes), key=by_numbers)
+    names = sorted(names_of(suggestion.nodes), key=by_numbers)
     nodes = "1 node" if len(names) == 1 else f"{len(names)} nodes"
     gpus = f"{suggestion.gpus} {plural(suggestion.gpus, 'GPU')}"
     return f"{nodes}, {gpus}: {first_few(names, few)}"

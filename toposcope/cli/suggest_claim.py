@@ -119,7 +119,9 @@ def _nic_class(machines: Sequence[Machine], claims: Claims) -> str:
     """
     others: list[Device] = []
     for node in machines:
-        others.extend(device for device in node.there.devices if device.driver != DRIVER)
+        for device in node.there.devices:
+            if device.driver != DRIVER:
+                others.append(device)
 
     names = []
     for name, selectors in claims.classes.items():

@@ -187,11 +187,14 @@ def below(text: str) -> Iterator[str]:
 
     So no line that somebody else wrote looks like one of ours.
     """
-    first, *others = [line for line in re.split(r"\r?\n", text) if line] or [""]
-    yield first
-    indent = " " * (len(text) - len(text.lstrip(" ")) + 4)
-    for line in others:
-        yield indent + line
+    indent = ""
+    for line in re.split(r"\r?\n", text):
+        if line:
+            yield indent + line
+            indent = " " * (len(text) - len(text.lstrip(" ")) + 4)
+
+    if not indent:
+        yield ""
 
 
 def complain(text: object) -> None:
@@ -257,7 +260,11 @@ def _fit(
         if too_wide():
             shown.remove(column)
 
-    texts = [column for column in shown[1:] if column not in numeric]
+    texts = []
+    for column in shown[1:]:
+        if column not in numeric:
+            texts.append(column)
+
     while texts and too_wide():
         widest = max(texts, key=widths.__getitem__)
         if widths[widest] <= _NARROWEST:

@@ -5,6 +5,7 @@ Domains of the same shape share a line.
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -13,10 +14,17 @@ from typing import Any, Final
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.levels import Level
 from toposcope.cli import command, errors, summary
-from toposcope.cli.output import counted, show_document, without_agent
+from toposcope.cli.output import (
+    counted,
+    gpus_of,
+    names_of,
+    path_of,
+    show_document,
+    without_agent,
+)
 from toposcope.cli.terminal import Screen, complain, screen, shortened
 from toposcope.hardware.matrix_annotation import reasons
-from toposcope.snapshot.filters import FAULTS
+from toposcope.snapshot.filters import FAULTS, Mark
 from toposcope.snapshot.live import ForbiddenError
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import (
@@ -142,8 +150,9 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
 def _is_healthy(scope: Scope, root: Domain) -> bool:
     """Whether no node is faulty, lacks a level or waits for its agent."""
     lacking, _ = left_out(root)
-    faulty = any(root.marks[mark] for mark in FAULTS)
-    return not (lacking or scope.without_agent or faulty)
+    if lacking or scope.without_agent:
+        return False
+    return not any(root.marks[mark] for mark in FAULTS)
 
 
 def _whole_page(
@@ -166,7 +175,7 @@ def _whole_page(
     lines = list(_page(screen, scope, root, top, _reasons(snapshot), wide=wide))
     lines.extend(screen.paint(shares, "dim") for shares in _shared_lines(snapshot, scope))
     if shown is not None:
-        below = " > ".join(level.domain for level in scope.levels[shown:])
+        below = path_of(scope.levels[shown:])
         text = (
             f"below, and not shown: {below}; toposcope tree --depth {shown + 1} and more, or --all"
         )
@@ -253,8 +262,8 @@ def document(
 
     if scope.without_agent:
         entry["withoutAgent"] = {
-            "nodes": [node.name for node in scope.without_agent],
-            "gpus": sum(node.gpus for node in scope.without_agent),
+            "nodes": names_of(scope.without_agent),
+            "gpus": gpus_of(scope.without_agent),
         }
 
     if shared:
@@ -380,13 +389,17 @@ def _heading(scope: Scope) -> str:
 
 def _widths(rows: Sequence[_Row], limit: int | None) -> _Widths:
     """The widths of a table of at most `limit` characters, if there is a limit."""
-    counts = [len(head) for head in _HEADER]
+    text = nodes = gpus = free = 0
     for row in rows:
-        line = row.line
-        cells = (f"{line.nodes:,}", f"{line.gpus:,}", _free(line))
-        counts = [max(width, len(cell)) for width, cell in zip(counts, cells, strict=True)]
+        text = max(text, len(row.text))
+        nodes = max(nodes, len(f"{row.line.nodes:,}"))
+        gpus = max(gpus, len(f"{row.line.gpus:,}"))
+        free = max(free, len(_free(row.line)))
 
-    text = max(len(row.text) for row in rows)
+    counts = []
+    for head, width in zip(_HEADER, (nodes, gpus, free), strict=True):
+        counts.append(max(len(head), width))
+
     if limit is not None:
         beside = sum(counts) + 2 * len(counts)
         text = max(_NARROWEST, min(text, limit - beside - 1))
@@ -427,7 +440,7 @@ class _Remark:
 
 
 def _remark(line: Line, why: Callable[[str], tuple[str, ...]]) -> _Remark | None:
-    marks = {mark: count for mark, count in line.marks.items() if count}
+    marks: Counter[Mark] = +Counter(line.marks)
     if not marks:
         return None
 

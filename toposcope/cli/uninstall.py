@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from toposcope.cli.command import add_cluster_arguments, api_client, run_command
 from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS
-from toposcope.cli.output import cleaned
 from toposcope.cli.removal import Plan, Remover, Thing, WaitTimeoutError, find_all
 from toposcope.cli.terminal import Screen, complain
 
@@ -84,8 +83,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
         yield from _lines("delete", thing)
 
     if plan.nodes:
-        keys = sum(node.keys for node in plan.nodes)
-        yield f"{'clean':<8}{cleaned(len(plan.nodes), keys)}"
+        yield f"{'clean':<8}{plan.cleaned}"
 
 
 def _lines(verb: str, thing: Thing) -> Iterator[str]:

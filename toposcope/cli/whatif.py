@@ -156,7 +156,10 @@ def _changes(arguments: argparse.Namespace, plan: Plan) -> Changes:
 
     add = None
     if arguments.add:
-        domains = {plan.level(level).key: value for level, value in arguments.domains}
+        domains = {}
+        for level, value in arguments.domains:
+            domains[plan.level(level).key] = value
+
         add = arguments.add, plan.node(arguments.like), domains
 
     return Changes(tuple(finish), add, frozenset(drain), tuple(_admitted(arguments)))
@@ -257,8 +260,13 @@ def _gang(rehomed: Rehomed) -> dict[str, Any]:
         "level": rehomed.level.domain if rehomed.level else None,
         "required": rehomed.required.domain if rehomed.required else None,
         "domain": list(rehomed.domain),
-        "placed": [{"pod": pod.name, "node": pod.node} for pod in rehomed.placed],
+        "placed": list(_placed(rehomed)),
     }
+
+
+def _placed(rehomed: Rehomed) -> Iterator[dict[str, str]]:
+    for pod in rehomed.placed:
+        yield {"pod": pod.name, "node": pod.node}
 
 
 def _page(
@@ -293,9 +301,14 @@ def _rehomed(screen: Screen, gangs: Sequence[Rehomed]) -> Iterator[str]:
 
     others = ranked[_MOST_GANGS:]
     if others:
-        worse = sum(gang.worse for gang in others)
+        worse = _worse(others)
         more = counted(len(others), "gang")
         yield f"  and {more} more, {worse:,} of them marked !; -o json lists all"
+
+
+def _worse(gangs: Sequence[Rehomed]) -> int:
+    """How many are worse off."""
+    return sum(gang.worse for gang in gangs)
 
 
 def _sentence(screen: Screen, gang: Rehomed) -> str:
@@ -346,7 +359,7 @@ def _free(
     else:
         show_document(screen, arguments.output, freed.document(level))
 
-    return exit_code(ok=not any(gang.worse for gang in freed.rehomed))
+    return exit_code(ok=not _worse(freed.rehomed))
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,7 +146,7 @@ def _is_bad(change: Change, view: View | None, after: Moment) -> bool:
         case Kind.MOVED:
             return not change.after
         case Kind.STATE:
-            return any(_is_faulty(after.nodes.get(name)) for name in change.nodes)
+            return _any_is_faulty(change.nodes, after)
         case _:
             return change.kind in (Kind.DOMAIN_GONE, Kind.NODE_GONE)
 
@@ -160,5 +160,10 @@ def _is_true(condition: str, view: View | None) -> bool:
     return now is not None and now.get("status") == "True"
 
 
-def _is_faulty(node: NodeView | None) -> bool:
-    return node is not None and not FAULTS.isdisjoint(marks(node))
+def _any_is_faulty(names: Iterable[str], moment: Moment) -> bool:
+    for name in names:
+        node = moment.nodes.get(name)
+        if node is not None and not FAULTS.isdisjoint(marks(node)):
+            return True
+
+    return False

@@ -196,9 +196,17 @@ def _numa(devices: Sequence[Device]) -> Iterator[protocol.Numa]:
 
     for number in sorted(groups, key=lambda number: (number is None, number or 0)):
         group = groups[number]
-        cpus = [device.cpus for device in group if device.cpus]
         labels = [device.label for device in group]
-        yield protocol.Numa(number, cpus[0] if cpus else "", labels)
+        yield protocol.Numa(number, _cpus(group), labels)
+
+
+def _cpus(devices: Sequence[Device]) -> str:
+    """The CPUs near devices of one NUMA node, if one of them says."""
+    for device in devices:
+        if device.cpus:
+            return device.cpus
+
+    return ""
 
 
 def _nvlink_domains(links: LinkMatrix | None) -> list[list[str]]:

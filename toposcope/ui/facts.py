@@ -93,8 +93,10 @@ class Facts:
         """All existing nodes, with their GPUs' UUIDs."""
         with self._lock:
             before = self._nodes
-            self._nodes = {name: node for name, (node, _) in nodes.items()}
-            self._uuids = {name: uuids for name, (_, uuids) in nodes.items()}
+            self._nodes, self._uuids = {}, {}
+            for name, (node, uuids) in nodes.items():
+                self._nodes[name] = node
+                self._uuids[name] = uuids
             if before == self._nodes:
                 return
         self._change()
@@ -233,9 +235,13 @@ class Facts:
         with self._lock:
             if not self._failing:
                 return None
-            since = min(since for _, since in self._failing.values())
-            reasons = {collection: why for collection, (why, _) in self._failing.items()}
-            return Stale(self._monotonic() - since, reasons)
+            now = self._monotonic()
+            seconds, reasons = 0.0, {}
+            for collection, (why, since) in self._failing.items():
+                seconds = max(seconds, now - since)
+                reasons[collection] = why
+
+            return Stale(seconds, reasons)
 
     def age(self) -> float:
         """Seconds since the server last sent something.

@@ -3,6 +3,8 @@
 Nothing is done to the cluster.
 """
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from toposcope.errors import ToposcopeError
@@ -47,9 +49,15 @@ def plan_of(
 def overview(plan: Plan) -> protocol.Planning:
     """Slots, and the gangs that are not as close together as they could be."""
     rows = [_slot_row(row) for row in without_repeats(plan.slots)]
-    imperfect = [score for score in plan.scores if score.value < 1]
-    gangs = [_gang_row(score) for score in imperfect[:_MOST_GANGS]]
+    gangs = [_gang_row(score) for score in islice(_imperfect(plan), _MOST_GANGS)]
     return protocol.Planning(plan.per_pod, rows, gangs, len(plan.scores))
+
+
+def _imperfect(plan: Plan) -> Iterator[Score]:
+    """The scores of gangs that could be closer together."""
+    for score in plan.scores:
+        if score.value < 1:
+            yield score
 
 
 def _slot_row(row: Slots) -> protocol.SlotRow:
@@ -110,10 +118,11 @@ def drained(plan: Plan, path: tuple[str, ...], node: str) -> protocol.Drained:
 
     topology = plan.scope.topology.name if plan.scope.topology else None
     result = whatif(plan.snapshot, topology, plan.capacity, plan.gangs, Changes(drain=names))
-    fates = [protocol.Fate(gang.sentence, gang.worse) for gang in result.rehomed]
-    worst_first = sorted(fates, key=lambda fate: not fate.worse)
+    fates = []
+    for gang in sorted(result.rehomed, key=lambda gang: not gang.worse):
+        fates.append(protocol.Fate(gang.sentence, gang.worse))
     lost = _lost(plan, result)
-    return protocol.Drained(len(names), worst_first, lost, plan.required.warnings)
+    return protocol.Drained(len(names), fates, lost, plan.required.warnings)
 
 
 def _to_drain(plan: Plan, path: tuple[str, ...], node: str) -> frozenset[str]:

@@ -154,12 +154,16 @@ def fill(facts: Facts, snapshot: Snapshot) -> None:
     facts.replace_topologies({topology.name: topology for topology in snapshot.topologies})
     pods: dict[str, PodView | None] | None = None
     if snapshot.pods is not None:
-        pods = {f"{pod.namespace}/{pod.name}": pod for pod in snapshot.pods}
+        pods = {}
+        for pod in snapshot.pods:
+            pods[f"{pod.namespace}/{pod.name}"] = pod
 
     facts.replace_pods(pods)
-    facts.replace_nodes(
-        {node.name: (cached_view(node), gpu_uuids(node.matrix)) for node in snapshot.nodes}
-    )
+    nodes = {}
+    for node in snapshot.nodes:
+        nodes[node.name] = cached_view(node), gpu_uuids(node.matrix)
+
+    facts.replace_nodes(nodes)
     for number, warning in enumerate(snapshot.warnings):
         facts.warn(f"files {number}", warning)
 

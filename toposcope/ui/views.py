@@ -167,9 +167,11 @@ def _problems(scope: Scope, conditions: Sequence[protocol.ConditionView]) -> lis
     problems: list[str] = []
     if scope.topology:
         problems += scope.topology.problems
-    if all(condition.type != HIERARCHY_CONSISTENT for condition in conditions):
-        problems += crossings_of(scope).problems
-    return problems
+    for condition in conditions:
+        if condition.type == HIERARCHY_CONSISTENT:
+            return problems
+
+    return [*problems, *crossings_of(scope).problems]
 
 
 def _conditions(topology: Topology) -> Iterator[protocol.ConditionView]:
