@@ -107,7 +107,6 @@ def made_once(folder: Path, is_made: Callable[[Path], bool], make: Callable[[Pat
     Raises what `make` raises.
 
     Runs beside each other do it once, and one that is interrupted leaves nothing half made.
-
     """
     if is_made(folder):
         return folder

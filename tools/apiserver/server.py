@@ -269,7 +269,6 @@ def free_ports(count: int) -> list[int]:
     All are held until the last is known, so they differ.
 
     Another program may take one before it is used: a server that is started on it has to notice.
-
     """
     with contextlib.ExitStack() as held:
         return [

@@ -221,7 +221,6 @@ def cycle_figures(*, quick: bool) -> Iterator[Figure]:
     Probe, describe, compare, the messages between them, and the wait.
 
     Then for a minute of waiting alone, in which both look for events every other second.
-
     """
     cycles, seconds = (3, 4.0) if quick else (11, 12.0)
     with site_with(1) as site:

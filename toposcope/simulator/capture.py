@@ -636,7 +636,6 @@ def _shifted(named: dict[int, frozenset[int]], missing: list[int]) -> dict[int, 
     Else nothing.
 
     A node has a run of CPUs for each thread of a core, or every n-th CPU, which are runs of one.
-
     """
     layouts = {_layout(node, cpus) for node, cpus in named.items()}
     if len(layouts) != 1:

@@ -62,7 +62,6 @@ class Slot:
     `root` is `pciDDDD:BB`, `bridges` the addresses from the root port down.
 
     `address` is as sysfs writes it. `numa_node` is what the firmware says: -1 when it does not.
-
     """
 
     address: str
@@ -292,7 +291,6 @@ def default_distances(
     10 on the diagonal, 12 within a package, 20 or 40 beyond.
 
     40 is for nodes that are only memory, as a GPU's memory is on Grace.
-
     """
     far = set(cpuless)
 
