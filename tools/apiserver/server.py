@@ -90,6 +90,7 @@ class RealApiServer:
         self,
         binaries: Binaries,
         folder: Path | None = None,
+        *,
         address: str = "127.0.0.1",
         port: int | None = None,
         users: Mapping[str, str] = MappingProxyType({}),

@@ -42,6 +42,8 @@ The limit is to decode as many Nodes that lie in memory.
 _DECODED: Final = 2_000
 """Nodes that are decoded again and again for that: 54 MB, more than a cache holds."""
 REST: Final = RESYNC_SECONDS + 5
+COLUMNS: Final = (("CPU", "s"), ("peak memory", "MiB"), ("elapsed", "s"))
+"""What is measured of a first look, with its unit."""
 
 
 def sync_figures(*, quick: bool) -> Iterator[Figure]:
@@ -54,25 +56,35 @@ def sync_figures(*, quick: bool) -> Iterator[Figure]:
     """
     collect_rarely()  # as the controller does
     compile_programs()
+    largest, _ = max(_SIZES)
     for (nodes, what), targets in _SIZES.items():
         if quick and targets:
             return
-        if not has_room(nodes):
-            continue
-        runs = 7 if nodes < max(_SIZES)[0] else 3
-        with cluster(nodes, *filter(None, [what])) as (folder, server):
-            controller = [_first_status(folder, server, nodes) for _ in range(runs)]
-            drain, decode = (
-                [until_done(name, folder, server.environment) for _ in range(runs)]
-                for name in ("drain", "decode")
-            )
-        for i, (name, unit) in enumerate((("CPU", "s"), ("peak memory", "MiB"), ("elapsed", "s"))):
-            peers = [Peer("read the bytes only", column(drain, i, unit))]
-            peers.append(Peer("read, decode, keep", column(decode, i, unit)))
-            peers[:0] = [] if i else [Peer("decode Nodes in memory", _decoding(nodes, runs))]
-            figure = f"first look at {nodes:,} nodes{' of 8 rails' if what else ''}, {name}"
-            target = targets[i] if i < len(targets) else None
-            yield Figure(figure, column(controller, i, unit), target, tuple(peers))
+        if has_room(nodes):
+            runs = 7 if nodes < largest else 3
+            yield from _first_looks(nodes, what, targets, runs)
+
+
+def _first_looks(nodes: int, what: str, targets: Sequence[Target], runs: int) -> Iterator[Figure]:
+    with cluster(nodes, *what.split()) as (folder, server):
+        controller = [_first_status(folder, server, nodes) for _ in range(runs)]
+        drain = [until_done("drain", folder, server.environment) for _ in range(runs)]
+        decode = [until_done("decode", folder, server.environment) for _ in range(runs)]
+    cluster_name = f"first look at {nodes:,} nodes"
+    if what:
+        cluster_name += " of 8 rails"
+    for column_number, (name, unit) in enumerate(COLUMNS):
+        peers = [
+            Peer("read the bytes only", column(drain, column_number, unit)),
+            Peer("read, decode, keep", column(decode, column_number, unit)),
+        ]
+        if name == "CPU":
+            peers.insert(0, Peer("decode Nodes in memory", _decoding(nodes, runs)))
+        target = None
+        if column_number < len(targets):
+            target = targets[column_number]
+        sample = column(controller, column_number, unit)
+        yield Figure(f"{cluster_name}, {name}", sample, target, tuple(peers))
 
 
 def _decoding(nodes: int, runs: int) -> Sample:
@@ -164,26 +176,27 @@ def _changes(nodes: int, changes: int, *, rest: bool = False) -> Iterator[Figure
         idle(running.pid)
         client = server.client()
         trips = [round_trip(client) for _ in range(changes)]
-        measured = [
-            change(server, client, name, rack, running) for name, rack in moves(client, changes)
-        ]
-        requests = at_rest(server) if rest else ()
-    written, controller = ([1000 * run[i] for run in measured] for i in (0, 1))
+        written = []
+        controller = []
+        for name, rack in moves(client, changes):
+            took, in_controller = change(server, client, name, rack, running)
+            written.append(1000 * took)
+            controller.append(1000 * in_controller)
+        requests = at_rest(server) if rest else None
     trip = Peer("one GET over TLS", Sample(tuple(trips), "ms"))
     # A fiftieth of the debounce. Each pass counts all nodes anew: a table kept up to date saved 4
     # ms that nobody saw.
-    what, sample = f"label changed to status written, {nodes:,} nodes", Sample(tuple(written), "ms")
+    what = f"label changed to status written, {nodes:,} nodes"
+    sample = Sample(tuple(written), "ms")
     yield Figure(f"{what}, p50", sample, None, (trip,))
     yield Figure(f"{what}, p99", replace(sample, share=0.99), Target(20))
-    yield Figure(
-        "  without the server's own handling, p50", Sample(tuple(controller), "ms"), None, (trip,)
-    )
-    for number, kind, target in zip(requests, ("writes", "reads"), (Target(0), None), strict=False):
-        yield Figure(
-            f"controller at rest, {nodes:,} nodes, {REST:.0f} s, {kind}",
-            Sample((number,), ""),
-            target,
-        )
+    own = Sample(tuple(controller), "ms")
+    yield Figure("  without the server's own handling, p50", own, None, (trip,))
+    if requests:
+        writes, reads = requests
+        what = f"controller at rest, {nodes:,} nodes, {REST:.0f} s"
+        yield Figure(f"{what}, writes", Sample((writes,), ""), Target(0))
+        yield Figure(f"{what}, reads", Sample((reads,), ""), None)
 
 
 def at_rest(server: ApiServer) -> tuple[int, int]:

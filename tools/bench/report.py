@@ -27,7 +27,9 @@ class Sample:
         text = f"{number(self.value)} {self.unit}".rstrip()
         if len(self.values) == 1:
             return text
-        return f"{text} ({number(min(self.values))} to {number(max(self.values))}, n={len(self.values)})"
+        least = number(min(self.values))
+        most = number(max(self.values))
+        return f"{text} ({least} to {most}, n={len(self.values)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +118,14 @@ def number(value: float) -> str:
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
     """Columns of text, two spaces apart."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
+    columns = zip(*rows, strict=True)
+    widths = [_width(column) for column in columns]
+    lines = []
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _width(cells: Sequence[str]) -> int:
+    return max(len(cell) for cell in cells)

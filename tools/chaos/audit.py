@@ -109,6 +109,14 @@ def _write(line: dict[str, Any]) -> Write | None:
     )
 
 
+def _is_claim(write: Write) -> bool:
+    """Whether it takes or renews the Lease."""
+    if (write.resource, write.name) != ("leases", _LEASE):
+        return False
+    spec = write.body.get("spec") or {}
+    return bool(spec.get("holderIdentity"))
+
+
 class Turns:
     """Whose turn it is, by the claims of the Lease that the server stored.
 
@@ -146,13 +154,13 @@ class Turns:
         """Judge writes of controllers; `lost` are those that may have been carried out or not."""
         own = [write for write in done if write.user == _CONTROLLER]
         for write in own:
-            ours = (write.resource, write.name) == ("leases", _LEASE)
-            if ours and (write.body.get("spec") or {}).get("holderIdentity"):
+            if _is_claim(write):
                 insort(self._claims[write.pod], write.done)
         for write in lost:
             if write.resource == "leases":
                 insort(self._claims[write.pod], write.came)
-        for write in sorted(own, key=lambda write: write.came):
+        own.sort(key=lambda write: write.came)
+        for write in own:
             if write.resource != "leases":
                 self._findings.checked("writer")
                 self._judge(write)
@@ -219,19 +227,26 @@ class PublishedWrites:
 
     def _published(self, write: Write) -> None:
         wanted = self.levels.get((write.group, write.name))
-        levels = (write.body.get("spec") or {}).get("levels") or []
-        if wanted is None and (
-            write.group in self.free or (write.group, write.name) in self.allowed
-        ):
-            return
         if wanted is None:
-            self._findings.add("foreign", f"{write.pod} did {write.what}: not ours")
+            self._foreign(write)
         elif write.verb in ("delete", "deletecollection"):
             if not self.deletion_expected:
                 self._findings.add("levels", f"{write.pod} did {write.what} without a cause")
-        elif levels != [
-            x for x in wanted if x in levels or self.may_lack(write.name).isdisjoint(x.values())
-        ]:
+        else:
+            self._levels(write, wanted)
+
+    def _foreign(self, write: Write) -> None:
+        is_free = write.group in self.free
+        if not is_free and (write.group, write.name) not in self.allowed:
+            self._findings.add("foreign", f"{write.pod} did {write.what}: not ours")
+
+    def _levels(self, write: Write, wanted: Any) -> None:
+        """Whether the levels are those that are wanted, but for those that may be missing."""
+        levels = (write.body.get("spec") or {}).get("levels") or []
+        may_lack = self.may_lack(write.name)
+        missing = [level for level in wanted if level not in levels]
+        excused = [level for level in missing if not may_lack.isdisjoint(level.values())]
+        if levels != [level for level in wanted if level not in excused]:
             self._findings.add(
                 "levels", f"{write.pod} did {write.what} with levels {levels}, should be {wanted}"
             )

@@ -52,24 +52,30 @@ def made(
     """
     kinds = crds()
     grove = kinds.pop("grove")
-    for crd in (
-        manifests.cluster_topology_crd(),
-        *kinds.values(),
-        *([] if late_grove else [grove]),
-    ):
+    copy.install_crd(manifests.cluster_topology_crd())
+    for crd in kinds.values():
         copy.install_crd(crd)
+    if not late_grove:
+        copy.install_crd(grove)
     for item in api.get(TOPOLOGIES)["items"]:
-        head = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology"}
-        copy.create(TOPOLOGIES, {**head, "metadata": bare(item)["metadata"], "spec": item["spec"]})
+        topology = {
+            "apiVersion": "gpu.topology/v1alpha1",
+            "kind": "ClusterTopology",
+            "metadata": bare(item)["metadata"],
+            "spec": item["spec"],
+        }
+        copy.create(TOPOLOGIES, topology)
+    of_grove = []
     for collection, item in foreign_objects():
-        if not (late_grove and collection == GROVE):
+        if collection == GROVE:
+            of_grove.append(item)
+        else:
             copy.create(collection, item)
     if late_grove:
         once()
         copy.install_crd(grove)
-        for collection, item in foreign_objects():
-            if collection == GROVE:
-                copy.create(collection, item)
+    for item in of_grove:
+        copy.create(GROVE, item)
     for _ in range(_TURNS):
         once()
         start_grove(copy)
@@ -101,25 +107,23 @@ def timeless(value: Any) -> Any:
 
 def differences(wanted: Any, actual: Any, where: str = "") -> list[str]:
     """Where two documents differ, in words."""
+    lines: list[str] = []
     if isinstance(wanted, dict) and isinstance(actual, dict):
-        keys = sorted(wanted.keys() | actual.keys())
-        return [
-            line
-            for key in keys
-            for line in differences(wanted.get(key), actual.get(key), f"{where} {key}".strip())
-        ]
-    if isinstance(wanted, list) and isinstance(actual, list) and len(wanted) == len(actual):
-        pairs = enumerate(zip(wanted, actual, strict=True))
-        return [
-            line
-            for number, (one, other) in pairs
-            for line in differences(one, other, f"{where}[{number}]")
-        ]
-    return (
-        []
-        if wanted == actual
-        else [f"{where}: is {str(actual)[:160]}, should be {str(wanted)[:160]}"]
-    )
+        for key in sorted(wanted.keys() | actual.keys()):
+            place = f"{where} {key}".strip()
+            lines += differences(wanted.get(key), actual.get(key), place)
+    elif _are_lists_of_one_length(wanted, actual):
+        for number, (wanted_item, item) in enumerate(zip(wanted, actual, strict=True)):
+            lines += differences(wanted_item, item, f"{where}[{number}]")
+    elif wanted != actual:
+        lines.append(f"{where}: is {str(actual)[:160]}, should be {str(wanted)[:160]}")
+    return lines
+
+
+def _are_lists_of_one_length(wanted: Any, actual: Any) -> bool:
+    if isinstance(wanted, list) and isinstance(actual, list):
+        return len(wanted) == len(actual)
+    return False
 
 
 def _run_once(kubeconfig: Path) -> None:

@@ -47,7 +47,7 @@ PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
             figures.part, "performance", "memory", "start", "probe", "rest", "flapping"
         ),
         "controller": partial(
-            figures.part, "performance", "sync", "events", "recompute", "change", "topologies"
+            figures.part, "performance", "sync", "recompute", "change", "topologies"
         ),
         **{name: partial(figures.part, "performance", name) for name in _MEASURED_ALONE},
     },

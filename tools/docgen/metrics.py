@@ -78,7 +78,10 @@ def notes() -> dict[str, dict[str, str]]:
     Raises ForgottenNoteError when a metric that is spoken of does not exist.
     """
     notes: dict[str, dict[str, str]] = tomllib.loads(NOTES.read_text(encoding="utf-8"))
-    unknown = notes.keys() - {family.name for part in families().values() for family in part}
+    unknown = set(notes)
+    for part in families().values():
+        for family in part:
+            unknown.discard(family.name)
     if unknown:
         raise ForgottenNoteError(f"{NOTES.name}: no such metric: {', '.join(sorted(unknown))}")
     return notes

@@ -9,7 +9,7 @@ import importlib
 import inspect
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import metadata
 from itertools import pairwise
@@ -79,12 +79,18 @@ def meanings() -> dict[str, str]:
 def labels() -> str:
     """Every label of ours, with what it is on the machines of `EXAMPLES`."""
     shown = [described(profile).labels.known for profile in EXAMPLES.values()]
-    rows = (
-        [code(_shown(key)), meaning, *(code(known[key]) if key in known else "" for known in shown)]
-        for key, meaning in meanings().items()
-        if key not in ANNOTATIONS
-    )
+    rows = []
+    for key, meaning in meanings().items():
+        if key not in ANNOTATIONS:
+            examples = [_example(known, key) for known in shown]
+            rows.append([code(_shown(key)), meaning, *examples])
     return markdown(["label", "meaning", *EXAMPLES], rows)
+
+
+def _example(known: Mapping[str, str], key: str) -> str:
+    if key not in known:
+        return ""
+    return code(known[key])
 
 
 def _shown(key: str) -> str:

@@ -91,7 +91,10 @@ def lines_of(machine: SimulatedNvml | recording.Recording) -> list[str]:
     A recorded machine has no events.
     """
     calls = machine.calls if isinstance(machine, recording.Recording) else _calls(machine)
-    return [line for call in calls for line in _lines(call)]
+    lines: list[str] = []
+    for call in calls:
+        lines += _lines(call)
+    return lines
 
 
 def _calls(machine: SimulatedNvml) -> list[recording.Call]:
@@ -113,7 +116,8 @@ def _lines(call: recording.Call) -> Iterator[str]:
     if isinstance(call.answer, recording.Fields):
         yield f"{question} = 0"
         for field in call.answer.fields:
-            yield f"{question} {field.field} {field.scope} = {field.status} {field.type} {field.value}"
+            answer = f"{field.status} {field.type} {field.value}"
+            yield f"{question} {field.field} {field.scope} = {answer}"
     else:
         yield f"{question} = {_reply(call.answer)}"
 
@@ -155,20 +159,22 @@ def _struct(memory: recording.Memory) -> str:
     if memory.type == "nvmlPciInfo_t":
         return f"{struct.pciDeviceId} {struct.busId}"
     if "Platform" in memory.type:  # the binding types its numbers as characters
-        return f"{content[4:20].hex()} {content[20:36].hex()} {' '.join(map(str, content[36:41]))}"
-    several = hasattr(struct, "cliques")
-    numbers = [
-        struct.status,
-        struct.numCliques if several else struct.cliqueId,
-        struct.state & 0xFF,
-    ]
-    numbers += [
-        getattr(struct, name) for name in ("healthMask", "healthSummary") if hasattr(struct, name)
-    ]
-    if several:
-        numbers += [
-            number
-            for entry in struct.cliques[: struct.numCliques]
-            for number in (entry.type, entry.id)
-        ]
-    return f"{bytes(struct.clusterUuid).hex()} {' '.join(map(str, numbers))}"
+        return f"{content[4:20].hex()} {content[20:36].hex()} {_words(content[36:41])}"
+    numbers = _fabric_numbers(struct)
+    return f"{bytes(struct.clusterUuid).hex()} {_words(numbers)}"
+
+
+def _words(numbers: Iterable[int]) -> str:
+    return " ".join(str(number) for number in numbers)
+
+
+def _fabric_numbers(struct: Any) -> list[int]:
+    has_cliques = hasattr(struct, "cliques")
+    clique = struct.numCliques if has_cliques else struct.cliqueId
+    health = [name for name in ("healthMask", "healthSummary") if hasattr(struct, name)]
+    numbers = [struct.status, clique, struct.state & 0xFF]
+    numbers += [getattr(struct, name) for name in health]
+    if has_cliques:
+        for entry in struct.cliques[: struct.numCliques]:
+            numbers += [entry.type, entry.id]
+    return numbers

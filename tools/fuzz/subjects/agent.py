@@ -137,14 +137,11 @@ def annotations(case: Any) -> Outcome:
 
 def _whole(document: dict[str, Any], matrix: NodeMatrix) -> None:
     """What was read is all that was written, in its order."""
-    devices = [
-        device.get("name", device.get("uuid", ""))
-        for name in ("gpus", "nics")
-        for device in document.get(name, [])
-    ]
+    devices = [*document.get("gpus", []), *document.get("nics", [])]
+    names = [device.get("name", device.get("uuid", "")) for device in devices]
     held(
-        [device.name for device in matrix.devices] == devices,
-        f"of the devices {devices} were read {matrix.devices}",
+        [device.name for device in matrix.devices] == names,
+        f"of the devices {names} were read {matrix.devices}",
     )
     for name in ("reasons", "disputes"):
         held(
@@ -152,12 +149,12 @@ def _whole(document: dict[str, Any], matrix: NodeMatrix) -> None:
             f"{name} are not those of the annotation",
         )
     rows = document.get("matrix", [])
-    cells = (
-        []
-        if matrix.links is None
-        else [" ".join(row[: i + 1]) for i, row in enumerate(matrix.links.cells)]
-    )
-    held(cells == [" ".join(row.split()) for row in rows], f"of the matrix {rows} was read {cells}")
+    cells = []
+    if matrix.links is not None:
+        for index, row in enumerate(matrix.links.cells):
+            cells.append(" ".join(row[: index + 1]))
+    written = [" ".join(row.split()) for row in rows]
+    held(cells == written, f"of the matrix {rows} was read {cells}")
 
 
 # NVML that answers anything: errors of every code, numbers out of range, bytes that are no text.
@@ -165,7 +162,8 @@ _MACHINES: Final = ("dgx-h200", "gb200-nvl72-tray", "power9-v100", "k80-4")
 _CALLS: Final = tuple(name for name in dir(SimulatedNvml) if name.startswith("nvml"))
 _CODES: Final = (*range(1, 30), 999, -1, 12345)
 _ODD: Final[tuple[Any, ...]] = (
-    0, 1, -1, 7, 18, 65535, 2**31, 2**32 - 1, 2**63, "", "NVIDIA H200", "\x00", "é" * 100, "x" * 5000,
+    0, 1, -1, 7, 18, 65535, 2**31, 2**32 - 1, 2**63, "", "NVIDIA H200", "\x00", "é" * 100,
+    "x" * 5000,
     "GPU-" + "0" * 32, (0, 0), (1, 1), None, True,
 )  # fmt: skip
 _TALKING: Final = ("nvmlDeviceGetName", "nvmlDeviceGetUUID", "nvmlSystemGetDriverVersion")

@@ -209,10 +209,12 @@ def _is_object(case: Any) -> bool:
     return texts and isinstance(metadata.get("generation", 0), int)
 
 
-# One node whose agent's token was stolen: anything that it may write, which is its own keys under `gpu.topology/`.
+# One node whose agent's token was stolen: anything that it may write, which is its own keys under
+# `gpu.topology/`.
 #
-# The other nodes are as before, and so must be what schedulers see of them: the levels of the topology, and where
-# they are of two kinds, the ClusterTopology of each segment with its name, its honest nodes and its levels.
+# The other nodes are as before, and so must be what schedulers see of them: the levels of the
+# topology, and where they are of two kinds, the ClusterTopology of each segment with its name, its
+# honest nodes and its levels.
 _OWN: Final = tuple(
     sorted(
         value
@@ -304,11 +306,11 @@ class _Cluster:
 
     def members(self, nodes: Sequence[NodeFacts]) -> dict[str, tuple[str, ...]]:
         """The nodes of each child, by its name."""
-        children = {name: child._topology() for name, child in self.children.items()}  # noqa: SLF001 - of the same class
-        return {
-            name: tuple(n.name for n in nodes if child.selects(n))
-            for name, child in children.items()
-        }
+        members = {}
+        for name, child in self.children.items():
+            topology = child._topology()  # noqa: SLF001 - of the same class
+            members[name] = tuple(node.name for node in nodes if topology.selects(node))
+        return members
 
 
 _VALUES: Final = st.one_of(
